@@ -1,0 +1,93 @@
+// Forward-only migrations: the files of sql/, each applied once, in one transaction each, under an advisory lock.
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { OperatorError } from '../errors.ts';
+import type { Queryable, Sql } from './connect.ts';
+
+const directory = new URL('../../sql/', import.meta.url);
+// Any number that nothing else in the database uses: "billing" in a phone's keypad letters.
+const advisoryLock = 2455464n;
+
+export interface Migration {
+  version: number;
+  name: string;
+  text: string;
+  checksum: string;
+}
+
+/** The migrations this build brings, in order. */
+export async function listMigrations(): Promise<Migration[]> {
+  const names = (await readdir(directory)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort();
+  return Promise.all(
+    names.map(async (name) => {
+      const text = await readFile(new URL(name, directory), 'utf8');
+      return { version: Number(name.slice(0, 4)), name, text, checksum: createHash('sha256').update(text).digest('hex') };
+    }),
+  );
+}
+
+async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
+  const [found] = await sql<{ exists: boolean }[]>`select to_regclass('schema_migrations') is not null as exists`;
+  if (found?.exists !== true) return new Map();
+  const rows = await sql<{ version: number; checksum: string }[]>`select version, checksum from schema_migrations order by version`;
+  return new Map(rows.map((row) => [row.version, row.checksum]));
+}
+
+/**
+ * Brings the schema up to this build and returns the names of what was applied. Two at once are safe: the second waits and finds nothing to do.
+ * Throws an OperatorError when the database is newer than this build, or when an applied file has changed since.
+ */
+export async function migrate(sql: Sql): Promise<string[]> {
+  const migrations = await listMigrations();
+  const reserved = await sql.reserve();
+  try {
+    await reserved`select pg_advisory_lock(${advisoryLock})`;
+    const applied = await appliedVersions(reserved);
+    refuseForeign(migrations, applied);
+    const pending = migrations.filter(({ version }) => !applied.has(version));
+    for (const { version, name, text, checksum } of pending) {
+      try {
+        await reserved.unsafe(`begin;
+          create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
+          ${text};
+          insert into schema_migrations (version, name, checksum) values (${version}, '${name}', '${checksum}');
+          commit`);
+      } catch (error) {
+        await reserved`rollback`;
+        throw error;
+      }
+    }
+    return pending.map(({ name }) => name);
+  } finally {
+    await reserved`select pg_advisory_unlock(${advisoryLock})`.catch(() => undefined);
+    reserved.release();
+  }
+}
+
+/** Throws an OperatorError that says what to run unless the schema is exactly this build's. */
+export async function assertSchema(sql: Sql): Promise<void> {
+  const migrations = await listMigrations();
+  const applied = await appliedVersions(sql);
+  refuseForeign(migrations, applied);
+  const missing = migrations.filter(({ version }) => !applied.has(version));
+  if (missing.length > 0) {
+    const at = applied.size === 0 ? 'has no schema yet' : `is at version ${applied.size} of ${migrations.length}`;
+    throw new OperatorError(`The database ${at}. Run "billing migrate" first.`);
+  }
+}
+
+function refuseForeign(migrations: Migration[], applied: Map<number, string>): void {
+  for (const [version, checksum] of applied) {
+    const ours = migrations.find((migration) => migration.version === version);
+    if (ours === undefined) {
+      throw new OperatorError(
+        `The database is at schema version ${version}, newer than this build's ${migrations.length}. Run the newer release of billing.`,
+      );
+    }
+    if (ours.checksum !== checksum) {
+      throw new OperatorError(
+        `Migration ${ours.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
+      );
+    }
+  }
+}

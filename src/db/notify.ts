@@ -1,0 +1,44 @@
+// Waking other processes. A NOTIFY serialises commits (measured.md: one on each insert cuts the producer to a quarter), so each process sends
+// at most one per channel and interval, after its commit; listeners poll behind it.
+import type { Sql } from './connect.ts';
+
+/** Deliveries were queued: dispatchers listen. */
+export const deliveriesQueued = 'billing_deliveries';
+/** Subscriptions became due before their time: keepers listen. */
+export const subscriptionsDue = 'billing_due';
+
+export interface Notifier {
+  /** Asks for one notification soon; never throws, never waits. */
+  notify(): void;
+  /** Sends what is still owed. */
+  flush(): Promise<void>;
+}
+
+/** At most one NOTIFY per `intervalMs`; the first goes out at once and the last is never dropped, only late. */
+export function createNotifier(sql: Sql, channel: string, intervalMs = 50): Notifier {
+  let timer: NodeJS.Timeout | undefined;
+  let owed = false;
+  let sending: Promise<unknown> = Promise.resolve();
+  const send = () => {
+    owed = false;
+    // A lost notification only costs the listeners one poll interval.
+    sending = sql.notify(channel, '').catch(() => undefined);
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (owed) send();
+    }, intervalMs).unref();
+  };
+  return {
+    notify() {
+      if (timer === undefined) send();
+      else owed = true;
+    },
+    async flush() {
+      clearTimeout(timer);
+      timer = undefined;
+      if (owed) send();
+      clearTimeout(timer);
+      await sending;
+    },
+  };
+}

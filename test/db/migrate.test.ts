@@ -1,0 +1,55 @@
+import t from 'tap';
+import { connect } from '../../src/db/connect.ts';
+import { assertReachable } from '../../src/db/connect.ts';
+import { assertSchema, listMigrations, migrate } from '../../src/db/migrate.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+
+void t.test('migrating twice applies each file once, and then nothing', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  const names = (await listMigrations()).map(({ name }) => name);
+  t.same(await migrate(sql), names);
+  t.same(await migrate(sql), []);
+  await assertSchema(sql);
+});
+
+void t.test('two migrations at once: every file is applied by exactly one of them', async (t) => {
+  const { sql, url } = await testDatabase(t, { empty: true });
+  const other = connect(url, { max: 2, name: 'other' });
+  t.teardown(() => other.end());
+  const applied = await Promise.all([migrate(sql), migrate(other)]);
+  t.same(
+    applied.flat(),
+    (await listMigrations()).map(({ name }) => name),
+  );
+});
+
+void t.test('a daemon refuses a schema that is missing, older or newer, and says what to run', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  await t.rejects(assertSchema(sql), { name: 'OperatorError', message: /no schema yet\. Run "billing migrate"/ });
+  await migrate(sql);
+  const last = (await listMigrations()).length;
+  await sql`delete from schema_migrations where version = ${last}`;
+  await t.rejects(assertSchema(sql), { message: /is at version \d+ of \d+\. Run "billing migrate"/ });
+  await sql`insert into schema_migrations (version, name, checksum) values (${last}, 'x', ${(await listMigrations()).at(-1)?.checksum ?? ''}), (9999, '9999_future.sql', 'x')`;
+  await t.rejects(assertSchema(sql), { message: /schema version 9999, newer than this build/ });
+  await t.rejects(migrate(sql), { message: /newer than this build/ });
+});
+
+void t.test('a migration that fails leaves nothing of itself behind', async (t) => {
+  const { sql } = await testDatabase(t, { empty: true });
+  await sql`create table apps (id int)`;
+  await t.rejects(migrate(sql), { code: '42P07' });
+  const [tables] = await sql<{ count: bigint }[]>`select count(*) from pg_tables where schemaname = 'public'`;
+  t.equal(tables?.count, 1n);
+});
+
+void t.test('an unreachable Postgres is named without its password', async (t) => {
+  const url = 'postgres://someone:hunter2@127.0.0.1:1/ledger';
+  const sql = connect(url, { max: 1, name: 'nobody' });
+  const error = await assertReachable(sql, url).then(
+    () => undefined,
+    (thrown: unknown) => thrown as Error,
+  );
+  t.match(error?.message, /127\.0\.0\.1:1, database "ledger".*DATABASE_URL/);
+  t.notMatch(error?.message, /hunter2/);
+});

@@ -1,0 +1,61 @@
+import { once, EventEmitter } from 'node:events';
+import t from 'tap';
+import { startLoop } from '../src/loop.ts';
+
+void t.test('a wake during a turn is not lost: another turn follows at once', async (t) => {
+  const events = new EventEmitter();
+  let turns = 0;
+  const loop = startLoop({
+    idleMs: 3_600_000,
+    turn: async () => {
+      turns += 1;
+      if (turns === 1) loop.wake();
+      else events.emit('second');
+      return false;
+    },
+    onError: (error) => t.fail('no turn failed', { error }),
+  });
+  await once(events, 'second');
+  await loop.stop();
+  t.equal(turns, 2);
+});
+
+void t.test('a failed turn is reported with the number in a row, and the loop goes on', async (t) => {
+  const failures: number[] = [];
+  const events = new EventEmitter();
+  let turns = 0;
+  const loop = startLoop({
+    idleMs: 0,
+    turn: async () => {
+      turns += 1;
+      if (turns < 3) throw new Error('down');
+      events.emit('up');
+      return false;
+    },
+    onError: (_error, inARow) => failures.push(inARow),
+  });
+  await once(events, 'up');
+  await loop.stop();
+  t.same(failures, [1, 2]);
+});
+
+void t.test('stop waits for the turn in hand and takes no further one', async (t) => {
+  let finish: () => void = () => t.fail('the turn did not start');
+  let turns = 0;
+  let stopped = false;
+  const loop = startLoop({
+    idleMs: 0,
+    turn: () => {
+      turns += 1;
+      return new Promise((resolve) => (finish = () => resolve(true)));
+    },
+    onError: (error) => t.fail('no turn failed', { error }),
+  });
+  await new Promise(setImmediate);
+  const stopping = loop.stop().then(() => (stopped = true));
+  await new Promise(setImmediate);
+  t.equal(stopped, false);
+  finish();
+  await stopping;
+  t.equal(turns, 1);
+});
