@@ -62,7 +62,7 @@ export default tseslint.config(
   { files: ['src/config.ts'], rules: { 'no-restricted-properties': 'off' } },
   { files: ['src/chain/**', 'src/localnet/**'], rules: { 'no-restricted-imports': 'off' } },
   {
-    files: ['test/**', 'bench/**', 'program/**', 'sql/**'],
+    files: ['test/**', 'bench/**', 'program/**', 'sql/**', 'docs/**'],
     rules: { 'no-console': 'off', '@typescript-eslint/no-non-null-assertion': 'off', 'max-lines': 'off' },
   },
   { files: ['eslint.config.js'], ...tseslint.configs.disableTypeChecked },

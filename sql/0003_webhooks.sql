@@ -45,8 +45,10 @@ create table webhook_endpoints (
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
 create unique index one_endpoint_per_app on webhook_endpoints (app_id) where deleted_at is null;
 
+-- Each row is updated twice as a rule: claimed (HOT, as long as the lease is in no index) and finished (never HOT: it leaves the lane's index).
+-- Half-filled pages, of the table and of its indexes, take that without splitting: 3 of 15 us of Postgres's time per delivery.
 create table deliveries (
-  id uuid primary key default uuid_v7(),
+  id uuid default uuid_v7() primary key with (fillfactor = 50),
   endpoint_id uuid not null references webhook_endpoints,
   event_id uuid not null references events,
   status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'cancelled')),
@@ -62,13 +64,15 @@ create table deliveries (
 -- A lane: one endpoint's first sendings (0) or its retries (1), oldest due first. Claims read the head of each lane; finished rows are not in it,
 -- and the lease is in no index, so that claiming is a HOT update.
 create index deliveries_by_lane on deliveries (endpoint_id, least(attempts, 1), due_at, id) where finished_at is null;
-create index deliveries_by_endpoint on deliveries (endpoint_id, id);
-create index deliveries_by_event on deliveries (event_id);
+create index deliveries_by_endpoint on deliveries (endpoint_id, id) with (fillfactor = 50);
+create index deliveries_by_event on deliveries (event_id) with (fillfactor = 50);
 create index deliveries_by_replayed on deliveries (replay_of) where replay_of is not null;
 comment on column deliveries.lease_until is 'database time until which the dispatcher with this claim_id owns the row; whoever finds it past may take the row over';
 
+-- No foreign key to deliveries: its check took 9 us of Postgres's time per attempt, a quarter of the whole. Attempts are written in one place, by
+-- the statement that updates their delivery, and deleted in one, with it.
 create table delivery_attempts (
-  delivery_id uuid not null references deliveries on delete cascade,
+  delivery_id uuid not null,
   number int not null check (number > 0),
   started_at timestamptz not null,
   duration_ms int not null check (duration_ms >= 0),

@@ -19,6 +19,12 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.iso(t timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $function$;
+
 CREATE OR REPLACE FUNCTION public.uuid_v7()
  RETURNS uuid
  LANGUAGE sql
@@ -92,8 +98,10 @@ create table deliveries (
   constraint deliveries_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 comment on column deliveries.lease_until is 'database time until which the dispatcher with this claim_id owns the row; whoever finds it past may take the row over';
-CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, id);
-CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id);
+CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, id) WITH (fillfactor='50');
+CREATE INDEX deliveries_by_endpoint_status ON public.deliveries USING btree (endpoint_id, status, created_at, id);
+CREATE INDEX deliveries_by_endpoint_time ON public.deliveries USING btree (endpoint_id, created_at, id);
+CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_lane ON public.deliveries USING btree (endpoint_id, LEAST(attempts, 1), due_at, id) WHERE (finished_at IS NULL);
 CREATE INDEX deliveries_by_replayed ON public.deliveries USING btree (replay_of) WHERE (replay_of IS NOT NULL);
 
@@ -109,7 +117,6 @@ create table delivery_attempts (
   constraint answered_or_errored CHECK (((http_status IS NULL) = (error IS NOT NULL))),
   constraint delivery_attempts_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint delivery_attempts_number_check CHECK ((number > 0)),
-  constraint delivery_attempts_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES deliveries(id) ON DELETE CASCADE,
   constraint delivery_attempts_pkey PRIMARY KEY (delivery_id, number)
 );
 comment on column delivery_attempts.response is 'the first 4 KiB of the answer''s body, as received';
@@ -132,6 +139,21 @@ create table events (
 comment on column events.body is 'the exact text that every attempt and replay sends';
 CREATE INDEX events_by_app ON public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION check_event_sequence();
+
+create table idempotency_keys (
+  scope text not null,
+  key text not null,
+  fingerprint bytea not null,
+  status integer not null,
+  body text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255))),
+  constraint idempotency_keys_pkey PRIMARY KEY (scope, key)
+);
+comment on table idempotency_keys is 'answers of POST requests that carried an Idempotency-Key, for 24 hours; written in the transaction of what they tell of';
+comment on column idempotency_keys.scope is 'whose key it is: merchant:<id> or subscriber:<wallet>';
+comment on column idempotency_keys.fingerprint is 'SHA-256 of the path and the body';
+CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
 
 create table merchants (
   id uuid not null default uuid_v7(),
@@ -217,7 +239,9 @@ create table payments (
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
+CREATE INDEX payments_by_app_status ON public.payments USING btree (app_id, status, occurred_at, id);
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
+CREATE INDEX payments_by_plan_time ON public.payments USING btree (plan_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE (status = 'succeeded'::text);
 CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (tx_signature, subscription_pda) WHERE (status = 'succeeded'::text);
@@ -255,6 +279,19 @@ comment on column plans.chain_created_at is 'created_at of the on-chain Plan acc
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
 CREATE UNIQUE INDEX one_live_plan_per_pda ON public.plans USING btree (plan_pda) WHERE (status <> 'ended'::text);
+
+create table rate_budgets (
+  subject text not null,
+  window_ends_at timestamp with time zone not null,
+  granted integer not null,
+  lease integer not null,
+  constraint rate_budgets_granted_check CHECK ((granted >= 0)),
+  constraint rate_budgets_lease_check CHECK ((lease >= 0)),
+  constraint rate_budgets_pkey PRIMARY KEY (subject)
+) with (fillfactor=50);
+comment on table rate_budgets is 'requests of the current minute, handed out to serve processes in leases';
+comment on column rate_budgets.granted is 'requests handed out in this window, spent or not';
+comment on column rate_budgets.lease is 'how many of them the last grant was';
 
 create table replays (
   id uuid not null default uuid_v7(),
@@ -296,7 +333,11 @@ create table subscriptions (
   end_reason text,
   event_sequence bigint not null default 0,
   due_at timestamp with time zone,
+  notices integer not null default 0,
+  period_anchor timestamp with time zone,
+  observed_slot bigint not null default 0,
   observed_at timestamp with time zone not null default now(),
+  setbacks integer not null default 0,
   lease_until timestamp with time zone,
   claim_id uuid,
   created_at timestamp with time zone not null default now(),
@@ -309,19 +350,28 @@ create table subscriptions (
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
+  constraint subscriptions_setbacks_check CHECK ((setbacks >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70);
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
+comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
+comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
+comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
 comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
+comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
+CREATE INDEX subscriptions_by_app_status ON public.subscriptions USING btree (app_id, status, created_at, id);
+CREATE INDEX subscriptions_by_app_time ON public.subscriptions USING btree (app_id, created_at, id);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
 CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, id);
+CREATE INDEX subscriptions_by_plan_time ON public.subscriptions USING btree (plan_id, created_at, id);
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscriptions_revoked ON public.subscriptions USING btree (observed_at, id) WHERE ((delegation_revoked_at IS NOT NULL) AND (due_at IS NOT NULL));
 CREATE INDEX subscriptions_to_sweep ON public.subscriptions USING btree (observed_at, id) WHERE (due_at IS NOT NULL);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_sequence();

@@ -71,7 +71,8 @@ const cidr = (value: string): string => {
 
 const nameServer = (value: string): string => {
   const [, host = value] = /^\[?([^\]]+?)\]?(?::\d+)?$/.exec(value) ?? [];
-  if (!ipaddr.isValid(value) && !ipaddr.isValid(host)) throw new Error(`has "${value}", which is not an address such as 9.9.9.9 or 127.0.0.1:53`);
+  if (!ipaddr.isValid(value) && !ipaddr.isValid(host))
+    throw new Error(`has "${value}", which is not an address such as 9.9.9.9 or 127.0.0.1:53`);
   return value;
 };
 
@@ -230,7 +231,8 @@ const variables = {
   },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',
-    about: 'name servers (address or address:port, comma-separated) that look up webhook hosts where addresses are guarded; those of the system when empty',
+    about:
+      'name servers (address or address:port, comma-separated) that look up webhook hosts where addresses are guarded; those of the system when empty',
     fallback: '',
     parse: list(nameServer),
   },

@@ -47,6 +47,8 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet`;
 }
 
+// Arrays are passed as text: postgres.js would declare one of bigint or Date as its element's type.
+
 /** Stores events and queues one delivery of each for the app's live endpoint, if it has one; returns how many were queued. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<number> {
   const [queued] = await sql<{ count: bigint }[]>`
@@ -54,8 +56,8 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<nu
       insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
       select * from unnest(
         ${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => row.appId)}::uuid[], ${rows.map((row) => row.subscriptionId)}::uuid[],
-        ${rows.map((row) => row.sequence)}::int8[], ${rows.map((row) => row.type)}::text[], ${rows.map((row) => row.body)}::text[],
-        ${rows.map((row) => row.createdAt)}::timestamptz[])
+        ${rows.map((row) => row.sequence.toString())}::int8[], ${rows.map((row) => row.type)}::text[], ${rows.map((row) => row.body)}::text[],
+        ${rows.map((row) => row.createdAt.toISOString())}::timestamptz[])
       returning id, app_id
     ), queued as (
       insert into deliveries (endpoint_id, event_id)

@@ -1,0 +1,36 @@
+// The limit: undici alone sends the same requests, signed afresh, from memory.
+import { Pool } from 'undici';
+import { randomUUID } from 'node:crypto';
+import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
+import { signedHeaders, signingKeys } from '../../src/dispatch/sign.ts';
+import { bodyOf, now, type Receivers } from './harness.ts';
+
+/** Sends `count` requests round the receivers' URLs with undici's Pool.request; returns requests per second. */
+export async function sendLimit(receivers: Receivers, count: number, concurrency: number): Promise<number> {
+  const keys = signingKeys(generateWebhookSecret());
+  const body = Buffer.from(bodyOf('a delivery'));
+  const pools = receivers.urls.map(
+    (url) =>
+      new Pool(new URL(url).origin, {
+        connections: Math.ceil(concurrency / receivers.urls.length),
+        headersTimeout: 5000,
+        bodyTimeout: 5000,
+      }),
+  );
+  receivers.reset();
+  const started = now();
+  let next = 0;
+  const sendOn = async () => {
+    while (next < count) {
+      const pool = pools[next++ % pools.length] as Pool;
+      const headers = signedHeaders(keys, randomUUID(), Math.floor(Date.now() / 1000), body);
+      const answer = await pool.request({ method: 'POST', path: '/hook', headers, body });
+      await answer.body.dump();
+      if (answer.statusCode !== 200) throw new Error(`the receiver answered ${answer.statusCode}`);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, sendOn));
+  const elapsed = now() - started;
+  await Promise.all(pools.map((pool) => pool.destroy()));
+  return (count / elapsed) * 1000;
+}

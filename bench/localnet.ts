@@ -1,0 +1,223 @@
+// Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called directly, over the same kind of signed
+// pulls (transfer_subscription for net and for fee, and a memo). The chain runs in a process of its own and this one is the load: batches of
+// 32 sendTransaction requests with preflight, four batches under way at a time. Rounds alternate; the figures are medians.
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js';
+import { Pool } from 'undici';
+import { accountAt, head } from '../src/localnet/accounts.ts';
+import { execute } from '../src/localnet/execute.ts';
+import { airdrop, mintUsdc } from '../src/localnet/faucet.ts';
+import { addressKey, base58 } from '../src/localnet/keys.ts';
+import { openChain } from '../src/localnet/open.ts';
+import { decodeTransaction } from '../src/localnet/wire.ts';
+import { prepare, type Scene, signPulls, type Target } from './localnet/pulls.ts';
+import type { Result } from './run.ts';
+
+const WALLETS = 256;
+const ROUNDS = 5;
+const PULLS = 4_000;
+const BATCH = 32;
+const BATCHES_UNDER_WAY = 4;
+/** Transactions and slots of the memory part (issue 2, Must show). */
+const MEMORY_TRANSACTIONS = 100_000;
+const TRAVELS = 1_000;
+const SLOTS_TRAVELLED = 1_000_000;
+const SLOT_MS = 400;
+
+interface Answer {
+  readonly result?: unknown;
+  readonly error?: { readonly message: string };
+}
+
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+
+interface Server {
+  readonly child: ChildProcess;
+  readonly pool: Pool;
+  readonly startMs: number;
+}
+
+async function startServer(): Promise<Server> {
+  const started = performance.now();
+  const child = fork(fileURLToPath(new URL('localnet/serve.ts', import.meta.url)), { execArgv: ['--expose-gc', '--import', 'tsx'] });
+  const [{ rpcUrl }] = (await once(child, 'message')) as [{ rpcUrl: string }];
+  const pool = new Pool(rpcUrl, { connections: BATCHES_UNDER_WAY });
+  await call(pool, 'getHealth');
+  return { child, pool, startMs: performance.now() - started };
+}
+
+async function post(pool: Pool, body: unknown): Promise<unknown> {
+  const response = await pool.request({
+    path: '/',
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return response.body.json();
+}
+
+async function call<T>(pool: Pool, method: string, ...params: unknown[]): Promise<T> {
+  const { result, error } = (await post(pool, { jsonrpc: '2.0', id: 1, method, params })) as Answer;
+  if (error !== undefined) throw new Error(`${method}: ${error.message}`);
+  return result as T;
+}
+
+const remote = (pool: Pool): Target => ({
+  fund: async (owner, lamports, usdc) => {
+    await call(pool, 'requestAirdrop', owner, Number(lamports));
+    if (usdc > 0n) await call(pool, 'localnet_faucet', owner, Number(usdc));
+  },
+  blockhash: async () => {
+    const { value } = await call<{ value: { blockhash: string } }>(pool, 'getLatestBlockhash', { commitment: 'processed' });
+    return value.blockhash;
+  },
+  send: async (transaction) => {
+    await call(pool, 'sendTransaction', transaction.toString('base64'), { encoding: 'base64', preflightCommitment: 'processed' });
+  },
+  account: async (address) => {
+    const { value } = await call<{ value: { data: [string] } }>(pool, 'getAccountInfo', address, {
+      encoding: 'base64',
+      commitment: 'processed',
+    });
+    return Buffer.from(value.data[0], 'base64');
+  },
+});
+
+/** A chain in this process, prepared in the same way; its LiteSVM's state then goes to one that is called directly. */
+async function prepareDirect(): Promise<{ svm: LiteSvm; scene: Scene }> {
+  const chain = openChain(0, undefined);
+  const latest = () => base58(chain.blocks.at(-2)!.hash);
+  const scene = await prepare(
+    {
+      fund: async (owner, lamports, usdc) => {
+        airdrop(chain, owner, lamports);
+        if (usdc > 0n) mintUsdc(chain, owner, usdc);
+      },
+      blockhash: async () => latest(),
+      send: async (transaction) => {
+        const outcome = execute(chain, decodeTransaction(transaction), true);
+        if ('refused' in outcome) throw new Error(JSON.stringify(outcome.refused));
+      },
+      account: async (address) => accountAt(chain, addressKey(address), head(chain).height)!.data,
+    },
+    WALLETS,
+  );
+  const svm = LiteSvm.fromBytes(chain.vm.snapshot());
+  svm.setTransactionHistory(0n);
+  svm.setBlockhashCheck(false);
+  svm.setSigverify(true);
+  return { svm, scene };
+}
+
+function directRound(svm: LiteSvm, pulls: readonly Buffer[]): number {
+  const started = performance.now();
+  for (const pull of pulls) {
+    const result = svm.sendVersionedTransaction(pull);
+    if (result instanceof FailedTransactionMetadata) throw new Error(result.toString());
+  }
+  return (pulls.length * 1000) / (performance.now() - started);
+}
+
+async function sendAll(pool: Pool, pulls: readonly Buffer[]): Promise<void> {
+  const bodies: unknown[] = [];
+  for (let start = 0; start < pulls.length; start += BATCH) {
+    bodies.push(
+      pulls.slice(start, start + BATCH).map((pull, id) => ({
+        jsonrpc: '2.0',
+        id,
+        method: 'sendTransaction',
+        params: [pull.toString('base64'), { encoding: 'base64', preflightCommitment: 'processed' }],
+      })),
+    );
+  }
+  const worker = async () => {
+    for (let body = bodies.shift(); body !== undefined; body = bodies.shift()) {
+      const answers = (await post(pool, body)) as Answer[];
+      const failed = answers.find(({ error }) => error !== undefined);
+      if (failed !== undefined) throw new Error(`a pull was refused: ${failed.error!.message}`);
+    }
+  };
+  await Promise.all(Array.from({ length: BATCHES_UNDER_WAY }, worker));
+}
+
+async function rpcRound(pool: Pool, scene: Scene, count: number): Promise<number> {
+  const pulls = signPulls(scene, await remote(pool).blockhash(), count);
+  const started = performance.now();
+  await sendAll(pool, pulls);
+  return (count * 1000) / (performance.now() - started);
+}
+
+async function oneByOne(pool: Pool, scene: Scene, count: number): Promise<number> {
+  const pulls = signPulls(scene, await remote(pool).blockhash(), count);
+  const started = performance.now();
+  for (const pull of pulls) await remote(pool).send(pull);
+  return (count * 1000) / (performance.now() - started);
+}
+
+async function rssMb({ child }: Server): Promise<number> {
+  child.send('rss');
+  const [{ rss }] = (await once(child, 'message')) as [{ rss: number }];
+  return rss / 1024 / 1024;
+}
+
+/** Runs the benchmark. */
+export async function run(): Promise<Result> {
+  const server = await startServer();
+  const { pool } = server;
+  const direct = await prepareDirect();
+  const scene = await prepare(remote(pool), WALLETS);
+  const inProcess: number[] = [];
+  const overRpc: number[] = [];
+  directRound(direct.svm, signPulls(direct.scene, await remote(pool).blockhash(), PULLS / 4));
+  await rpcRound(pool, scene, PULLS / 4);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    inProcess.push(directRound(direct.svm, signPulls(direct.scene, await remote(pool).blockhash(), PULLS)));
+    overRpc.push(await rpcRound(pool, scene, PULLS));
+  }
+  const single = await oneByOne(pool, scene, PULLS / 4);
+
+  const sent = PULLS / 4 + ROUNDS * PULLS + PULLS / 4;
+  let total = sent;
+  const before = await rssMb(server);
+  for (; total < MEMORY_TRANSACTIONS / 2; total += PULLS) await rpcRound(pool, scene, PULLS);
+  const halfway = await rssMb(server);
+  for (; total < MEMORY_TRANSACTIONS; total += PULLS) await rpcRound(pool, scene, PULLS);
+  const afterTransactions = await rssMb(server);
+  let now = Date.now() + 1000;
+  for (let travel = 0; travel < TRAVELS; travel += 1) {
+    now += (SLOTS_TRAVELLED / TRAVELS) * SLOT_MS;
+    await call(pool, 'surfnet_timeTravel', { absoluteTimestamp: now });
+  }
+  const afterTravel = await rssMb(server);
+  const moved = Number(
+    (await call<{ value: { amount: string } }>(pool, 'getTokenAccountBalance', await treasuryAccount(scene), { commitment: 'processed' }))
+      .value.amount,
+  );
+  if (moved !== total) throw new Error(`${total} pulls were sent, but the treasury has ${moved} base units`);
+  await pool.close();
+  server.child.disconnect();
+
+  return {
+    figures: {
+      rpcTransactionsPerSecond: median(overRpc),
+      inProcessTransactionsPerSecond: median(inProcess),
+      rpcOneByOneTransactionsPerSecond: single,
+      startToFirstAnswerMs: server.startMs,
+      rssMb: afterTravel,
+      rssMbBefore: before,
+      rssMbHalfway: halfway,
+      rssMbAfterTransactions: afterTransactions,
+      transactions: total,
+      slotsTravelled: SLOTS_TRAVELLED,
+    },
+    ratios: { rpcToInProcess: median(overRpc) / median(inProcess) },
+  };
+}
+
+async function treasuryAccount({ treasury }: Scene): Promise<string> {
+  const { tokenAccountAddress } = await import('../src/chain/addresses.ts');
+  const { LOCALNET_MINT } = await import('../src/localnet/genesis.ts');
+  return tokenAccountAddress(treasury, LOCALNET_MINT).address;
+}

@@ -1,0 +1,98 @@
+// Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the keeper makes them.
+import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress } from '../../src/chain/addresses.ts';
+import { createTokenAccount } from '../../src/chain/companions.ts';
+import { createPlan, initAuthority, type Instruction, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { collectionInstructions, signTransaction } from '../../src/chain/transactions.ts';
+import { decodePlan } from '../../src/chain/layouts.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+
+/** A chain to prepare: the one behind the RPC, or one in this process. */
+export interface Target {
+  fund(owner: string, lamports: bigint, usdc: bigint): Promise<void>;
+  blockhash(): Promise<string>;
+  send(transaction: Buffer): Promise<void>;
+  account(address: string): Promise<Buffer>;
+}
+
+/** The plan, its parties, and the wallets that subscribed. */
+export interface Scene {
+  readonly keeper: Keypair;
+  readonly merchant: Keypair;
+  readonly treasury: string;
+  readonly plan: string;
+  readonly wallets: readonly { readonly address: string; readonly subscription: string }[];
+}
+
+const PLAN_AMOUNT = 500_000_000n;
+
+/** Publishes a plan and subscribes `count` wallets to it. */
+export async function prepare(target: Target, count: number): Promise<Scene> {
+  const [keeper, merchant, treasury] = [generateKeypair(), generateKeypair(), generateKeypair()];
+  const send = async (signer: Keypair, instructions: Instruction[]) =>
+    target.send(signTransaction(signer, instructions, await target.blockhash()).bytes);
+  await target.fund(keeper.address, 1_000_000_000_000n, 0n);
+  await target.fund(merchant.address, 10_000_000_000n, 0n);
+  const plan = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, 1n);
+  const terms = {
+    planId: 1n,
+    mint: LOCALNET_MINT,
+    amount: PLAN_AMOUNT,
+    periodHours: 720n,
+    endTs: 0n,
+    destinations: [merchant.address, treasury.address],
+    pullers: [keeper.address],
+    metadataUri: '',
+  };
+  await send(merchant, [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: plan.address, terms })]);
+  await send(keeper, [
+    createTokenAccount({ payer: keeper.address, owner: merchant.address, mint: LOCALNET_MINT }),
+    createTokenAccount({ payer: keeper.address, owner: treasury.address, mint: LOCALNET_MINT }),
+  ]);
+  const { createdAt } = decodePlan(await target.account(plan.address));
+  const wallets = [];
+  for (let number = 0; number < count; number += 1) {
+    const wallet = generateKeypair();
+    const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, plan.address, wallet.address).address;
+    await target.fund(wallet.address, 1_000_000_000n, PLAN_AMOUNT);
+    const { planId, mint, amount, periodHours } = terms;
+    await send(wallet, [
+      initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint }),
+      subscribe(SUBSCRIPTIONS_PROGRAM, {
+        subscriber: wallet.address,
+        merchant: merchant.address,
+        plan: plan.address,
+        subscription,
+        terms: { planId, planBump: plan.bump, mint, amount, periodHours, createdAt, initId: UNKNOWN_INIT_ID },
+      }),
+    ]);
+    wallets.push({ address: wallet.address, subscription });
+  }
+  return { keeper, merchant, treasury: treasury.address, plan: plan.address, wallets };
+}
+
+let made = 0;
+
+/** Signs `count` pulls of 99 and 1 base units, spread over the wallets. */
+export function signPulls({ keeper, merchant, treasury, plan, wallets }: Scene, blockhash: string, count: number): Buffer[] {
+  return Array.from({ length: count }, (_, number) => {
+    const wallet = wallets[number % wallets.length]!;
+    const { instructions } = collectionInstructions({
+      programId: SUBSCRIPTIONS_PROGRAM,
+      mint: LOCALNET_MINT,
+      keeper: keeper.address,
+      merchant: merchant.address,
+      treasury,
+      plan,
+      subscription: wallet.subscription,
+      subscriber: wallet.address,
+      net: 99n,
+      fee: 1n,
+      reference: `pull ${(made += 1)}`,
+      computeUnits: 200_000,
+      microLamportsPerUnit: 0n,
+      createAccountsFor: [],
+    });
+    return signTransaction(keeper, instructions, blockhash).bytes;
+  });
+}

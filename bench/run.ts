@@ -1,0 +1,35 @@
+// npm run bench -- <name> [--json]: runs bench/<name>.ts and prints its figures and ratios.
+import { readdirSync } from 'node:fs';
+
+/** What a benchmark measures: figures carry their unit in the name, ratios compare two figures of the same run. */
+export interface Result {
+  readonly figures: Readonly<Record<string, number>>;
+  readonly ratios: Readonly<Record<string, number>>;
+}
+
+const names = readdirSync(new URL('.', import.meta.url))
+  .filter((file) => file.endsWith('.ts') && file !== 'run.ts')
+  .map((file) => file.slice(0, -'.ts'.length));
+
+const [name, ...flags] = process.argv.slice(2);
+if (name === undefined || !names.includes(name) || flags.some((flag) => flag !== '--json')) {
+  console.error(`usage: npm run bench -- <${names.join(' | ')}> [--json]`);
+  process.exit(2);
+}
+
+const { run } = (await import(new URL(`${name}.ts`, import.meta.url).href)) as { run: () => Promise<Result> };
+const { figures, ratios } = await run();
+
+const shown = (value: number) => (Number.isInteger(value) ? String(value) : value.toFixed(value < 10 ? 3 : 1));
+const table = (title: string, rows: Readonly<Record<string, number>>) => {
+  console.log(title);
+  const width = Math.max(...Object.keys(rows).map((key) => key.length));
+  for (const [key, value] of Object.entries(rows)) console.log(`  ${key.padEnd(width)}  ${shown(value)}`);
+};
+
+if (flags.includes('--json')) console.log(JSON.stringify({ figures, ratios }));
+else {
+  table('figures', figures);
+  table('ratios', ratios);
+}
+process.exit(0);

@@ -1,0 +1,40 @@
+-- What the API keeps to give the same answer twice, to count requests over all processes, and to list fast.
+
+create table idempotency_keys (
+  scope text not null,
+  key text not null check (length(key) between 1 and 255),
+  fingerprint bytea not null,
+  status int not null,
+  body text not null,
+  created_at timestamptz not null default now(),
+  primary key (scope, key)
+);
+comment on table idempotency_keys is 'answers of POST requests that carried an Idempotency-Key, for 24 hours; written in the transaction of what they tell of';
+comment on column idempotency_keys.scope is 'whose key it is: merchant:<id> or subscriber:<wallet>';
+comment on column idempotency_keys.fingerprint is 'SHA-256 of the path and the body';
+create index idempotency_keys_by_age on idempotency_keys (created_at);
+
+-- Unlogged: a crash may forget counts of a minute, and granting must not wait for the disk.
+create unlogged table rate_budgets (
+  subject text primary key,
+  window_ends_at timestamptz not null,
+  granted int not null check (granted >= 0),
+  lease int not null check (lease >= 0)
+) with (fillfactor = 50);
+comment on table rate_budgets is 'requests of the current minute, handed out to serve processes in leases';
+comment on column rate_budgets.granted is 'requests handed out in this window, spent or not';
+comment on column rate_budgets.lease is 'how many of them the last grant was';
+
+-- Timestamps as the API writes them: ISO 8601, UTC, milliseconds.
+create function iso(t timestamptz) returns text
+language sql stable parallel safe
+as $$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $$;
+
+-- The orders of the lists, with the filters that are equalities in front.
+create index subscriptions_by_app_time on subscriptions (app_id, created_at, id);
+create index subscriptions_by_app_status on subscriptions (app_id, status, created_at, id);
+create index subscriptions_by_plan_time on subscriptions (plan_id, created_at, id);
+create index payments_by_plan_time on payments (plan_id, occurred_at, id);
+create index payments_by_app_status on payments (app_id, status, occurred_at, id);
+create index deliveries_by_endpoint_time on deliveries (endpoint_id, created_at, id);
+create index deliveries_by_endpoint_status on deliveries (endpoint_id, status, created_at, id);

@@ -1,0 +1,170 @@
+import bs58 from 'bs58';
+import type { ChainAccount } from './accounts.ts';
+import type { ExecutedInstruction, ExecutedTransaction } from './events.ts';
+import { EndpointFailure } from './rpc-errors.ts';
+
+// What RPC answers, checked where it comes in: an endpoint that answers something else is a faulty endpoint (`malformed`), not a TypeError later.
+
+function malformed(what: string): never {
+  throw new EndpointFailure('malformed', `an answer of another shape: ${what}`);
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+export function object(value: unknown, what: string): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : malformed(`${what} is no object`);
+}
+
+export function array(value: unknown, what: string): readonly unknown[] {
+  return Array.isArray(value) ? value : malformed(`${what} is no array`);
+}
+
+export function text(value: unknown, what: string): string {
+  return typeof value === 'string' ? value : malformed(`${what} is no string`);
+}
+
+export function integer(value: unknown, what: string): number {
+  return typeof value === 'number' && Number.isInteger(value) ? value : malformed(`${what} is no integer`);
+}
+
+export function big(value: unknown, what: string): bigint {
+  return BigInt(integer(value, what));
+}
+
+const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null => (value === null || value === undefined ? null : read(value));
+
+/** The `value` of an answer with a context, and the slot it is of. `minSlot`: an older answer counts as one of an endpoint that is behind. */
+export function inContext<T>(result: unknown, minSlot: bigint | undefined, read: (value: unknown) => T): { slot: bigint; value: T } {
+  const { context, value } = object(result, 'result');
+  const slot = big(object(context, 'context').slot, 'context.slot');
+  if (minSlot !== undefined && slot < minSlot)
+    throw new EndpointFailure('behind', `at slot ${slot.toString()}, not yet at ${minSlot.toString()}`);
+  return { slot, value: read(value) };
+}
+
+/** Account data as RPC sends it in base64: `[text, "base64"]`. */
+function accountData(value: unknown): Buffer {
+  const [encoded, encoding] = array(value, 'account data');
+  if (encoding !== 'base64') malformed('account data is not base64');
+  return Buffer.from(text(encoded, 'account data'), 'base64');
+}
+
+export function account(value: unknown): ChainAccount {
+  const { owner, lamports, data } = object(value, 'account');
+  return { owner: text(owner, 'account owner'), lamports: big(lamports, 'lamports'), data: accountData(data) };
+}
+
+export function accounts(value: unknown, count: number): (ChainAccount | null)[] {
+  const list = array(value, 'accounts');
+  if (list.length !== count) malformed(`${list.length} accounts instead of ${count}`);
+  return list.map((one) => orNull(one, account));
+}
+
+export type Commitment = 'processed' | 'confirmed' | 'finalized';
+
+/** How far a transaction has come. `err` is null when it succeeded. */
+export interface SignatureStatus {
+  readonly slot: bigint;
+  readonly err: unknown;
+  readonly commitment: Commitment;
+}
+
+function commitment(value: unknown): Commitment {
+  return value === 'processed' || value === 'confirmed' || value === 'finalized' ? value : malformed('no commitment');
+}
+
+export function statuses(value: unknown, count: number): (SignatureStatus | null)[] {
+  const list = array(value, 'statuses');
+  if (list.length !== count) malformed(`${list.length} statuses instead of ${count}`);
+  return list.map((one) =>
+    orNull(one, (status) => {
+      const { slot, err, confirmationStatus } = object(status, 'status');
+      // Nodes that know a status from history alone may leave the commitment out: then it is rooted.
+      return { slot: big(slot, 'slot'), err: err ?? null, commitment: orNull(confirmationStatus, commitment) ?? 'finalized' };
+    }),
+  );
+}
+
+/** A transaction of an address, newest first in getSignaturesForAddress. */
+export interface SignatureInfo {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly err: unknown;
+  readonly blockTime: bigint | null;
+}
+
+export function signatureInfos(value: unknown): SignatureInfo[] {
+  return array(value, 'signatures').map((one) => {
+    const { signature, slot, err, blockTime } = object(one, 'signature');
+    return {
+      signature: text(signature, 'signature'),
+      slot: big(slot, 'slot'),
+      err: err ?? null,
+      blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
+    };
+  });
+}
+
+/** A transaction that is on chain, with what it did. `fee` is lamports, `blockTime` Unix seconds. */
+export interface ConfirmedTransaction extends ExecutedTransaction {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly blockTime: bigint | null;
+  readonly fee: bigint;
+  readonly logs: readonly string[] | null;
+}
+
+/** A transaction in the encoding "json"; null when the endpoint does not have it. */
+export function confirmedTransaction(result: unknown): ConfirmedTransaction | null {
+  if (result === null) return null;
+  const { slot, blockTime, transaction, meta } = object(result, 'transaction');
+  const { signatures, message } = object(transaction, 'transaction.transaction');
+  const { accountKeys, instructions } = object(message, 'message');
+  const { err, fee, logMessages, innerInstructions, loadedAddresses } = object(meta, 'meta');
+
+  const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
+  // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the read-only ones.
+  const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
+    array(part, 'account keys').map((key) => text(key, 'account key')),
+  );
+  const key = (index: unknown) => keys[integer(index, 'account index')] ?? malformed('an account index out of range');
+  const executed = (value: unknown, outer: boolean): ExecutedInstruction => {
+    const { programIdIndex, accounts: indexes, data, stackHeight } = object(value, 'instruction');
+    return {
+      programId: key(programIdIndex),
+      accounts: array(indexes, 'instruction accounts').map(key),
+      data: Buffer.from(bs58.decodeUnsafe(text(data, 'instruction data')) ?? malformed('instruction data is not Base58')),
+      stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
+    };
+  };
+  const inner = (orNull(innerInstructions, (value) => array(value, 'innerInstructions')) ?? []).map((group) => {
+    const { index, instructions: calls } = object(group, 'inner instructions');
+    return [integer(index, 'index'), array(calls, 'inner instructions').map((call) => executed(call, false))] as const;
+  });
+  return {
+    signature: text(array(signatures, 'signatures')[0], 'signature'),
+    slot: big(slot, 'slot'),
+    blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
+    err: err ?? null,
+    fee: big(fee, 'fee'),
+    logs: orNull(logMessages, (logs) => array(logs, 'logs').map((line) => text(line, 'log'))),
+    instructions: array(instructions, 'instructions').map((one) => executed(one, true)),
+    inner: new Map(inner),
+  };
+}
+
+/** What a transaction would do. `unitsConsumed` is compute units. */
+export interface Simulation {
+  readonly err: unknown;
+  readonly logs: readonly string[];
+  readonly unitsConsumed: bigint | null;
+}
+
+export function simulation(value: unknown): Simulation {
+  const { err, logs, unitsConsumed } = object(value, 'simulation');
+  return {
+    err: err ?? null,
+    logs: (orNull(logs, (lines) => array(lines, 'logs')) ?? []).map((line) => text(line, 'log')),
+    unitsConsumed: orNull(unitsConsumed, (units) => big(units, 'unitsConsumed')),
+  };
+}

@@ -1,0 +1,46 @@
+import { addressBytes } from './addresses.ts';
+
+// Little-endian fields of instruction and account data, in the order they are concatenated.
+
+/** One byte. Throws a RangeError outside 0..255. */
+export function u8(value: number): Buffer {
+  const bytes = Buffer.alloc(1);
+  bytes.writeUInt8(value);
+  return bytes;
+}
+
+/** Four bytes. Throws a RangeError outside 0..2^32-1. */
+export function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+
+/** Eight bytes. Throws a RangeError outside 0..2^64-1. */
+export function u64(value: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(value);
+  return bytes;
+}
+
+/** Eight bytes. Throws a RangeError outside -2^63..2^63-1. */
+export function i64(value: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64LE(value);
+  return bytes;
+}
+
+/** Four addresses, the missing ones zero. Throws a RangeError for more than four. */
+export function addressSlots(addresses: readonly string[], name: string): Buffer {
+  if (addresses.length > 4) throw new RangeError(`${name}: at most 4 addresses, not ${addresses.length}`);
+  const bytes = Buffer.alloc(4 * 32);
+  addresses.forEach((address, slot) => bytes.set(addressBytes(address), slot * 32));
+  return bytes;
+}
+
+/** UTF-8 text padded with zeros. Throws a RangeError when it needs more than `length` bytes. */
+export function fixedText(text: string, length: number, name: string): Buffer {
+  const encoded = Buffer.from(text, 'utf8');
+  if (encoded.length > length) throw new RangeError(`${name}: at most ${length} bytes of UTF-8, not ${encoded.length}`);
+  return Buffer.concat([encoded], length);
+}

@@ -1,0 +1,244 @@
+import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
+import type { TokenAccount } from './layouts.ts';
+import { PROGRAM_ERRORS } from './program-errors.ts';
+
+// What a failed collection means for the subscription: chain.md, "Errors at a pull". Whoever is not sure says `unknown`: only a failure that
+// is certainly the subscriber's may make a subscription past due.
+
+/** Where in a collection's transaction the transfers and the account creations are, by instruction index. */
+export interface PullLayout {
+  readonly pulls: readonly number[];
+  readonly creations: readonly number[];
+}
+
+/** Why the subscriber's money cannot be moved; goes out as `failureReason`. */
+export type SubscriberReason =
+  | 'insufficient_funds'
+  | 'allowance_exhausted'
+  | 'account_frozen'
+  | 'account_closed'
+  | 'account_owner_changed'
+  | 'delegate_replaced'
+  | 'authority_closed'
+  | 'authority_replaced';
+
+export type OursReason =
+  | 'keeper_out_of_sol'
+  | 'not_a_puller'
+  | 'destination_refused'
+  | 'receiver_account_missing'
+  | 'receiver_frozen'
+  | 'wrong_program_or_mint'
+  | 'malformed'
+  | 'clock_behind'
+  | 'version'
+  | 'compute_budget'
+  | 'blockhash_not_found'
+  | 'rejected';
+
+export type PullFailure =
+  | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }
+  /** 400: the period is paid, in full or in part. Read the state; it is no failure. */
+  | { readonly kind: 'already_collected' }
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'subscription_closed' }
+  | { readonly kind: 'plan_ended' }
+  | { readonly kind: 'plan_closed' }
+  | { readonly kind: 'plan_changed' }
+  /** This very transaction is on chain: look its signature up. */
+  | { readonly kind: 'already_processed' }
+  | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
+  | { readonly kind: 'unknown'; readonly detail: string };
+
+/** What is known beside the error. */
+export interface PullContext {
+  readonly layout: PullLayout;
+  readonly logs: readonly string[] | null;
+  /** The gross amount of the attempt, base units. */
+  readonly gross: bigint;
+  /** The subscriber's token account as read near the failure: null when there is none, undefined when it was not read. */
+  readonly subscriberAccount: TokenAccount | null | undefined;
+}
+
+/** An instruction's failure as RPC reports it: a custom code, or the name of one of the runtime's own errors. */
+type InstructionFailure = { readonly index: number; readonly code: number } | { readonly index: number; readonly name: string };
+
+function instructionFailure(err: unknown): InstructionFailure | null {
+  if (typeof err !== 'object' || err === null || !('InstructionError' in err) || !Array.isArray(err.InstructionError)) return null;
+  const [index, reason] = err.InstructionError as unknown[];
+  if (typeof index !== 'number') return null;
+  if (typeof reason === 'string') return { index, name: reason };
+  if (typeof reason !== 'object' || reason === null) return null;
+  if ('Custom' in reason && typeof reason.Custom === 'number') return { index, code: reason.Custom };
+  return { index, name: Object.keys(reason)[0] ?? 'unnamed' };
+}
+
+/** The program that failed first, which is the innermost one: each caller's own "failed" line follows it. */
+function failedProgram(logs: readonly string[] | null): string | undefined {
+  for (const line of logs ?? []) {
+    const match = /^Program (\w{32,44}) failed: /.exec(line);
+    if (match !== null) return match[1];
+  }
+  return undefined;
+}
+
+/** A failed transaction's error in a few words, for logs and operators. */
+export function describeTransactionError(err: unknown): string {
+  const failure = instructionFailure(err);
+  if (failure === null) return typeof err === 'string' ? err : JSON.stringify(err);
+  if ('name' in failure) return `instruction ${failure.index}: ${failure.name}`;
+  const name = PROGRAM_ERRORS.get(failure.code);
+  return `instruction ${failure.index}: error ${failure.code}${name === undefined ? '' : ` (${name})`}`;
+}
+
+/**
+ * What the failure of a collection means. `err` is what getSignatureStatuses, getTransaction and simulateTransaction call `err`.
+ * A token error surfaces as the pull's own Custom code; the program's codes begin at 100, so the number tells them apart, and the logs, where
+ * they are at hand, must agree.
+ */
+export function classifyPullError(err: unknown, context: PullContext): PullFailure {
+  const detail = describeTransactionError(err);
+  const failure = instructionFailure(err);
+  if (failure === null) return transactionFailure(err, detail);
+
+  if (context.layout.creations.includes(failure.index)) {
+    // The System program's Custom 1: the payer has fewer lamports than the rent.
+    const outOfSol = 'code' in failure ? failure.code === 1 : failure.name === 'InsufficientFunds';
+    return { kind: 'ours', reason: outOfSol ? 'keeper_out_of_sol' : 'rejected', detail };
+  }
+  if (
+    'name' in failure &&
+    /^(ComputationalBudgetExceeded|ProgramFailedToComplete|MaxAccountsDataAllocationsExceeded)$/.test(failure.name)
+  ) {
+    return { kind: 'ours', reason: 'compute_budget', detail };
+  }
+  if (!context.layout.pulls.includes(failure.index)) return { kind: 'ours', reason: 'rejected', detail };
+  if ('name' in failure) {
+    if (failure.name === 'InvalidAccountOwner') return { kind: 'subscription_closed' };
+    if (failure.name === 'InsufficientFunds') return { kind: 'unknown', detail };
+    return { kind: 'ours', reason: 'malformed', detail };
+  }
+  if (failure.code >= 100) return programFailure(failure.code, context, detail);
+
+  const failed = failedProgram(context.logs);
+  if (failed === undefined || failed === TOKEN_PROGRAM) return tokenFailure(failure.code, context, detail);
+  if (failed === SYSTEM_PROGRAM || failed === ASSOCIATED_TOKEN_PROGRAM) return { kind: 'ours', reason: 'rejected', detail };
+  return { kind: 'unknown', detail };
+}
+
+/** SPL Token's codes (spl-token `error.rs`) at a transfer. */
+function tokenFailure(code: number, { gross, subscriberAccount }: PullContext, detail: string): PullFailure {
+  switch (code) {
+    case 1: {
+      // One code for too little balance and too little allowance; the account tells which.
+      const account = subscriberAccount ?? null;
+      const allowance = account !== null && account.amount >= gross && account.delegatedAmount < gross;
+      return { kind: 'subscriber', reason: allowance ? 'allowance_exhausted' : 'insufficient_funds' };
+    }
+    case 4:
+      return { kind: 'subscriber', reason: 'delegate_replaced' };
+    case 17:
+      // Either side may be frozen.
+      if (subscriberAccount === undefined) return { kind: 'unknown', detail };
+      if (subscriberAccount?.state === 'frozen') return { kind: 'subscriber', reason: 'account_frozen' };
+      return { kind: 'ours', reason: 'receiver_frozen', detail };
+    default:
+      return { kind: 'unknown', detail };
+  }
+}
+
+/** The Subscriptions program's own codes at a transfer. */
+function programFailure(code: number, { subscriberAccount }: PullContext, detail: string): PullFailure {
+  const ours = (reason: OursReason): PullFailure => ({ kind: 'ours', reason, detail });
+  switch (code) {
+    case 400:
+      return { kind: 'already_collected' };
+    case 508:
+      return { kind: 'cancelled' };
+    case 128:
+    case 501:
+      return { kind: 'plan_ended' };
+    case 516:
+      return { kind: 'plan_closed' };
+    case 519:
+      return { kind: 'plan_changed' };
+    case 103:
+      return { kind: 'subscriber', reason: 'authority_closed' };
+    case 136:
+      return { kind: 'subscriber', reason: 'authority_replaced' };
+    case 132:
+      return { kind: 'subscriber', reason: 'account_owner_changed' };
+    case 110:
+      // The program checks both token accounts in one call.
+      if (subscriberAccount === undefined) return { kind: 'unknown', detail };
+      return subscriberAccount === null ? { kind: 'subscriber', reason: 'account_closed' } : ours('receiver_account_missing');
+    case 130:
+      return ours('not_a_puller');
+    case 506:
+      return ours('destination_refused');
+    case 105:
+    case 109:
+    case 125:
+    case 505:
+      return ours('wrong_program_or_mint');
+    case 407:
+      return ours('clock_behind');
+    case 133:
+    case 134:
+      return ours('version');
+    default:
+      return PROGRAM_ERRORS.has(code) ? ours('malformed') : { kind: 'unknown', detail };
+  }
+}
+
+/** Errors of the transaction as a whole (Solana's `TransactionError`). */
+function transactionFailure(err: unknown, detail: string): PullFailure {
+  const name = typeof err === 'object' && err !== null ? Object.keys(err)[0] : err;
+  switch (name) {
+    case 'AlreadyProcessed':
+      return { kind: 'already_processed' };
+    case 'BlockhashNotFound':
+      return { kind: 'ours', reason: 'blockhash_not_found', detail };
+    // The fee payer has too little, would be left below its rent, or does not exist yet.
+    case 'InsufficientFundsForFee':
+    case 'InsufficientFundsForRent':
+    case 'AccountNotFound':
+      return { kind: 'ours', reason: 'keeper_out_of_sol', detail };
+    default:
+      return typeof name === 'string' && TRANSACTION_ERRORS.has(name)
+        ? { kind: 'ours', reason: 'rejected', detail }
+        : { kind: 'unknown', detail };
+  }
+}
+
+// solana-transaction-error, without those that have a meaning above. All of them leave the chain as it was.
+const TRANSACTION_ERRORS = new Set([
+  'AccountInUse',
+  'AccountLoadedTwice',
+  'AddressLookupTableNotFound',
+  'CallChainTooDeep',
+  'ClusterMaintenance',
+  'DuplicateInstruction',
+  'InvalidAccountForFee',
+  'InvalidAccountIndex',
+  'InvalidLoadedAccountsDataSizeLimit',
+  'InvalidProgramForExecution',
+  'InvalidRentPayingAccount',
+  'InvalidWritableAccount',
+  'MaxLoadedAccountsDataSizeExceeded',
+  'MissingSignatureForFee',
+  'ProgramAccountNotFound',
+  'ProgramCacheHitMaxLimit',
+  'ProgramExecutionTemporarilyRestricted',
+  'ResanitizationNeeded',
+  'SanitizeFailure',
+  'SignatureFailure',
+  'TooManyAccountLocks',
+  'UnbalancedTransaction',
+  'UnsupportedVersion',
+  'WouldExceedAccountDataBlockLimit',
+  'WouldExceedAccountDataTotalLimit',
+  'WouldExceedMaxAccountCostLimit',
+  'WouldExceedMaxBlockCostLimit',
+  'WouldExceedMaxVoteCostLimit',
+]);

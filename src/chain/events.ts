@@ -1,0 +1,155 @@
+import bs58 from 'bs58';
+import { eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
+import { ChainDataError } from './layouts.ts';
+
+// The program tells what it did by calling itself with the event as instruction data (chain.md, Events). Only the program can sign for the
+// event authority, and a failed transaction has done nothing; so an event is what the program said, in a transaction that succeeded.
+
+/** An instruction of a confirmed transaction, its accounts resolved. */
+export interface ExecutedInstruction {
+  readonly programId: string;
+  readonly accounts: readonly string[];
+  readonly data: Buffer;
+  /** 1 for the transaction's own instructions, 2 and up for those that programs called; null when RPC does not say. */
+  readonly stackHeight: number | null;
+}
+
+/** What a transaction did: its own instructions, and by the index of each those that it called, in order. */
+export interface ExecutedTransaction {
+  readonly err: unknown;
+  readonly instructions: readonly ExecutedInstruction[];
+  readonly inner: ReadonlyMap<number, readonly ExecutedInstruction[]>;
+}
+
+/** A pull: `amount` base units went from the subscriber to `receiver`, booked on the period from `periodStart` to `periodEnd` (Unix seconds). */
+export interface TransferEvent {
+  readonly kind: 'transfer';
+  readonly subscription: string;
+  readonly plan: string;
+  readonly subscriber: string;
+  readonly mint: string;
+  readonly amount: bigint;
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  /** Moved in the period so far, this transfer included. */
+  readonly pulled: bigint;
+  /** The wallet that received. */
+  readonly receiver: string;
+  /** Its token account, and who pulled; null from programs before 0.4.0. */
+  readonly receiverAccount: string | null;
+  readonly puller: string | null;
+}
+
+export type ProgramEvent = (
+  | TransferEvent
+  | {
+      readonly kind: 'created';
+      readonly plan: string;
+      readonly subscriber: string;
+      readonly mint: string;
+      readonly at: bigint;
+      readonly payer: string | null;
+    }
+  | { readonly kind: 'cancelled'; readonly plan: string; readonly subscriber: string; readonly expiresAt: bigint }
+  | { readonly kind: 'resumed'; readonly plan: string; readonly subscriber: string; readonly at: bigint }
+  | {
+      readonly kind: 'plan_updated';
+      readonly plan: string;
+      readonly owner: string;
+      readonly status: 'sunset' | 'active';
+      readonly endTs: bigint;
+      readonly pullers: readonly string[];
+    }
+) & {
+  /** Index of the transaction's own instruction under which it happened. */
+  readonly instruction: number;
+};
+
+const TAG = Buffer.from('e445a52e51cb9a1d', 'hex');
+
+/** The program's events in a transaction, in order; none in a failed one. Throws ChainDataError for an event that is too short to be read. */
+export function programEvents(transaction: ExecutedTransaction, programId: string): ProgramEvent[] {
+  if (transaction.err !== null) return [];
+  const eventAuthority = eventAuthorityAddress(programId).address;
+  const events: ProgramEvent[] = [];
+  for (const [index, inner] of [...transaction.inner].sort(([a], [b]) => a - b)) {
+    const outer = transaction.instructions[index];
+    inner.forEach((call, place) => {
+      if (call.programId !== programId || call.accounts.length !== 1 || call.accounts[0] !== eventAuthority) return;
+      if (!call.data.subarray(0, TAG.length).equals(TAG)) return;
+      if (callerOf(inner, place, outer)?.programId !== programId) return;
+      const event = decodeEvent(call.data);
+      if (event !== null) events.push({ ...event, instruction: index });
+    });
+  }
+  return events;
+}
+
+/** Who called `inner[place]`: the last instruction before it that is one level up. Without levels only the outer instruction is known. */
+function callerOf(
+  inner: readonly ExecutedInstruction[],
+  place: number,
+  outer: ExecutedInstruction | undefined,
+): ExecutedInstruction | undefined {
+  const height = inner[place]?.stackHeight ?? null;
+  if (height === null || height === 2) return outer;
+  return inner.slice(0, place).findLast((call) => call.stackHeight === height - 1);
+}
+
+type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;
+
+/** Decodes tag, kind and fields; null for a kind that this code does not know. Later programs append fields, so only the start is read. */
+function decodeEvent(data: Buffer): Decoded | null {
+  const kind = data[8];
+  const atLeast = (length: number, name: string) => {
+    if (data.length < length) throw new ChainDataError(`a ${name} event has at least ${length} bytes, this one has ${data.length}`);
+  };
+  const address = (offset: number) => bs58.encode(data.subarray(offset, offset + 32));
+  const addressIf = (offset: number) => (data.length >= offset + 32 ? address(offset) : null);
+  switch (kind) {
+    case 0:
+      atLeast(113, 'Created');
+      return {
+        kind: 'created',
+        plan: address(9),
+        subscriber: address(41),
+        mint: address(73),
+        at: data.readBigInt64LE(105),
+        payer: addressIf(113),
+      };
+    case 1:
+      atLeast(81, 'Cancelled');
+      return { kind: 'cancelled', plan: address(9), subscriber: address(41), expiresAt: data.readBigInt64LE(73) };
+    case 2:
+      atLeast(201, 'Transfer');
+      return {
+        kind: 'transfer',
+        subscription: address(9),
+        plan: address(41),
+        subscriber: address(73),
+        mint: address(105),
+        amount: data.readBigUInt64LE(137),
+        periodStart: data.readBigInt64LE(145),
+        periodEnd: data.readBigInt64LE(153),
+        pulled: data.readBigUInt64LE(161),
+        receiver: address(169),
+        receiverAccount: addressIf(201),
+        puller: addressIf(233),
+      };
+    case 5:
+      atLeast(81, 'Resumed');
+      return { kind: 'resumed', plan: address(9), subscriber: address(41), at: data.readBigInt64LE(73) };
+    case 6:
+      atLeast(210, 'PlanUpdated');
+      return {
+        kind: 'plan_updated',
+        plan: address(9),
+        owner: address(41),
+        status: data.readUInt8(73) === 1 ? 'active' : 'sunset',
+        endTs: data.readBigInt64LE(74),
+        pullers: [0, 1, 2, 3].map((slot) => address(82 + slot * 32)).filter((puller) => puller !== SYSTEM_PROGRAM),
+      };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,71 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import bs58 from 'bs58';
+
+/** A key that signs. The private half stays inside the KeyObject: printing or logging a Keypair shows the address alone. */
+export interface Keypair {
+  readonly address: string;
+  /** The Ed25519 signature of `message`, 64 bytes. */
+  sign(message: Uint8Array): Buffer;
+}
+
+// RFC 8410: the DER that precedes a raw 32-byte Ed25519 private key in PKCS #8.
+const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+const rawPublic = (key: KeyObject) => createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
+
+function keypair(key: KeyObject): Keypair {
+  const address = bs58.encode(rawPublic(key));
+  return Object.freeze({ address, sign: (message: Uint8Array) => sign(null, message, key) });
+}
+
+/** A keypair from 64 bytes, private then public half, as the Solana CLI stores it. Throws an Error that never shows the bytes. */
+export function keypairFromSecret(secret: Uint8Array): Keypair {
+  if (secret.length !== 64) throw new Error(`a keypair has 64 bytes, this one has ${secret.length}`);
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, secret.subarray(0, 32)]), format: 'der', type: 'pkcs8' });
+  if (!rawPublic(key).equals(secret.subarray(32))) throw new Error('the public half of the keypair does not belong to its private half');
+  return keypair(key);
+}
+
+/** A fresh keypair. */
+export function generateKeypair(): Keypair {
+  return keypair(generateKeyPairSync('ed25519').privateKey);
+}
+
+/**
+ * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error that names the file and what would be right: when it
+ * cannot be read, when others than its owner can read it, when it is not a keypair.
+ */
+export async function readKeypair(path: string): Promise<Keypair> {
+  const file = await open(path, 'r').catch((error: unknown) => {
+    throw new Error(`the keypair file ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  try {
+    const { mode } = await file.stat();
+    // Windows has no such bits and always reports them set.
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      throw new Error(`the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`);
+    }
+    return keypairFromSecret(parseSecret(await file.readFile('utf8')));
+  } catch (error) {
+    if (error instanceof Error && !error.message.includes(path)) {
+      throw new Error(`the keypair file ${path} is not a Solana CLI keypair (a JSON array of 64 bytes): ${error.message}`);
+    }
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+function parseSecret(text: string): Uint8Array {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    // The parser's own message quotes the text.
+    throw new Error('it is not JSON');
+  }
+  const isByte = (value: unknown) => typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 255;
+  if (!Array.isArray(parsed) || !parsed.every(isByte)) throw new Error('it is not an array of bytes');
+  return Uint8Array.from(parsed as number[]);
+}

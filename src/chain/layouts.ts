@@ -1,0 +1,174 @@
+import bs58 from 'bs58';
+
+/** Account data that is not what its place on the chain says it should be: wrong length, kind or version. */
+export class ChainDataError extends Error {
+  override name = 'ChainDataError';
+}
+
+/** A merchant's plan. Times are Unix seconds, `amount` is base units per period, `endTs` 0 means no end. */
+export interface PlanAccount {
+  readonly owner: string;
+  readonly bump: number;
+  readonly status: 'sunset' | 'active';
+  readonly planId: bigint;
+  readonly mint: string;
+  readonly amount: bigint;
+  readonly periodHours: bigint;
+  readonly createdAt: bigint;
+  readonly endTs: bigint;
+  /** Owners of the token accounts that may receive; empty slots left out. */
+  readonly destinations: readonly string[];
+  /** Wallets that may pull beside the owner; empty slots left out. */
+  readonly pullers: readonly string[];
+  readonly metadataUri: string;
+}
+
+/** A wallet's subscription to a plan, with the terms it agreed to. `expiresAt` 0 means live. */
+export interface SubscriptionAccount {
+  readonly bump: number;
+  readonly subscriber: string;
+  readonly plan: string;
+  /** Who paid the rent and gets it back. */
+  readonly payer: string;
+  /** The SubscriptionAuthority's `initId` at the time of subscribing. */
+  readonly initId: bigint;
+  readonly amount: bigint;
+  readonly periodHours: bigint;
+  /** The plan's `createdAt`: tells a plan from a later one at the same address. */
+  readonly planCreatedAt: bigint;
+  readonly amountPulled: bigint;
+  readonly periodStart: bigint;
+  readonly expiresAt: bigint;
+}
+
+/** A wallet's SubscriptionAuthority. `initId` is the slot of its creation. */
+export interface AuthorityAccount {
+  readonly user: string;
+  readonly mint: string;
+  readonly payer: string;
+  readonly bump: number;
+  readonly initId: bigint;
+}
+
+/** An SPL Token account. Amounts are base units. */
+export interface TokenAccount {
+  readonly mint: string;
+  readonly owner: string;
+  readonly amount: bigint;
+  readonly delegate: string | null;
+  readonly delegatedAmount: bigint;
+  readonly state: 'initialized' | 'frozen';
+}
+
+/** The cluster's clock: `unixTimestamp` in seconds is what programs compare with. */
+export interface ClockAccount {
+  readonly slot: bigint;
+  readonly unixTimestamp: bigint;
+}
+
+export const PLAN_LENGTH = 491;
+export const SUBSCRIPTION_LENGTH = 155;
+export const AUTHORITY_LENGTH = 106;
+const TOKEN_ACCOUNT_LENGTH = 165;
+
+const KIND = { authority: 0, plan: 1, subscription: 4 } as const;
+const SUBSCRIPTION_VERSION = 1;
+
+function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
+  if (data.length !== length) throw new ChainDataError(`a ${name} account has ${length} bytes, this one has ${data.length}`);
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
+  if (kind !== undefined && bytes[0] !== kind) {
+    throw new ChainDataError(`a ${name} account has the discriminator ${kind}, this one has ${bytes.readUInt8(0)}`);
+  }
+  return bytes;
+}
+
+function address(bytes: Buffer, offset: number): string {
+  return bs58.encode(bytes.subarray(offset, offset + 32));
+}
+
+const EMPTY = Buffer.alloc(32);
+
+function addresses(bytes: Buffer, offset: number): string[] {
+  return [0, 1, 2, 3]
+    .map((slot) => offset + slot * 32)
+    .filter((start) => !bytes.subarray(start, start + 32).equals(EMPTY))
+    .map((start) => address(bytes, start));
+}
+
+/** Decodes a Plan (chain.md). Throws ChainDataError. */
+export function decodePlan(data: Uint8Array): PlanAccount {
+  const bytes = view(data, 'Plan', PLAN_LENGTH, KIND.plan);
+  const status = bytes.readUInt8(34);
+  if (status > 1) throw new ChainDataError(`a Plan's status is 0 (sunset) or 1 (active), this one has ${status}`);
+  return {
+    owner: address(bytes, 1),
+    bump: bytes.readUInt8(33),
+    status: status === 1 ? 'active' : 'sunset',
+    planId: bytes.readBigUInt64LE(35),
+    mint: address(bytes, 43),
+    amount: bytes.readBigUInt64LE(75),
+    periodHours: bytes.readBigUInt64LE(83),
+    createdAt: bytes.readBigInt64LE(91),
+    endTs: bytes.readBigInt64LE(99),
+    destinations: addresses(bytes, 107),
+    pullers: addresses(bytes, 235),
+    metadataUri: bytes.toString('utf8', 363).replace(/\0+$/, ''),
+  };
+}
+
+/** Decodes a SubscriptionDelegation (chain.md). Throws ChainDataError, also for a version that this code does not know. */
+export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
+  const bytes = view(data, 'SubscriptionDelegation', SUBSCRIPTION_LENGTH, KIND.subscription);
+  const version = bytes.readUInt8(1);
+  if (version !== SUBSCRIPTION_VERSION) {
+    throw new ChainDataError(`a SubscriptionDelegation of version ${SUBSCRIPTION_VERSION} is known, this one has ${version}`);
+  }
+  return {
+    bump: bytes.readUInt8(2),
+    subscriber: address(bytes, 3),
+    plan: address(bytes, 35),
+    payer: address(bytes, 67),
+    initId: bytes.readBigInt64LE(99),
+    amount: bytes.readBigUInt64LE(107),
+    periodHours: bytes.readBigUInt64LE(115),
+    planCreatedAt: bytes.readBigInt64LE(123),
+    amountPulled: bytes.readBigUInt64LE(131),
+    periodStart: bytes.readBigInt64LE(139),
+    expiresAt: bytes.readBigInt64LE(147),
+  };
+}
+
+/** Decodes a SubscriptionAuthority (chain.md). Throws ChainDataError. */
+export function decodeAuthority(data: Uint8Array): AuthorityAccount {
+  const bytes = view(data, 'SubscriptionAuthority', AUTHORITY_LENGTH, KIND.authority);
+  return {
+    user: address(bytes, 1),
+    mint: address(bytes, 33),
+    payer: address(bytes, 65),
+    bump: bytes.readUInt8(97),
+    initId: bytes.readBigInt64LE(98),
+  };
+}
+
+/** Decodes an SPL Token account (spl-token `state.rs`, `Account`). Throws ChainDataError, also when it is not initialized. */
+export function decodeTokenAccount(data: Uint8Array): TokenAccount {
+  const bytes = view(data, 'token', TOKEN_ACCOUNT_LENGTH);
+  const state = bytes.readUInt8(108);
+  if (state !== 1 && state !== 2) throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
+  const hasDelegate = bytes.readUInt32LE(72) === 1;
+  return {
+    mint: address(bytes, 0),
+    owner: address(bytes, 32),
+    amount: bytes.readBigUInt64LE(64),
+    delegate: hasDelegate ? address(bytes, 76) : null,
+    delegatedAmount: hasDelegate ? bytes.readBigUInt64LE(121) : 0n,
+    state: state === 2 ? 'frozen' : 'initialized',
+  };
+}
+
+/** Decodes the Clock sysvar's account: slot u64 at 0, unix_timestamp i64 at 32. Throws ChainDataError. */
+export function decodeClock(data: Uint8Array): ClockAccount {
+  const bytes = view(data, 'Clock', 40);
+  return { slot: bytes.readBigUInt64LE(0), unixTimestamp: bytes.readBigInt64LE(32) };
+}

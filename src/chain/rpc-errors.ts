@@ -1,0 +1,52 @@
+/** An RPC endpoint's definite answer that it will not do what was asked: another endpoint would say the same. */
+export class RpcError extends Error {
+  override name = 'RpcError';
+  readonly endpoint: string;
+  readonly method: string;
+  /** JSON-RPC error code, e.g. -32602 invalid params, -32002 failed preflight. */
+  readonly code: number;
+  /** The error's data as sent, e.g. `err` and `logs` of a failed preflight. */
+  readonly data: unknown;
+
+  constructor(endpoint: string, method: string, code: number, message: string, data?: unknown) {
+    super(`${endpoint} refused ${method}: ${message} (${code})`);
+    this.endpoint = endpoint;
+    this.method = method;
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** Why one endpoint could not be used. */
+export type EndpointFault = 'unreachable' | 'timeout' | 'rate_limited' | 'http' | 'malformed' | 'behind' | 'unsupported' | 'busy';
+
+/** One endpoint could not be used; another may. */
+export class EndpointFailure extends Error {
+  override name = 'EndpointFailure';
+  readonly fault: EndpointFault;
+  /** Which one; unknown to those who only see its answer. */
+  readonly endpoint: string;
+  /** How long the endpoint asks to be left alone, in milliseconds. */
+  readonly pauseMs: number | undefined;
+
+  constructor(fault: EndpointFault, message: string, options: { endpoint?: string; pauseMs?: number | undefined; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.fault = fault;
+    this.endpoint = options.endpoint ?? '';
+    this.pauseMs = options.pauseMs;
+  }
+}
+
+/** No endpoint could be used: which, and why each. Nothing is known about what was asked; the caller tries again later. */
+export class RpcUnreachable extends Error {
+  override name = 'RpcUnreachable';
+  readonly method: string;
+  readonly failures: readonly { readonly endpoint: string; readonly fault: EndpointFault; readonly reason: string }[];
+
+  constructor(method: string, failures: readonly EndpointFailure[]) {
+    const each = failures.map(({ endpoint, message }) => `${endpoint}: ${message}`).join('; ');
+    super(`no Solana RPC endpoint answered ${method}: ${each}`);
+    this.method = method;
+    this.failures = failures.map(({ endpoint, fault, message }) => ({ endpoint, fault, reason: message }));
+  }
+}

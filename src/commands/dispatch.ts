@@ -1,0 +1,7 @@
+import { startDispatcher } from '../dispatch/start.ts';
+import { runDaemon } from '../run.ts';
+
+/** `billing dispatch`: delivers webhooks until it is told to stop. Returns the exit code. */
+export function dispatch(envFile: string | undefined): Promise<number> {
+  return runDaemon('dispatch', envFile, startDispatcher);
+}

@@ -1,0 +1,130 @@
+// `billing replay`: sends events again, by delivery ids or by filters.
+import { createInterface } from 'node:readline/promises';
+import type { EventType } from '../db/events.ts';
+import { createNotifier, deliveriesQueued } from '../db/notify.ts';
+import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
+import { OperatorError } from '../errors.ts';
+import { runCommand } from '../run.ts';
+
+export interface ReplayFlags {
+  envFile?: string;
+  webhook?: string;
+  app?: string;
+  status?: string;
+  type?: string;
+  since?: string;
+  until?: string;
+  dryRun?: boolean;
+  yes?: boolean;
+  json?: boolean;
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'];
+const types: Record<EventType, true> = {
+  subscription_created: true,
+  payment_success: true,
+  payment_failed: true,
+  cancel_requested: true,
+  cancel_finalized: true,
+  cancel_forced: true,
+  delegation_revoked: true,
+  subscription_resumed: true,
+};
+
+/** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed or was interrupted. */
+export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
+  const selection = parseSelection(ids, flags);
+  return runCommand(flags.envFile, async ({ sql }) => {
+    const plan = await planReplay(sql, selection);
+    const todo = plan.interrupted === undefined ? plan.deliverable : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
+    const say = (text: string) => flags.json !== true && process.stdout.write(`${text}\n`);
+    const report = (queued: number, finished: boolean) => {
+      if (flags.json !== true) return;
+      const { matching, deliverable, interrupted } = plan;
+      const resumed = interrupted === undefined ? null : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
+      process.stdout.write(`${JSON.stringify({ matching, deliverable, resumed, queued, finished })}\n`);
+    };
+
+    say(describe(plan));
+    if (flags.dryRun === true || (plan.interrupted === undefined && plan.deliverable === 0)) {
+      report(0, flags.dryRun !== true);
+      return 0;
+    }
+    if (flags.yes !== true && !(await confirmed(todo))) {
+      say('Nothing was queued.');
+      return 1;
+    }
+    const notifier = createNotifier(sql, deliveriesQueued);
+    const interrupt = new AbortController();
+    const onSignal = () => interrupt.abort();
+    process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+    const { queued, finished } = await runReplay(sql, selection, plan, {
+      signal: interrupt.signal,
+      onProgress(done, total) {
+        notifier.notify();
+        if (process.stderr.isTTY) process.stderr.write(`\r${done} of ${total} queued${done >= total ? '\n' : ''}`);
+      },
+    });
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await notifier.flush();
+    report(queued, finished);
+    say(finished ? `Queued ${queued}.` : `Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`);
+    return finished ? 0 : 1;
+  });
+}
+
+/** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
+export function parseSelection(ids: string[], { webhook, app, status, type, since, until }: ReplayFlags): Selection {
+  const filtered = [webhook, app, status, type, since, until].some((filter) => filter !== undefined);
+  if (ids.length > 0 && filtered) throw new OperatorError('Give delivery ids or filters, not both.', 2);
+  if (ids.length === 0 && (webhook === undefined) === (app === undefined)) {
+    throw new OperatorError('Say what to replay: delivery ids, or --webhook <id>, or --app <id>.', 2);
+  }
+  for (const id of [...ids, webhook, app]) {
+    if (id !== undefined && !uuid.test(id)) throw new OperatorError(`"${id}" is not an id: it should be a UUID.`, 2);
+  }
+  if (status !== undefined && !statuses.includes(status)) throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
+  if (status === 'unsent' && app === undefined)
+    throw new OperatorError('--status unsent needs --app: what was never sent has no webhook.', 2);
+  if (type !== undefined && !(type in types)) throw new OperatorError(`--type must be one of ${Object.keys(types).join(', ')}.`, 2);
+  return {
+    ids: ids.length === 0 ? null : [...new Set(ids.map((id) => id.toLowerCase()))],
+    endpointId: webhook?.toLowerCase() ?? null,
+    appId: app?.toLowerCase() ?? null,
+    status: status ?? null,
+    type: type ?? null,
+    since: parseTime('--since', since),
+    until: parseTime('--until', until),
+  };
+}
+
+function parseTime(flag: string, text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const time = new Date(text);
+  if (!/^\d{4}-\d{2}-\d{2}/.test(text) || Number.isNaN(time.getTime())) {
+    throw new OperatorError(`${flag} must be an ISO 8601 time such as 2026-11-21T09:00:00Z, not "${text}".`, 2);
+  }
+  return time;
+}
+
+function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
+  if (interrupted !== undefined) {
+    return `A run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it goes on from there.`;
+  }
+  if (matching.length === 0) return 'Nothing matches.';
+  const total = matching.reduce((sum, { count }) => sum + count, 0);
+  const parts = matching.map(({ status, count }) => `${count} ${status}`).join(', ');
+  const left = total - deliverable;
+  return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are left out`}.`;
+}
+
+async function confirmed(count: number): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stdout.isTTY) throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
+  const ask = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return /^y(es)?$/i.test((await ask.question(`Queue ${count} again? [y/N] `)).trim());
+  } finally {
+    ask.close();
+  }
+}

@@ -1,0 +1,82 @@
+// A merchant's figures, from the rows that its lists show.
+import type { Queryable } from './connect.ts';
+
+/** One UTC day, cut to the range asked for. Amounts are sums of base units, as text since they may pass 2^63. */
+export interface DayRow {
+  day: Date;
+  /** At the end of the day. */
+  active: number;
+  /** At the end of the day. */
+  pastDue: number;
+  /** At the start of the day, active and past due. */
+  liveBefore: number;
+  cancelled: number;
+  expired: number;
+  new: number;
+  /** At the end of the day: amounts of what is active or past due, per 730 hours. */
+  mrr: string;
+  gross: string;
+  fees: string;
+  net: string;
+  paymentsSucceeded: number;
+  paymentsFailed: number;
+}
+
+/**
+ * Every day of [from, to), days without activity included. Whether a subscription was past due on a day follows from its last payment before;
+ * from now on its status counts. It ends when it is cancelled, or when it was marked expired.
+ */
+export function dailyFigures(sql: Queryable, appId: string, { from, to }: { from: Date; to: Date }): Promise<DayRow[]> {
+  return sql<DayRow[]>`
+    with days as (
+      select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'), ${to}::timestamptz - interval '1 microsecond',
+        interval '1 day') as day
+    ), subs as (
+      select id, status, created_at, amount * 730::numeric / period_hours as monthly,
+        case status when 'cancelled' then cancelled_at when 'expired' then updated_at end as ended_at
+      from subscriptions where app_id = ${appId}
+    ), tries as (
+      select p.subscription_id, p.occurred_at, p.status = 'failed' as failed,
+        coalesce(lag(p.status = 'failed') over by_subscription, false) as failed_before, lead(p.id) over by_subscription is null as latest
+      from payments p join subs s on s.id = p.subscription_id
+      where p.app_id = ${appId} and (s.ended_at is null or p.occurred_at <= s.ended_at)
+      window by_subscription as (partition by p.subscription_id order by p.occurred_at, p.id)
+    ), changes (at, live, past_due, monthly, new, cancelled, expired) as (
+      select created_at, 1, 0, monthly, 1, 0, 0 from subs
+      union all
+      select ended_at, -1, 0, -monthly, 0, (status = 'cancelled')::int, (status = 'expired')::int from subs where ended_at is not null
+      union all
+      select occurred_at, 0, case when failed then 1 else -1 end, 0, 0, 0, 0 from tries where failed <> failed_before
+      union all
+      select s.ended_at, 0, -1, 0, 0, 0, 0 from subs s join tries t on t.subscription_id = s.id and t.latest and t.failed where s.ended_at is not null
+      union all
+      select now(), 0, case when s.status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
+      from subs s left join tries t on t.subscription_id = s.id and t.latest
+      where s.ended_at is null and (s.status = 'past_due') <> coalesce(t.failed, false)
+    ), moves as (
+      select case when at < ${from}::timestamptz then null else date_trunc('day', at, 'UTC') end as day, sum(live) as live,
+        sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new, sum(cancelled) as cancelled, sum(expired) as expired
+      from changes where at < ${to}::timestamptz group by 1
+    ), money as (
+      select date_trunc('day', occurred_at, 'UTC') as day,
+        sum(amount_gross) filter (where status = 'succeeded') as gross, sum(platform_fee) filter (where status = 'succeeded') as fees,
+        sum(amount_net) filter (where status = 'succeeded') as net,
+        count(*) filter (where status = 'succeeded') as succeeded, count(*) filter (where status = 'failed') as failed
+      from payments where app_id = ${appId} and occurred_at >= ${from} and occurred_at < ${to} group by 1
+    ), before as (
+      select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due, coalesce(sum(monthly), 0) as monthly from moves where day is null
+    )
+    select days.day,
+      (before.live - before.past_due + sum(coalesce(moves.live - moves.past_due, 0)) over so_far)::int as active,
+      (before.past_due + sum(coalesce(moves.past_due, 0)) over so_far)::int as past_due,
+      (before.live + sum(coalesce(moves.live, 0)) over so_far - coalesce(moves.live, 0))::int as live_before,
+      coalesce(moves.cancelled, 0)::int as cancelled, coalesce(moves.expired, 0)::int as expired, coalesce(moves.new, 0)::int as new,
+      trunc(before.monthly + sum(coalesce(moves.monthly, 0)) over so_far)::text as mrr,
+      coalesce(money.gross, 0)::text as gross, coalesce(money.fees, 0)::text as fees, coalesce(money.net, 0)::text as net,
+      coalesce(money.succeeded, 0)::int as payments_succeeded, coalesce(money.failed, 0)::int as payments_failed
+    from days cross join before
+      left join moves on moves.day = days.day
+      left join money on money.day = days.day
+    window so_far as (order by days.day)
+    order by days.day`;
+}

@@ -1,0 +1,48 @@
+import type { Queryable } from './connect.ts';
+
+export interface StoredAnswer {
+  fingerprint: Buffer;
+  status: number;
+  body: string;
+}
+
+/** The answer that was given under a key within the last 24 hours. */
+export async function findAnswer(sql: Queryable, scope: string, key: string): Promise<StoredAnswer | undefined> {
+  const [row] = await sql<StoredAnswer[]>`
+    select fingerprint, status, body from idempotency_keys
+    where scope = ${scope} and key = ${key} and created_at > now() - interval '24 hours'`;
+  return row;
+}
+
+/**
+ * Takes a key for the caller's transaction; false when it is taken. While another transaction holds it, this waits for that one's end: two at
+ * once have one effect. A key older than 24 hours is taken over.
+ */
+export async function takeKey(
+  sql: Queryable,
+  { scope, key, fingerprint }: { scope: string; key: string; fingerprint: Buffer },
+): Promise<boolean> {
+  const rows = await sql`
+    insert into idempotency_keys as k (scope, key, fingerprint, status, body) values (${scope}, ${key}, ${fingerprint}, 0, '')
+    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = 0, body = '', created_at = now()
+      where k.created_at <= now() - interval '24 hours'
+    returning 1`;
+  return rows.length === 1;
+}
+
+/** Stores the answer under a key that the caller's transaction has taken. */
+export async function storeAnswer(
+  sql: Queryable,
+  { scope, key, status, body }: { scope: string; key: string; status: number; body: string },
+): Promise<void> {
+  await sql`update idempotency_keys set status = ${status}, body = ${body} where scope = ${scope} and key = ${key}`;
+}
+
+/** Deletes up to 1,000 keys that are older than 24 hours; returns how many. */
+export async function deleteOldKeys(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from idempotency_keys where (scope, key) in (
+      select scope, key from idempotency_keys where created_at <= now() - interval '24 hours' order by created_at limit 1000
+    )`;
+  return count;
+}

@@ -1,0 +1,60 @@
+// What happened to money: one succeeded row per paid period, one failed row per failed attempt.
+import { integers, times } from './arrays.ts';
+import type { Queryable } from './connect.ts';
+
+export interface PaymentRow {
+  appId: string;
+  planId: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  status: 'succeeded' | 'failed';
+  source: 'keeper' | 'foreign';
+  periodStart: Date;
+  periodEnd: Date;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  txSignature: string | null;
+  failureReason: string | null;
+  attempt: number;
+  occurredAt: Date;
+}
+
+/** Records payments. Throws on a second success of a period, or of a pull (unique indexes). */
+export async function insertPayments(sql: Queryable, payments: PaymentRow[]): Promise<void> {
+  await sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, period_start, period_end,
+      amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)
+    select * from unnest(
+      ${payments.map((row) => row.appId)}::uuid[], ${payments.map((row) => row.planId)}::uuid[],
+      ${payments.map((row) => row.subscriptionId)}::uuid[], ${payments.map((row) => row.subscriptionPda)}::text[],
+      ${payments.map((row) => row.subscriberWallet)}::text[], ${payments.map((row) => row.status)}::text[],
+      ${payments.map((row) => row.source)}::text[], ${times(payments.map((row) => row.periodStart))}::timestamptz[],
+      ${times(payments.map((row) => row.periodEnd))}::timestamptz[], ${integers(payments.map((row) => row.amountGross))}::int8[],
+      ${integers(payments.map((row) => row.platformFee))}::int8[], ${integers(payments.map((row) => row.amountNet))}::int8[],
+      ${payments.map((row) => row.txSignature)}::text[], ${payments.map((row) => row.failureReason)}::text[],
+      ${payments.map((row) => row.attempt)}::int[], ${times(payments.map((row) => row.occurredAt))}::timestamptz[])`;
+}
+
+/** Which pulls are recorded: successes by transaction and subscription account. */
+export function readRecorded(
+  sql: Queryable,
+  signatures: string[],
+): Promise<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]> {
+  return sql<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]>`
+    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${signatures}::text[]) and status = 'succeeded'`;
+}
+
+/** Which periods of these subscriptions are recorded as paid, among the given starts. */
+export function readPaidPeriods(
+  sql: Queryable,
+  periods: { subscriptionId: string; periodStart: Date }[],
+): Promise<{ subscriptionId: string; periodStart: Date; txSignature: string }[]> {
+  return sql<{ subscriptionId: string; periodStart: Date; txSignature: string }[]>`
+    select p.subscription_id, p.period_start, p.tx_signature
+    from payments p
+    join unnest(${periods.map(({ subscriptionId }) => subscriptionId)}::uuid[], ${times(periods.map(({ periodStart }) => periodStart))}::timestamptz[])
+      as v (subscription_id, period_start) on p.subscription_id = v.subscription_id and p.period_start = v.period_start
+    where p.status = 'succeeded'`;
+}

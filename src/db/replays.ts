@@ -1,0 +1,207 @@
+// Queueing events again. A replay always goes to the live endpoint of the event's app; what has none is left out.
+import type { Queryable, Transaction } from './connect.ts';
+
+/** Which deliveries: these ids, or all that match every filter that is not null. */
+export interface Selection {
+  ids: string[] | null;
+  endpointId: string | null;
+  appId: string | null;
+  status: string | null;
+  type: string | null;
+  /** Inclusive, on the delivery's creation. */
+  since: Date | null;
+  /** Exclusive. */
+  until: Date | null;
+}
+
+export interface ReplayRun {
+  id: string;
+  /** Microseconds matter: as text. */
+  until: string;
+  stage: 'deliveries' | 'events';
+  cursor: string | null;
+  total: number;
+  queued: number;
+  createdAt: Date;
+}
+
+export interface Matching {
+  /** `unsent`: events that never had a delivery. */
+  status: string;
+  count: number;
+  /** Of them, how many have a live endpoint to go to. */
+  deliverable: number;
+}
+
+/** Queues the event of one delivery again; undefined when there is no such delivery or its app has no live endpoint. */
+export async function insertReplay(sql: Queryable, deliveryId: string): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    insert into deliveries (endpoint_id, event_id, replay_of)
+    select endpoint.id, delivery.event_id, delivery.id
+    from deliveries delivery
+      join events event on event.id = delivery.event_id
+      join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
+    where delivery.id = ${deliveryId}
+    returning id`;
+  return row?.id;
+}
+
+/** Which of these ids are no deliveries. */
+export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
+    where not exists (select from deliveries where deliveries.id = wanted.id)`;
+  return rows.map((row) => row.id);
+}
+
+/** Counts what a selection holds of the rows made before `before`, by status. Of several deliveries of one event only the newest counts. */
+export function countMatching(
+  sql: Queryable,
+  { ids, endpointId, appId, status, type, since, until }: Selection,
+  before: string,
+): Promise<Matching[]> {
+  return sql<Matching[]>`
+    select delivery.status, count(*)::int as count, count(live.id)::int as deliverable
+    from deliveries delivery
+      join events event on event.id = delivery.event_id
+      left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+    where delivery.created_at < ${before}::timestamptz
+      and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
+      and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
+      and (${appId}::uuid is null or delivery.endpoint_id in (select id from webhook_endpoints where app_id = ${appId}))
+      and (${status}::text is null or delivery.status = ${status})
+      and (${type}::text is null or event.type = ${type})
+      and (${since}::timestamptz is null or delivery.created_at >= ${since})
+      and (${until}::timestamptz is null or delivery.created_at < ${until})
+      and (${ids}::uuid[] is not null or not exists (
+        select from deliveries newer
+        where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))
+    group by delivery.status order by delivery.status`;
+}
+
+/** Counts events of an app, made before `before`, that never had a delivery. */
+export function countUnsent(sql: Queryable, { appId, type, since, until }: Selection, before: string): Promise<Matching[]> {
+  return sql<Matching[]>`
+    select 'unsent' as status, count(*)::int as count, count(live.id)::int as deliverable
+    from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+    where event.app_id = ${appId} and event.created_at < ${before}::timestamptz
+      and (${type}::text is null or event.type = ${type})
+      and (${since}::timestamptz is null or event.created_at >= ${since})
+      and (${until}::timestamptz is null or event.created_at < ${until})
+      and not exists (select from deliveries where deliveries.event_id = event.id)
+    having count(*) > 0`;
+}
+
+/** The database's time to the microsecond, before which a new run's rows were made. */
+export async function readNow(sql: Queryable): Promise<string> {
+  const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`;
+  if (row === undefined) throw new Error('the database told no time');
+  return row.now;
+}
+
+/** The run of this selection that did not come to its end. */
+export async function findOpenRun(sql: Queryable, selection: string): Promise<ReplayRun | undefined> {
+  const [run] = await sql<ReplayRun[]>`
+    select id, until::text as until, stage, cursor, total, queued, created_at from replays
+    where md5(selection) = md5(${selection}) and selection = ${selection} and finished_at is null`;
+  return run;
+}
+
+/** Starts a run, unless one of the same selection is open. */
+export async function insertRun(
+  sql: Queryable,
+  { selection, until, total }: { selection: string; until: string; total: number },
+): Promise<void> {
+  await sql`
+    insert into replays (selection, until, total) values (${selection}, ${until}, ${total})
+    on conflict (md5(selection)) where finished_at is null do nothing`;
+}
+
+/** The run, locked until the transaction ends: two processes that go on with the same run take turns. undefined when it is finished. */
+export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
+  const [run] = await sql<ReplayRun[]>`
+    select id, until::text as until, stage, cursor, total, queued, created_at from replays where id = ${id} and finished_at is null for update`;
+  return run;
+}
+
+export interface Step {
+  /** How many rows were looked at: fewer than the limit means that these were the last. */
+  seen: number;
+  queued: number;
+  /** The last row that was looked at. */
+  last: string | null;
+}
+
+/** Queues the next deliveries of a run, at most `limit`. */
+export async function queueDeliveriesAgain(
+  sql: Transaction,
+  { ids, endpointId, appId, status, type, since, until }: Selection,
+  run: ReplayRun,
+  limit: number,
+): Promise<Step> {
+  const [step] = await sql<Step[]>`
+    with found as (
+      select delivery.id, delivery.event_id, live.id as endpoint_id
+      from deliveries delivery
+        join events event on event.id = delivery.event_id
+        left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+      where (${run.cursor}::uuid is null or delivery.id > ${run.cursor}) and delivery.created_at < ${run.until}::timestamptz
+        and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
+        and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
+        and (${appId}::uuid is null or delivery.endpoint_id in (select id from webhook_endpoints where app_id = ${appId}))
+        and (${status}::text is null or delivery.status = ${status})
+        and (${type}::text is null or event.type = ${type})
+        and (${since}::timestamptz is null or delivery.created_at >= ${since})
+        and (${until}::timestamptz is null or delivery.created_at < ${until})
+        and (${ids}::uuid[] is not null or not exists (
+          select from deliveries newer
+          where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
+      order by delivery.id limit ${limit}
+    ), queued as (
+      insert into deliveries (endpoint_id, event_id, replay_of)
+      select endpoint_id, event_id, id from found where endpoint_id is not null order by id
+      returning id
+    )
+    select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
+      (select id from found order by id desc limit 1) as last`;
+  return step ?? { seen: 0, queued: 0, last: null };
+}
+
+/** Queues the next events of a run that never had a delivery, at most `limit`. */
+export async function queueUnsent(
+  sql: Transaction,
+  { appId, type, since, until }: Selection,
+  run: ReplayRun,
+  limit: number,
+): Promise<Step> {
+  const [step] = await sql<Step[]>`
+    with found as (
+      select event.id, live.id as endpoint_id
+      from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+      where event.app_id = ${appId} and event.created_at < ${run.until}::timestamptz
+        and (${run.cursor}::uuid is null or event.id > ${run.cursor})
+        and (${type}::text is null or event.type = ${type})
+        and (${since}::timestamptz is null or event.created_at >= ${since})
+        and (${until}::timestamptz is null or event.created_at < ${until})
+        and not exists (select from deliveries where deliveries.event_id = event.id)
+      order by event.id limit ${limit}
+    ), queued as (
+      insert into deliveries (endpoint_id, event_id) select endpoint_id, id from found where endpoint_id is not null order by id
+      returning id
+    )
+    select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
+      (select id from found order by id desc limit 1) as last`;
+  return step ?? { seen: 0, queued: 0, last: null };
+}
+
+/** Moves a run on, in the transaction that queued. */
+export async function updateRun(
+  sql: Transaction,
+  id: string,
+  { stage, cursor, queued, finished }: { stage: string; cursor: string | null; queued: number; finished: boolean },
+): Promise<void> {
+  await sql`
+    update replays set stage = ${stage}, cursor = ${cursor}, queued = queued + ${queued},
+      finished_at = case when ${finished} then clock_timestamp() end
+    where id = ${id}`;
+}

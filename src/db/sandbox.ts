@@ -1,0 +1,99 @@
+// What the sandbox asks and, standing in for the passing of real time, changes: nothing else uses these statements.
+import type { EventType } from './events.ts';
+import type { Sql } from './connect.ts';
+
+export interface WorkLeft {
+  /** Subscriptions due by the given chain time, or leased by a keeper. */
+  subscriptions: number;
+  openAttempts: number;
+  /** Deliveries due now, or in a dispatcher's hands. */
+  deliveries: number;
+  /** The chain time at which the next subscription is due. */
+  nextDue: Date | null;
+}
+
+/** What keeper and dispatch still have to do at this chain time. */
+export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> {
+  const [row] = await sql<WorkLeft[]>`
+    select
+      (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now()) as subscriptions,
+      (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
+      (select count(*)::int from deliveries where finished_at is null and (due_at <= now() or lease_until > now())) as deliveries,
+      (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
+  return row as WorkLeft;
+}
+
+/** What the lapse of a lease would do, for the leases of a process that is known to be dead. */
+export async function expireKeeperLeases(sql: Sql): Promise<void> {
+  await sql`update subscriptions set lease_until = now() where lease_until > now()`;
+}
+
+/** The same for deliveries. */
+export async function expireDispatchLeases(sql: Sql): Promise<void> {
+  await sql`update deliveries set lease_until = now() where finished_at is null and lease_until > now()`;
+}
+
+/** What hours of real time would do: every pending delivery is due. Returns how many were waiting. */
+export async function bringRetriesForward(sql: Sql): Promise<number> {
+  const rows = await sql`update deliveries set due_at = now() where finished_at is null and due_at > now() returning 1`;
+  return rows.length;
+}
+
+export interface PaymentRecord {
+  subscriptionId: string;
+  subscriptionPda: string;
+  merchantWallet: string;
+  status: 'succeeded' | 'failed';
+  source: 'keeper' | 'foreign';
+  periodStart: Date;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  txSignature: string | null;
+  occurredAt: Date;
+}
+
+/** Every transaction row of these apps. */
+export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
+  return sql<PaymentRecord[]>`
+    select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source, p.period_start, p.amount_gross, p.platform_fee,
+      p.amount_net, p.tx_signature, p.occurred_at
+    from payments p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+    where p.app_id = any(${appIds}::uuid[])`;
+}
+
+export interface EventRecord {
+  id: string;
+  subscriptionId: string;
+  sequence: bigint;
+  type: EventType;
+  body: string;
+}
+
+/** Every event of these apps. */
+export function readEvents(sql: Sql, appIds: string[]): Promise<EventRecord[]> {
+  return sql<EventRecord[]>`
+    select id, subscription_id, sequence, type, body from events where app_id = any(${appIds}::uuid[]) order by subscription_id, sequence`;
+}
+
+export interface SubscriptionRecord {
+  id: string;
+  status: 'active' | 'past_due' | 'cancelled' | 'expired';
+}
+
+/** Every subscription of these apps. */
+export function readSubscriptions(sql: Sql, appIds: string[]): Promise<SubscriptionRecord[]> {
+  return sql<SubscriptionRecord[]>`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;
+}
+
+/** How the deliveries of these apps stand. */
+export async function readDeliveryTotals(
+  sql: Sql,
+  appIds: string[],
+): Promise<{ delivered: number; failed: number; pending: number; attempts: number }> {
+  const [row] = await sql<{ delivered: number; failed: number; pending: number; attempts: number }[]>`
+    select count(*) filter (where d.status = 'delivered')::int as delivered, count(*) filter (where d.status = 'failed')::int as failed,
+      count(*) filter (where d.status = 'pending')::int as pending, coalesce(sum(d.attempts), 0)::int as attempts
+    from deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.app_id = any(${appIds}::uuid[])`;
+  return row ?? { delivered: 0, failed: 0, pending: 0, attempts: 0 };
+}

@@ -1,0 +1,275 @@
+// The keeper's statements on subscriptions: claiming what is due, reading it, writing what became of it.
+import { flags, integers, times } from './arrays.ts';
+import type { Queryable } from './connect.ts';
+import type { SubscriptionStatus } from './registrations.ts';
+
+/** What the keeper changes. Times but observedAt are chain time. */
+export interface SubscriptionState {
+  status: SubscriptionStatus;
+  paidThrough: Date | null;
+  nextPaymentDue: Date | null;
+  cancelRequestedAt: Date | null;
+  cancelRequestedBy: 'subscriber' | 'merchant' | null;
+  cancelledAt: Date | null;
+  pastDueSince: Date | null;
+  failedAttempts: number;
+  delegationRevokedAt: Date | null;
+  endReason: string | null;
+  dueAt: Date | null;
+  periodAnchor: Date | null;
+  observedSlot: bigint;
+  setbacks: number;
+}
+
+export interface HeldSubscription extends SubscriptionState {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  amount: bigint;
+  periodHours: number;
+  planPda: string;
+  /** created_at of the Plan account that the subscription is to; null while the plan was never seen. */
+  planCreatedAt: Date | null;
+  merchantWallet: string;
+  mint: string;
+  treasury: string;
+  /** The merchant's own fee; null is the operator's default. */
+  feeBps: number | null;
+  notices: number;
+  /** Seconds since the registration, by the database's clock. */
+  ageSeconds: number;
+}
+
+export interface Claim {
+  claimId: string;
+  limit: number;
+  leaseSeconds: number;
+}
+
+/** Leases subscriptions that are due by chain time and have no transaction under way; returns their ids. */
+export async function claimDue(sql: Queryable, { claimId, chainNow, limit, leaseSeconds }: Claim & { chainNow: Date }): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with due as (
+      select s.id
+      from subscriptions s
+      where s.due_at <= ${chainNow} and (s.lease_until is null or s.lease_until < now())
+        and not exists (select from payment_attempts a where a.subscription_id = s.id and a.state = 'open')
+      order by s.due_at, s.id
+      limit ${limit}
+      for update skip locked
+    )
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from due where s.id = due.id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Leases subscriptions whose transaction was left open by a keeper that is gone; returns their ids. */
+export async function claimOrphans(sql: Queryable, { claimId, limit, leaseSeconds }: Claim): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with orphans as (
+      select s.id
+      from payment_attempts a join subscriptions s on s.id = a.subscription_id
+      where a.state = 'open' and (s.lease_until is null or s.lease_until < now())
+      order by a.created_at, a.id
+      limit ${limit}
+      for update of s skip locked
+    )
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from orphans where s.id = orphans.id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Prolongs leases; returns the ids that are still ours. */
+export async function renewLeases(sql: Queryable, claims: { id: string; claimId: string }[], leaseSeconds: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with held as (
+      select s.id
+      from subscriptions s
+      join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+        on s.id = c.id and s.claim_id = c.claim_id
+      order by s.id
+      for update of s
+    )
+    update subscriptions s set lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from held where s.id = held.id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Gives leases back untouched. */
+export async function releaseClaims(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<void> {
+  await sql`
+    with held as (
+      select s.id
+      from subscriptions s
+      join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+        on s.id = c.id and s.claim_id = c.claim_id
+      order by s.id
+      for update of s
+    )
+    update subscriptions s set lease_until = null, claim_id = null
+    from held where s.id = held.id`;
+}
+
+/** Locks, in the caller's transaction, those that are still held under these claims; returns their ids. */
+export async function lockClaimed(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select s.id
+    from subscriptions s
+    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
+    order by s.id
+    for update of s`;
+  return rows.map(({ id }) => id);
+}
+
+/** Subscriptions with what the keeper has to know of plan and merchant. In no particular order. */
+export function readSubscriptions(sql: Queryable, ids: string[]): Promise<HeldSubscription[]> {
+  return sql<HeldSubscription[]>`
+    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
+      s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.setbacks, s.notices,
+      extract(epoch from now() - s.created_at)::float8 as age_seconds,
+      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps
+    from subscriptions s
+    join plans p on p.id = s.plan_id
+    join apps a on a.id = s.app_id
+    join merchants m on m.id = a.merchant_id
+    where s.id = any(${ids}::uuid[])`;
+}
+
+/** A state to write, and the claim under which it was decided. */
+export interface StateChange {
+  id: string;
+  claimId: string;
+  /** As it was when the keeper began: when it has moved since, the row stays due at once. */
+  notices: number;
+  state: SubscriptionState;
+  /** A transaction is under way: the lease is kept. */
+  keep: boolean;
+}
+
+/** Writes states under their claims and gives the leases back but where `keep`; returns the ids that were written. */
+export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date): Promise<string[]> {
+  const states = changes.map(({ state }) => state);
+  const rows = await sql<{ id: string }[]>`
+    update subscriptions s set
+      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, cancel_requested_at = v.cancel_requested_at,
+      cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
+      failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
+      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
+      period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
+      lease_until = case when v.keep = 1 then s.lease_until end, claim_id = case when v.keep = 1 then s.claim_id end,
+      observed_at = now(),
+      updated_at = case
+        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
+          is distinct from
+          (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
+        then now() else s.updated_at end
+    from unnest(
+      ${changes.map(({ id }) => id)}::uuid[], ${changes.map(({ claimId }) => claimId)}::uuid[], ${changes.map(({ notices }) => notices)}::int[],
+      ${flags(changes.map(({ keep }) => keep))}::int[], ${states.map(({ status }) => status)}::text[],
+      ${times(states.map(({ paidThrough }) => paidThrough))}::timestamptz[], ${times(states.map(({ nextPaymentDue }) => nextPaymentDue))}::timestamptz[],
+      ${times(states.map(({ cancelRequestedAt }) => cancelRequestedAt))}::timestamptz[],
+      ${states.map(({ cancelRequestedBy }) => cancelRequestedBy)}::text[], ${times(states.map(({ cancelledAt }) => cancelledAt))}::timestamptz[],
+      ${times(states.map(({ pastDueSince }) => pastDueSince))}::timestamptz[], ${states.map(({ failedAttempts }) => failedAttempts)}::int[],
+      ${times(states.map(({ delegationRevokedAt }) => delegationRevokedAt))}::timestamptz[], ${states.map(({ endReason }) => endReason)}::text[],
+      ${times(states.map(({ dueAt }) => dueAt))}::timestamptz[], ${times(states.map(({ periodAnchor }) => periodAnchor))}::timestamptz[],
+      ${integers(states.map(({ observedSlot }) => observedSlot))}::int8[], ${states.map(({ setbacks }) => setbacks)}::int[]
+    ) as v (id, claim_id, notices, keep, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
+      past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks)
+    where s.id = v.id and s.claim_id = v.claim_id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Makes subscriptions due now (chain time) because something was heard of them; a keeper that holds one will look again. */
+export async function makeDue(sql: Queryable, ids: string[], chainNow: Date): Promise<void> {
+  await sql`
+    with heard as (
+      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
+    )
+    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow})
+    from heard where s.id = heard.id`;
+}
+
+/** Of those held under these claims, the ones whose transaction may still be sent: live, and no cancellation asked for. */
+export async function stillCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select s.id
+    from subscriptions s
+    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
+  return rows.map(({ id }) => id);
+}
+
+/** Takes up to `limit` subscriptions that were not looked at for `maxAgeSeconds`, longest first, and marks them as looked at. */
+export async function takeUnobserved(
+  sql: Queryable,
+  { maxAgeSeconds, limit }: { maxAgeSeconds: number; limit: number },
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with stale as (
+      select id from subscriptions
+      where due_at is not null and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
+      order by observed_at, id limit ${limit} for update skip locked
+    )
+    update subscriptions s set observed_at = now() from stale where s.id = stale.id returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** As takeUnobserved, of those that fall due between two chain times. */
+export async function takeNearlyDue(
+  sql: Queryable,
+  { from, to, maxAgeSeconds, limit }: { from: Date; to: Date; maxAgeSeconds: number; limit: number },
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with near as (
+      select id from subscriptions
+      where due_at > ${from} and due_at <= ${to} and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
+      order by due_at, id limit ${limit} for update skip locked
+    )
+    update subscriptions s set observed_at = now() from near where s.id = near.id returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** As takeUnobserved, of those whose delegation was revoked: approving it again is to be seen soon. */
+export async function takeRevoked(sql: Queryable, { maxAgeSeconds, limit }: { maxAgeSeconds: number; limit: number }): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with revoked as (
+      select id from subscriptions
+      where delegation_revoked_at is not null and due_at is not null and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
+      order by observed_at, id limit ${limit} for update skip locked
+    )
+    update subscriptions s set observed_at = now() from revoked where s.id = revoked.id returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Takes a look back that failed. */
+export async function returnUnobserved(sql: Queryable, ids: string[]): Promise<void> {
+  await sql`
+    with failed as (select id from subscriptions where id = any(${ids}::uuid[]) order by id for update skip locked)
+    update subscriptions s set observed_at = '-infinity' from failed where s.id = failed.id`;
+}
+
+/** Subscriptions that still have a timer, by account or by wallet, and have no transaction under way. */
+export async function findFollowed(sql: Queryable, { pdas, wallets }: { pdas: string[]; wallets: string[] }): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select s.id from subscriptions s
+    where (s.subscription_pda = any(${pdas}::text[]) or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
+  return rows.map(({ id }) => id);
+}
+
+/** The oldest due time, and how many subscriptions are due at this chain time and not in hand (counted up to 10,000). */
+export async function readBacklog(sql: Queryable, chainNow: Date): Promise<{ oldest: Date | null; waiting: number }> {
+  const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
+    select min(due_at) as oldest, count(*)::int as waiting from (
+      select due_at from subscriptions where due_at <= ${chainNow} and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
+    ) as waiting`;
+  return row ?? { oldest: null, waiting: 0 };
+}

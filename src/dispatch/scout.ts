@@ -1,0 +1,62 @@
+// Finds lanes that have something due. A NOTIFY leads to a look at what was queued since the last look; a sweep over the heads of all lanes, each
+// second, finds everything else: retries that came due, leases that passed, what a notification that got lost was about.
+import type { Sql } from '../db/connect.ts';
+import { findDueLanes, findQueued, readClock } from '../db/deliveries.ts';
+import type { DatabaseClock } from './clock.ts';
+import type { Lanes } from './lanes.ts';
+
+export interface Scout {
+  /** Looks where it is time to. `told`: a notification came. */
+  look(told: boolean): Promise<void>;
+  /** Sweeps at the next look. */
+  sweepNext(): void;
+  /** Milliseconds for which the oldest due delivery had been due at the last sweep. */
+  readonly oldestMs: number;
+}
+
+/** A row is visible only once its transaction commits; one that takes longer than this after queueing is found by the sweep. */
+const commitMs = 500;
+/** A sweep may take this share of the time: with very many lanes it comes less often. */
+const sweepShare = 0.1;
+/** An endpoint that has been idle for this long starts anew. */
+const forgetMs = 600_000;
+
+export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock: DatabaseClock; lanes: Lanes; pollMs: number }): Scout {
+  let nextSweep = 0;
+  let since = 0;
+  let oldestMs = 0;
+
+  const sweep = async () => {
+    const askedAt = performance.now();
+    const [now, heads] = await Promise.all([readClock(queue), findDueLanes(queue)]);
+    clock.sync(now, askedAt);
+    oldestMs = 0;
+    for (const { endpointId, kind, overdueMs } of heads) {
+      lanes.found(endpointId, kind, true);
+      oldestMs = Math.max(oldestMs, overdueMs);
+    }
+    lanes.forget(forgetMs);
+    const ended = performance.now();
+    nextSweep = ended + Math.max(pollMs, (ended - askedAt) / sweepShare);
+    since = Math.max(since, now - commitMs);
+  };
+
+  return {
+    async look(told) {
+      if (performance.now() >= nextSweep) {
+        await sweep();
+        return;
+      }
+      if (!told) return;
+      const until = clock.now() - commitMs;
+      for (const { endpointId } of await findQueued(queue, since)) lanes.found(endpointId, 0, false);
+      since = until;
+    },
+    sweepNext() {
+      nextSweep = 0;
+    },
+    get oldestMs() {
+      return oldestMs;
+    },
+  };
+}

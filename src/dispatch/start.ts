@@ -1,0 +1,172 @@
+// The dispatcher: claims due deliveries, signs and posts them, records what came of it. Any number of them work on one database.
+//
+//   NOTIFY, poll, completion -> turn: scout -> lanes -> claim -> sender ... answer -> recorder -> Postgres
+//
+// No transaction is open while a request is. A delivery is sent at least once: what a dispatcher that dies had in hand is sent again by another
+// once its lease has passed.
+import { randomUUID } from 'node:crypto';
+import type { Registry } from 'prom-client';
+import { required, type Config } from '../config.ts';
+import type { Sql } from '../db/connect.ts';
+import { claimDeliveries, countDue, recordOutcomes, releaseDeliveries } from '../db/deliveries.ts';
+import { deliveriesQueued } from '../db/notify.ts';
+import { connectQueue } from '../db/queue-connection.ts';
+import { secretBox } from '../domain/secrets.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { startLoop } from '../loop.ts';
+import { databaseClock } from './clock.ts';
+import { createConnections } from './connections.ts';
+import { createDeadlines } from './deadlines.ts';
+import { createGuard } from './guard.ts';
+import { createLanes } from './lanes.ts';
+import { createMetrics } from './metrics.ts';
+import { deadlineMs } from './post.ts';
+import { createRecorder } from './recorder.ts';
+import { startRetention } from './retention.ts';
+import { createScout } from './scout.ts';
+import { createSender } from './sender.ts';
+import { createTargets } from './targets.ts';
+
+export interface DispatcherResources {
+  sql: Sql;
+  config: Config;
+  log: Log;
+  registry: Registry;
+}
+
+export interface Dispatcher {
+  /** Why deliveries do not go out right now; undefined when they do. */
+  ready(): string | undefined;
+  /** Claims nothing more, waits for the answers that are outstanding and writes them. What was not sent goes back with no attempt counted. */
+  stop(): Promise<void>;
+}
+
+/** Completions, sweeps and gauges; claims have one of their own. */
+const queueConnections = 3;
+/** What must be left of a lease, beyond the deadline, when a request starts: time to write its outcome. */
+const marginMs = 500;
+const gaugeMs = 15_000;
+const dueCountLimit = 100_000;
+
+/** Starts delivering. Throws an OperatorError when the lease is not longer than the time that endpoints have to answer. */
+export async function startDispatcher({ sql, config, log, registry }: DispatcherResources, { pollMs = 1000 } = {}): Promise<Dispatcher> {
+  const leaseMs = config.webhookLease * 1000;
+  if (leaseMs < deadlineMs + 2 * marginMs) {
+    throw new OperatorError(
+      `WEBHOOK_LEASE_SECONDS is ${config.webhookLease}, and must be longer than the ${deadlineMs / 1000} s that an endpoint has to answer: give 6 or more.`,
+      2,
+    );
+  }
+  const queue = connectQueue(sql, queueConnections);
+  const claims = connectQueue(sql, 1, { durable: false });
+  const clock = databaseClock();
+  const lanes = createLanes({ total: config.webhookConcurrency, perEndpoint: config.webhookEndpointConcurrency });
+  const scout = createScout({ queue, clock, lanes, pollMs });
+  const guard = createGuard({ enabled: config.webhookGuard, allow: config.webhookAllowCidrs, nameServers: config.webhookNameServers });
+  const connections = createConnections(guard, deadlineMs);
+  const targets = createTargets(queue, secretBox(required(config, 'encryptionKeys').encryptionKeys), (endpointId, error) =>
+    log.error({ endpointId }, `deliveries to this endpoint wait: ${messageOf(error)}`),
+  );
+  const recorder = createRecorder({
+    async write(outcomes) {
+      const written = await recordOutcomes(queue, outcomes);
+      metrics.staleOutcomes(outcomes.length - written);
+    },
+    onError: (error, failures) => log.warn({ failures }, `outcomes cannot be written and are kept: ${messageOf(error)}`),
+  });
+  const metrics = createMetrics(registry, { inFlight: () => lanes.inFlight, waiting: () => recorder.waiting });
+  const sender = createSender({
+    connections,
+    deadlines: createDeadlines(deadlineMs),
+    clock,
+    lanes,
+    recorder,
+    metrics,
+    onFree: () => loop.wake(),
+  });
+
+  let trouble: string | undefined;
+  let workedAt = performance.now();
+  let told = false;
+  let stopping = false;
+
+  const claim = async (): Promise<boolean> => {
+    const grants = lanes.grant();
+    if (grants.length === 0) return false;
+    const claimId = randomUUID();
+    const sendBefore = performance.now() + leaseMs - deadlineMs - marginMs;
+    const deliveries = await claimDeliveries(claims, { lanes: grants, claimId, leaseMs });
+    lanes.claimed(grants, deliveries);
+    await targets.load(deliveries.map((delivery) => delivery.endpointId));
+    const unsent: string[] = [];
+    for (const delivery of deliveries) {
+      const target = targets.get(delivery.endpointId);
+      if (stopping || performance.now() > sendBefore) unsent.push(delivery.id);
+      else if (delivery.endpointDeleted) recorder.add({ id: delivery.id, claimId, status: 'cancelled', dueAt: null, attempt: null });
+      // Without its secret it cannot be signed: the lease holds it back, and then it is tried again.
+      else if (target !== undefined) sender.send(delivery, claimId, target);
+    }
+    if (unsent.length > 0) await releaseDeliveries(queue, claimId, unsent);
+    return deliveries.length > 0;
+  };
+
+  const loop = startLoop({
+    idleMs: pollMs,
+    async turn() {
+      const wasTold = told;
+      told = false;
+      await scout.look(wasTold);
+      const more = await claim();
+      if (trouble !== undefined) log.info('deliveries go out again');
+      trouble = undefined;
+      workedAt = performance.now();
+      return more;
+    },
+    onError(error, failures) {
+      trouble = `no deliveries go out: ${messageOf(error)}`;
+      log.error({ failures, err: error }, trouble);
+      // Grants of the failed turn came to nothing.
+      scout.sweepNext();
+    },
+  });
+
+  const gauges = startLoop({
+    idleMs: gaugeMs,
+    async turn() {
+      metrics.queue(await countDue(queue, dueCountLimit), scout.oldestMs);
+      return false;
+    },
+    // The main loop reports the same outage.
+    onError: () => undefined,
+  });
+  const retention = startRetention(sql, {
+    deliveryDays: config.deliveryRetentionDays,
+    eventDays: config.eventRetentionDays,
+    onPurged: (table, count) => metrics.purged(table, count),
+    onError: (error, failures) => log.warn({ failures }, `old rows cannot be deleted: ${messageOf(error)}`),
+  });
+
+  const hear = () => {
+    told = true;
+    loop.wake();
+  };
+  // Also when the connection is made again: something may have been missed.
+  await queue.listen(deliveriesQueued, hear, hear);
+
+  return {
+    ready() {
+      const silentMs = performance.now() - workedAt;
+      return trouble ?? (silentMs > 5 * pollMs + 5000 ? `Postgres has not answered for ${Math.round(silentMs / 1000)} s` : undefined);
+    },
+    async stop() {
+      stopping = true;
+      await loop.stop();
+      await sender.drained();
+      await recorder.settled();
+      connections.close();
+      await Promise.all([gauges.stop(), retention.stop()]);
+      await Promise.all([queue.end({ timeout: 1 }), claims.end({ timeout: 1 })]);
+    },
+  };
+}

@@ -1,0 +1,62 @@
+// Figures of a range and of each of its days: the range's are the days' sums, or their last state.
+import type { DayRow } from '../db/analytics.ts';
+
+export interface Figures {
+  /** At the end. */
+  active: number;
+  /** At the end. */
+  pastDue: number;
+  cancelled: number;
+  expired: number;
+  new: number;
+  mrr: string;
+  gross: string;
+  fees: string;
+  net: string;
+  paymentsSucceeded: number;
+  paymentsFailed: number;
+  /** Succeeded of all payments tried; null when none was. */
+  successRate: number | null;
+  /** Cancelled and expired, of those that were active or past due at the start; null when there were none. */
+  churnRate: number | null;
+}
+
+export interface Report extends Figures {
+  daily: (Figures & { date: string })[];
+}
+
+/** `days`: at least one, in order. */
+export function reportOf(days: readonly DayRow[]): Report {
+  const [first] = days;
+  const last = days.at(-1);
+  if (first === undefined || last === undefined) throw new Error('a range without days');
+  const sum = (field: 'cancelled' | 'expired' | 'new' | 'paymentsSucceeded' | 'paymentsFailed') =>
+    days.reduce((total, day) => total + day[field], 0);
+  const money = (field: 'gross' | 'fees' | 'net') => days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
+  const whole: DayRow = {
+    ...last,
+    liveBefore: first.liveBefore,
+    cancelled: sum('cancelled'),
+    expired: sum('expired'),
+    new: sum('new'),
+    gross: money('gross'),
+    fees: money('fees'),
+    net: money('net'),
+    paymentsSucceeded: sum('paymentsSucceeded'),
+    paymentsFailed: sum('paymentsFailed'),
+  };
+  return { ...figuresOf(whole), daily: days.map((day) => ({ date: day.day.toISOString().slice(0, 10), ...figuresOf(day) })) };
+}
+
+function figuresOf({ day: _day, liveBefore, ...figures }: DayRow): Figures {
+  const { paymentsSucceeded, paymentsFailed, cancelled, expired } = figures;
+  return {
+    ...figures,
+    successRate: ratio(paymentsSucceeded, paymentsSucceeded + paymentsFailed),
+    churnRate: ratio(cancelled + expired, liveBefore),
+  };
+}
+
+function ratio(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1e6) / 1e6;
+}

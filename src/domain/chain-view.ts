@@ -1,0 +1,31 @@
+// What the keeper read from the chain about one subscription, and what it knows of pulls.
+import type { AuthorityAccount, PlanAccount, SubscriptionAccount, TokenAccount } from '../chain/layouts.ts';
+
+/** The accounts of one subscription, all of one read. */
+export interface ChainView {
+  readonly slot: bigint;
+  /** Unix seconds by the cluster's clock. */
+  readonly now: bigint;
+  readonly subscription: SubscriptionAccount | null;
+  readonly plan: PlanAccount | null;
+  readonly authority: AuthorityAccount | null;
+  /** The address that `authority` has, whether it is open or not. */
+  readonly authorityAddress: string;
+  readonly subscriberTokens: TokenAccount | null;
+  readonly merchantTokens: TokenAccount | null;
+  readonly treasuryTokens: TokenAccount | null;
+}
+
+/** Money that moved under a subscription, in one transaction that is final. Times are Unix seconds, amounts base units. */
+export interface Pull {
+  readonly signature: string;
+  /** Block time. */
+  readonly at: bigint;
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  readonly gross: bigint;
+  readonly fee: bigint;
+  readonly net: bigint;
+  /** `keeper` when ours, `foreign` when the plan's owner or another puller moved it. */
+  readonly source: 'keeper' | 'foreign';
+}

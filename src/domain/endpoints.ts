@@ -1,0 +1,16 @@
+// Webhook endpoints: where they may point, and their secrets.
+import { randomBytes } from 'node:crypto';
+
+/** A signing secret as the Standard Webhooks specification writes it: whsec_ and the Base64 of 32 random bytes. */
+export function generateWebhookSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+/** Why events cannot be sent to this URL, in words for the merchant; undefined when they can. Production takes HTTPS alone (service.md). */
+export function urlFault(text: string, environment: 'development' | 'production'): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) return 'must be an absolute https:// URL';
+  if (environment === 'production' && url.protocol !== 'https:') return 'must be an https:// URL in production';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
+  return undefined;
+}

@@ -1,0 +1,38 @@
+// API keys: an environment marker and 256 random bits in Base58. Only the SHA-256 is stored (decisions.md, HTTP API).
+import { createHash, randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+
+export type Environment = 'development' | 'production';
+
+const markers = { development: 'sk_test_', production: 'sk_live_' } as const;
+const shownAfterMarker = 6;
+
+export interface NewKey {
+  /** The whole secret, shown once. */
+  key: string;
+  /** The marker and six more characters: tells keys apart without exposing them. */
+  prefix: string;
+  hash: Buffer;
+}
+
+/** A fresh key of this environment. */
+export function generateKey(environment: Environment): NewKey {
+  const marker = markers[environment];
+  const key = marker + bs58.encode(randomBytes(32));
+  return { key, prefix: key.slice(0, marker.length + shownAfterMarker), hash: hashKey(key) };
+}
+
+/** What is stored of a key: its SHA-256. */
+export function hashKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+/** Whether a bearer token claims to be an API key at all, of whatever environment. */
+export function looksLikeKey(token: string): boolean {
+  return token.startsWith('sk_');
+}
+
+/** Whether a key carries the marker of this environment. */
+export function isKeyOf(environment: Environment, key: string): boolean {
+  return key.startsWith(markers[environment]);
+}

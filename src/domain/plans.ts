@@ -1,0 +1,192 @@
+// Plans: the record here, the account on chain, and when the two are the same plan.
+import { randomBytes } from 'node:crypto';
+import { planIn } from '../chain/accounts.ts';
+import { planAddress } from '../chain/addresses.ts';
+import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
+import { createPlanTransaction } from '../chain/transactions.ts';
+import type { Queryable } from '../db/connect.ts';
+import { activatePlan, findPlan, insertPlan, type NewPlan, type PlanRow } from '../db/plans.ts';
+import { isDuplicate } from '../db/violations.ts';
+import { ServiceError, type Fault } from '../errors.ts';
+import { type ChainReader, type Network, readAccounts, readBlockhash, timeOf, unixSeconds } from './network.ts';
+
+/** Whose plan it must be and whom it must name. */
+export interface PlanParties {
+  readonly puller: string;
+  readonly treasury: string;
+  /** The merchant's wallet. */
+  readonly owner: string;
+}
+
+type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | 'chainCreatedAt'>;
+
+/**
+ * Whether an on-chain plan is the record's: owner, mint, amount and period are equal, our keeper may pull, both destinations may receive. A
+ * pending record's end is equal too; one that was seen before must have been created when we saw it, but its owner may have moved its end since.
+ * `metadataUri` is no term: its owner may change it at any time.
+ */
+export function planMatches(record: PlanRecord, decoded: PlanAccount, parties: PlanParties): boolean {
+  return planFaults(record, decoded, parties).length === 0;
+}
+
+/** What differs, in words for the merchant; empty when nothing does. */
+export function planFaults(record: PlanRecord, decoded: PlanAccount, { puller, treasury, owner }: PlanParties): string[] {
+  const endTs = record.endsAt === null ? 0n : unixSeconds(record.endsAt);
+  const faults: [boolean, string][] = [
+    [decoded.owner === owner, `its owner is ${decoded.owner}, not ${owner}`],
+    [decoded.mint === record.mint, `its mint is ${decoded.mint}, not ${record.mint}`],
+    [decoded.amount === record.amount, `its amount is ${decoded.amount.toString()}, not ${record.amount.toString()}`],
+    [
+      decoded.periodHours === BigInt(record.periodHours),
+      `its period is ${decoded.periodHours.toString()} hours, not ${record.periodHours}`,
+    ],
+    [
+      record.chainCreatedAt !== null || decoded.endTs === endTs,
+      `its end is ${decoded.endTs.toString()}, not ${endTs.toString()} (Unix seconds, 0 for none)`,
+    ],
+    [decoded.pullers.includes(puller), `it does not name ${puller} as a puller`],
+    [decoded.destinations.includes(owner), `it does not name ${owner} as a destination`],
+    [decoded.destinations.includes(treasury), `it does not name ${treasury} as a destination`],
+    [
+      record.chainCreatedAt === null || decoded.createdAt === unixSeconds(record.chainCreatedAt),
+      'it was closed and created again at the same address',
+    ],
+  ];
+  return faults.filter(([fine]) => !fine).map(([, fault]) => fault);
+}
+
+/** What a merchant asks for; the plan is not on chain yet. */
+export interface PlanDraft {
+  name: string;
+  amount: bigint;
+  periodHours: number;
+  endsAt: Date | null;
+  metadataUri: string;
+}
+
+/** The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when it would end before its first period has. */
+export function draftPlan(network: Network, appId: string, owner: string, draft: PlanDraft, now: bigint): NewPlan {
+  const endsAt = draft.endsAt === null ? null : timeOf(unixSeconds(draft.endsAt));
+  if (endsAt !== null && unixSeconds(endsAt) < now + BigInt(draft.periodHours) * 3600n) {
+    throw invalid('endsAt', 'must be at least one period ahead');
+  }
+  const chainPlanId = randomBytes(8).readBigUInt64LE();
+  return {
+    appId,
+    name: draft.name,
+    planPda: planAddress(network.programId, owner, chainPlanId).address,
+    chainPlanId: chainPlanId.toString(),
+    owner,
+    mint: network.mint,
+    treasury: network.treasury,
+    puller: network.puller,
+    amount: draft.amount,
+    periodHours: draft.periodHours,
+    endsAt,
+    metadataUri: draft.metadataUri,
+    chainCreatedAt: null,
+    status: 'pending',
+    observedAt: null,
+  };
+}
+
+/**
+ * The record of a plan that is on chain already. Throws NOT_FOUND when there is no plan, FORBIDDEN when it is another wallet's, VALIDATION_ERROR
+ * when it cannot be collected from here, INTERNAL_ERROR when the chain is out of reach.
+ */
+export async function adoptPlan(
+  chain: ChainReader,
+  network: Network,
+  { appId, owner, name, planPda }: { appId: string; owner: string; name: string; planPda: string },
+): Promise<NewPlan> {
+  const { accounts, now } = await readAccounts(chain, [planPda]);
+  const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
+  if (decoded === null) throw new ServiceError('NOT_FOUND', `There is no plan at ${planPda} on chain.`);
+  if (decoded.owner !== owner) throw new ServiceError('FORBIDDEN', 'This plan belongs to another wallet.');
+  if (decoded.amount > 2n ** 63n - 1n) throw invalid('planPda', 'has an amount above 2^63-1');
+  if (decoded.endTs !== 0n && decoded.endTs <= now) throw invalid('planPda', 'has ended');
+  const record = {
+    mint: network.mint,
+    amount: decoded.amount,
+    periodHours: Number(decoded.periodHours),
+    endsAt: decoded.endTs === 0n ? null : timeOf(decoded.endTs),
+    chainCreatedAt: timeOf(decoded.createdAt),
+  };
+  const faults = planFaults(record, decoded, { ...network, owner });
+  if (faults.length > 0) {
+    throw new ServiceError(
+      'VALIDATION_ERROR',
+      'This plan cannot be collected here.',
+      faults.map((message) => ({ path: 'planPda', message })),
+    );
+  }
+  return {
+    ...record,
+    appId,
+    name,
+    planPda,
+    chainPlanId: decoded.planId.toString(),
+    owner,
+    treasury: network.treasury,
+    puller: network.puller,
+    // The chain's text may hold what Postgres cannot store.
+    metadataUri: decoded.metadataUri.replaceAll('\0', ''),
+    status: decoded.status,
+    observedAt: new Date(),
+  };
+}
+
+/** Stores a plan. Throws CONFLICT when a plan at its address is registered already. */
+export async function storePlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
+  try {
+    return await insertPlan(sql, plan);
+  } catch (error) {
+    if (isDuplicate(error, 'one_live_plan_per_pda'))
+      throw new ServiceError('CONFLICT', `The plan at ${plan.planPda} is registered already.`);
+    throw error;
+  }
+}
+
+/** The unsigned transaction (base64) by which the merchant's wallet publishes a pending plan. */
+export async function planTransaction(chain: ChainReader, network: Network, plan: PlanRow | NewPlan): Promise<string> {
+  const { transaction } = createPlanTransaction(network.programId, {
+    merchant: plan.owner,
+    blockhash: await readBlockhash(chain),
+    terms: {
+      planId: BigInt(plan.chainPlanId),
+      mint: plan.mint,
+      amount: plan.amount,
+      periodHours: BigInt(plan.periodHours),
+      endTs: plan.endsAt === null ? 0n : unixSeconds(plan.endsAt),
+      destinations: [...new Set([plan.owner, plan.treasury])],
+      pullers: [plan.puller],
+      metadataUri: plan.metadataUri,
+    },
+  });
+  return transaction;
+}
+
+/** The plan as it is after a look at the chain: a pending one that is there with its very terms turns active (or sunset). */
+export async function observePlan(sql: Queryable, chain: ChainReader, network: Network, plan: PlanRow): Promise<PlanRow> {
+  if (plan.status !== 'pending') return plan;
+  const { accounts } = await readAccounts(chain, [plan.planPda]);
+  const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
+  if (decoded === null || !planMatches(plan, decoded, plan)) return plan;
+  const seen = await activatePlan(sql, plan.id, { status: decoded.status, chainCreatedAt: timeOf(decoded.createdAt) });
+  return seen ?? (await findPlan(sql, plan.id)) ?? plan;
+}
+
+/** An account of another program or kind at an address that a client named is the client's mistake. */
+function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof ChainDataError) throw invalid('planPda', `is not a plan: ${error.message}`);
+    throw error;
+  }
+}
+
+function invalid(path: string, message: string): ServiceError {
+  const fault: Fault = { path, message };
+  return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [fault]);
+}

@@ -1,0 +1,114 @@
+// Sending events again: as a new delivery each, with its own six attempts, to the live endpoint of the event's app.
+import type { Queryable, Sql } from '../db/connect.ts';
+import {
+  countMatching,
+  countUnsent,
+  findOpenRun,
+  insertReplay,
+  insertRun,
+  lockRun,
+  missingDeliveries,
+  queueDeliveriesAgain,
+  queueUnsent,
+  readNow,
+  updateRun,
+  type Matching,
+  type ReplayRun,
+  type Selection,
+} from '../db/replays.ts';
+import { OperatorError, ServiceError } from '../errors.ts';
+
+export type { Matching, ReplayRun, Selection };
+
+/**
+ * Queues the event of one delivery again, whatever became of it, and returns the new delivery's id. The caller has checked that the delivery is
+ * the merchant's, and wakes the dispatchers after its commit. Throws a ServiceError (CONFLICT) when the app has no live endpoint.
+ */
+export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
+  const id = await insertReplay(sql, deliveryId);
+  if (id === undefined) throw new ServiceError('CONFLICT', 'The app has no webhook endpoint to send this to; create one first.');
+  return id;
+}
+
+export interface ReplayPlan {
+  matching: Matching[];
+  /** Of all of them, how many have a live endpoint. */
+  deliverable: number;
+  /** Rows made later are not part of the run. */
+  before: string;
+  /** The same command was interrupted: it goes on where it was, and `matching` says nothing of what it had queued. */
+  interrupted: ReplayRun | undefined;
+}
+
+/** What a replay would queue. Throws an OperatorError when an id is no delivery. */
+export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
+  if (selection.ids !== null) {
+    const missing = await missingDeliveries(sql, selection.ids);
+    if (missing.length > 0)
+      throw new OperatorError(`There is no delivery ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? ', ...' : ''}.`);
+  }
+  const interrupted = await findOpenRun(sql, canonical(selection));
+  const before = interrupted?.until ?? (await readNow(sql));
+  const matching = [
+    ...(selection.status === 'unsent' ? [] : await countMatching(sql, selection, before)),
+    ...(takesUnsent(selection) ? await countUnsent(sql, selection, before) : []),
+  ];
+  return { matching, deliverable: matching.reduce((sum, { deliverable }) => sum + deliverable, 0), before, interrupted };
+}
+
+export interface ReplayOptions {
+  /** Rows that one transaction queues. */
+  batch?: number;
+  /** Told after each commit. */
+  onProgress?: (queued: number, total: number) => void;
+  /** Stops after the batch in hand. */
+  signal?: AbortSignal;
+}
+
+/**
+ * Queues everything that `plan` counted, in batches, each of which moves the run's cursor in its own transaction: whenever it is interrupted, the
+ * same selection goes on there and nothing is queued twice, also when two do so at once. Returns how many the run has queued so far.
+ */
+export async function runReplay(
+  sql: Sql,
+  selection: Selection,
+  plan: ReplayPlan,
+  { batch = 1000, onProgress, signal }: ReplayOptions = {},
+): Promise<{ queued: number; finished: boolean }> {
+  const key = canonical(selection);
+  await insertRun(sql, { selection: key, until: plan.before, total: plan.deliverable });
+  const open = await findOpenRun(sql, key);
+  let queued = open?.queued ?? 0;
+  if (open === undefined) return { queued, finished: true };
+  while (signal?.aborted !== true) {
+    const step = await sql.begin(async (tx) => {
+      const run = await lockRun(tx, open.id);
+      if (run === undefined) return undefined;
+      const fromDeliveries = run.stage === 'deliveries' && selection.status !== 'unsent';
+      const { seen, queued: added, last } = await (fromDeliveries ? queueDeliveriesAgain : queueUnsent)(tx, selection, run, batch);
+      const exhausted = seen < batch;
+      const goesOn = fromDeliveries && exhausted && takesUnsent(selection);
+      await updateRun(tx, run.id, {
+        stage: goesOn || !fromDeliveries ? 'events' : 'deliveries',
+        cursor: goesOn ? null : (last ?? run.cursor),
+        queued: added,
+        finished: exhausted && !goesOn,
+      });
+      return { queued: run.queued + added, finished: exhausted && !goesOn };
+    });
+    if (step === undefined) return { queued, finished: true };
+    queued = step.queued;
+    onProgress?.(queued, open.total);
+    if (step.finished) return { queued, finished: true };
+  }
+  return { queued, finished: false };
+}
+
+/** Events without any delivery belong to a selection by app that does not ask for another status. */
+function takesUnsent({ appId, status }: Selection): boolean {
+  return appId !== null && (status === null || status === 'unsent');
+}
+
+function canonical({ ids, endpointId, appId, status, type, since, until }: Selection): string {
+  return JSON.stringify({ ids: ids === null ? null : [...new Set(ids)].sort(), endpointId, appId, status, type, since, until });
+}

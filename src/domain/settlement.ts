@@ -1,0 +1,77 @@
+// The one transaction in which the keeper changes subscriptions: rows are locked under their claims, judged as they are now (the API may have
+// cancelled one since it was claimed), and written with their payments, attempts and events. Nothing is ever half of it.
+import type { Sql } from '../db/connect.ts';
+import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
+import { insertPayments, readRecorded } from '../db/payments.ts';
+import { type HeldSubscription, lockClaimed, readSubscriptions, writeStates } from '../db/subscriptions.ts';
+import { appendEvents } from './events.ts';
+import type { Draft } from './transitions.ts';
+
+/** A subscription that a keeper holds: its id, the claim, and the notices that it had when the keeper began. */
+export interface Held {
+  id: string;
+  claimId: string;
+  notices: number;
+}
+
+/** What is to be written for one subscription. */
+export interface Outcome {
+  draft: Draft;
+  /** A signed transaction to commit; the claim is kept while it is under way. */
+  attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
+  /** The end of the attempt that was under way. */
+  resolution?: Resolution;
+}
+
+export interface Settled {
+  /** Attempts by the subscription that they are of. */
+  attempts: Map<string, string>;
+  /** Subscriptions that were written. The others were taken away from us: whoever holds them now goes on. */
+  written: Set<string>;
+  /** Deliveries queued: dispatchers are to be woken. */
+  queued: number;
+}
+
+/**
+ * Judges and writes. `judge` must not wait for anything: rows are locked. It is told whether a pull (by its transaction's signature) is recorded
+ * for the subscription's account already, among those in `signatures`; undefined leaves the row as it is, with its claim.
+ */
+export async function settle(
+  sql: Sql,
+  held: readonly Held[],
+  { chainNow, signatures = [] }: { chainNow: Date; signatures?: string[] },
+  judge: (row: HeldSubscription, isRecorded: (signature: string) => boolean) => Outcome | undefined,
+): Promise<Settled> {
+  return sql.begin(async (tx) => {
+    const claims = new Map(held.map((one) => [one.id, one]));
+    const locked = await lockClaimed(tx, [...claims.values()]);
+    const rows = await readSubscriptions(tx, locked);
+    const recorded = new Set(
+      signatures.length === 0 ? [] : (await readRecorded(tx, signatures)).map((pull) => `${pull.txSignature} ${pull.subscriptionPda}`),
+    );
+    const outcomes = rows.flatMap((row) => {
+      const outcome = judge(row, (signature) => recorded.has(`${signature} ${row.subscriptionPda}`));
+      const claim = claims.get(row.id);
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim }];
+    });
+
+    const payments = outcomes.flatMap(({ draft }) => draft.payments);
+    if (payments.length > 0) await insertPayments(tx, payments);
+    const resolutions = outcomes.flatMap(({ resolution }) => resolution ?? []);
+    if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+    const attempts = outcomes.flatMap(({ attempt, claim }) =>
+      attempt === undefined ? [] : [{ ...attempt, subscriptionId: claim.id, claimId: claim.claimId }],
+    );
+    const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
+    const written = await writeStates(
+      tx,
+      outcomes.map(({ draft, attempt, claim }) => ({ ...claim, state: draft.state, keep: attempt !== undefined })),
+      chainNow,
+    );
+    const happenings = outcomes.flatMap(({ draft, claim }) =>
+      draft.happenings.map((happening) => ({ ...happening, subscriptionId: claim.id })),
+    );
+    const queued = happenings.length === 0 ? 0 : await appendEvents(tx, happenings);
+    return { attempts: new Map(committed.map(({ id, subscriptionId }) => [subscriptionId, id])), written: new Set(written), queued };
+  });
+}

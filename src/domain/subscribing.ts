@@ -1,0 +1,94 @@
+// The unsigned transactions by which a subscriber opens, cancels, resumes and closes a subscription. The chain stays the truth.
+import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/accounts.ts';
+import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { cancelTransaction, closeTransaction, resumeTransaction, subscribeTransaction } from '../chain/transactions.ts';
+import type { PlanRow } from '../db/plans.ts';
+import type { SubscriptionRow } from '../db/registrations.ts';
+import { ServiceError } from '../errors.ts';
+import { type ChainReader, type Network, readAccounts, readBlockhash } from './network.ts';
+import { planFaults } from './plans.ts';
+
+// An approval starts at u64::MAX and every payment eats from it; one that is below half is renewed while the wallet signs anyway.
+const ampleApproval = 2n ** 63n;
+
+/**
+ * The transaction (base64) that opens a subscription, with whatever the wallet still lacks for it, and the address it will have. Throws CONFLICT
+ * when the plan takes none or the wallet is subscribed on chain, INTERNAL_ERROR when the chain is out of reach.
+ */
+export async function openingTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  wallet: string,
+): Promise<{ transaction: string; subscriptionPda: string }> {
+  if (plan.status !== 'active') throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it takes no new subscriptions.`);
+  const authority = authorityAddress(network.programId, wallet, plan.mint).address;
+  const { accounts, now } = await readAccounts(chain, [
+    plan.planPda,
+    authority,
+    tokenAccountAddress(wallet, plan.mint).address,
+    subscriptionAddress(network.programId, plan.planPda, wallet).address,
+  ]);
+  const [planAccount = null, authorityAccount = null, wallets = null, previousAccount = null] = accounts;
+  const onChain = planIn(planAccount, network.programId);
+  if (onChain === null || planFaults(plan, onChain, plan).length > 0 || (onChain.endTs !== 0n && onChain.endTs <= now)) {
+    throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
+  }
+  if (onChain.status !== 'active') throw new ServiceError('CONFLICT', 'The plan is sunset on chain: it takes no new subscriptions.');
+  const previous = subscriptionIn(previousAccount, network.programId);
+  if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now)) {
+    const next = previous.expiresAt === 0n ? 'register it' : 'resume it, or wait for its end';
+    throw new ServiceError('CONFLICT', `This wallet has a subscription to the plan on chain already: ${next}.`);
+  }
+  const tokens = tokenAccountIn(wallets);
+  const state = {
+    plan: onChain,
+    authority: authorityIn(authorityAccount, network.programId),
+    hasTokenAccount: tokens !== null,
+    approved: tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= ampleApproval,
+    previous,
+  };
+  const { transaction, subscription } = subscribeTransaction(network.programId, {
+    subscriber: wallet,
+    state,
+    blockhash: await readBlockhash(chain),
+  });
+  return { transaction, subscriptionPda: subscription };
+}
+
+/** Cancels at the end of the current period. Throws CONFLICT when there is nothing to cancel on chain. */
+export async function cancellingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+  const { account } = await onChain(chain, network, row);
+  if (account.expiresAt !== 0n) throw new ServiceError('CONFLICT', 'The subscription is cancelled on chain already.');
+  return cancelTransaction(network.programId, parties(plan, row), await readBlockhash(chain));
+}
+
+/** Takes a cancel back before it has taken effect. Throws CONFLICT when there is none, or when it is too late. */
+export async function resumingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+  const { account, now } = await onChain(chain, network, row);
+  if (account.expiresAt === 0n) throw new ServiceError('CONFLICT', 'The subscription is not cancelled on chain.');
+  if (account.expiresAt <= now) throw new ServiceError('CONFLICT', 'The subscription has ended on chain: subscribe again.');
+  const { expiresAt } = account;
+  return resumeTransaction(network.programId, { ...parties(plan, row), mint: plan.mint, expiresAt }, await readBlockhash(chain));
+}
+
+/** Closes the account of an ended subscription; its rent goes to whoever paid it. Throws CONFLICT before the end. */
+export async function closingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+  const { account, now } = await onChain(chain, network, row);
+  if (account.expiresAt === 0n || account.expiresAt > now) {
+    throw new ServiceError('CONFLICT', 'The subscription has not ended on chain: cancel it first, then wait for the end of its period.');
+  }
+  return closeTransaction(network.programId, { ...parties(plan, row), payer: account.payer }, await readBlockhash(chain));
+}
+
+function parties(plan: PlanRow, { subscriberWallet, subscriptionPda }: SubscriptionRow) {
+  return { subscriber: subscriberWallet, plan: plan.planPda, subscription: subscriptionPda };
+}
+
+async function onChain(chain: ChainReader, network: Network, row: SubscriptionRow): Promise<{ account: SubscriptionAccount; now: bigint }> {
+  const { accounts, now } = await readAccounts(chain, [row.subscriptionPda]);
+  const account = subscriptionIn(accounts[0] ?? null, network.programId);
+  if (account === null) throw new ServiceError('CONFLICT', 'The subscription is not on chain any more.');
+  return { account, now };
+}

@@ -1,0 +1,60 @@
+// Wallet JWTs: HS256, an hour, issued and accepted for PUBLIC_URL alone (decisions.md, HTTP API).
+import { createSecretKey, randomUUID } from 'node:crypto';
+import { errors, jwtVerify, SignJWT } from 'jose';
+
+export type Role = 'merchant' | 'subscriber';
+
+export interface Bearer {
+  wallet: string;
+  role: Role;
+}
+
+export interface Tokens {
+  /** A token for the wallet and when it stops working. */
+  issue(bearer: Bearer): Promise<{ token: string; expiresAt: Date }>;
+  /** Who a token is of; undefined for whatever is not a valid token of ours: another algorithm, issuer, audience, signature, or expired. */
+  verify(token: string): Promise<Bearer | undefined>;
+}
+
+const lifetimeSeconds = 3600;
+
+/** `secrets`: what JWT_SECRET lists; the first signs, all verify. `issuer`: PUBLIC_URL, which is the audience too. */
+export function createTokens(secrets: readonly string[], issuer: string): Tokens {
+  const keys = secrets.map((secret) => createSecretKey(secret, 'utf8'));
+  const [newest] = keys;
+  if (newest === undefined) throw new Error('no JWT secret');
+  return {
+    async issue({ wallet, role }) {
+      const issuedAt = Math.floor(Date.now() / 1000);
+      const token = await new SignJWT({ role })
+        .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+        .setIssuer(issuer)
+        .setAudience(issuer)
+        .setSubject(wallet)
+        .setIssuedAt(issuedAt)
+        .setExpirationTime(issuedAt + lifetimeSeconds)
+        .setJti(randomUUID())
+        .sign(newest);
+      return { token, expiresAt: new Date((issuedAt + lifetimeSeconds) * 1000) };
+    },
+    async verify(token) {
+      for (const key of keys) {
+        try {
+          const { payload } = await jwtVerify(token, key, {
+            algorithms: ['HS256'],
+            issuer,
+            audience: issuer,
+            requiredClaims: ['sub', 'role', 'iat', 'exp', 'jti'],
+          });
+          const { sub, role } = payload;
+          return sub !== undefined && (role === 'merchant' || role === 'subscriber') ? { wallet: sub, role } : undefined;
+        } catch (error) {
+          if (!(error instanceof errors.JOSEError)) throw error;
+          // Only a signature may be right under an older secret; any other fault is the token's own.
+          if (!(error instanceof errors.JWSSignatureVerificationFailed)) return undefined;
+        }
+      }
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,213 @@
+// The state machine of a subscription (decisions.md, Subscriptions), as changes to a draft. Pure: the transaction that writes a draft is in
+// settlement.ts.
+//
+//   registered -> active <-> past_due            cancel asked -> unchanged until paidThrough -> cancelled
+//                    \          \-> expired       plan gone    -> unchanged until paidThrough -> expired
+import type { PaymentRow } from '../db/payments.ts';
+import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts';
+import type { Pull } from './chain-view.ts';
+import { nextAttemptAt } from './dunning.ts';
+import type { Happening } from './events.ts';
+import { timeOf } from './network.ts';
+
+/** What becomes of a subscription: its new state, the events that tell of it, in order, and the payments to record. */
+export interface Draft {
+  readonly row: HeldSubscription;
+  readonly state: SubscriptionState;
+  readonly happenings: Omit<Happening, 'subscriptionId'>[];
+  readonly payments: PaymentRow[];
+}
+
+/** A draft that changes nothing yet. */
+export function draftOf(row: HeldSubscription): Draft {
+  const state: SubscriptionState = {
+    status: row.status,
+    paidThrough: row.paidThrough,
+    nextPaymentDue: row.nextPaymentDue,
+    cancelRequestedAt: row.cancelRequestedAt,
+    cancelRequestedBy: row.cancelRequestedBy,
+    cancelledAt: row.cancelledAt,
+    pastDueSince: row.pastDueSince,
+    failedAttempts: row.failedAttempts,
+    delegationRevokedAt: row.delegationRevokedAt,
+    endReason: row.endReason,
+    dueAt: row.dueAt,
+    periodAnchor: row.periodAnchor,
+    observedSlot: row.observedSlot,
+    setbacks: row.setbacks,
+  };
+  return { row, state, happenings: [], payments: [] };
+}
+
+/** Whether it may still be collected from or end; the other states are final. */
+export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
+  return status === 'active' || status === 'past_due';
+}
+
+/** Paid up to the end of a period; the next collection is at `next`, null when there will be none. */
+function settleUp(state: SubscriptionState, periodEnd: Date, next: Date | null): void {
+  if (state.paidThrough === null || state.paidThrough < periodEnd) state.paidThrough = periodEnd;
+  if (!isLive(state)) return;
+  state.status = 'active';
+  state.pastDueSince = null;
+  state.failedAttempts = 0;
+  state.setbacks = 0;
+  state.nextPaymentDue = state.cancelRequestedAt === null ? next : null;
+  state.dueAt = state.nextPaymentDue ?? state.paidThrough;
+}
+
+/** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
+export function applyPayment({ row, state, happenings, payments }: Draft, pull: Pull, next: Date | null): void {
+  const periodStart = timeOf(pull.periodStart);
+  const periodEnd = timeOf(pull.periodEnd);
+  payments.push({
+    ...parties(row),
+    status: 'succeeded',
+    source: pull.source,
+    periodStart,
+    periodEnd,
+    amountGross: pull.gross,
+    platformFee: pull.fee,
+    amountNet: pull.net,
+    txSignature: pull.signature,
+    failureReason: null,
+    attempt: state.failedAttempts + 1,
+    occurredAt: timeOf(pull.at),
+  });
+  settleUp(state, periodEnd, next);
+  happenings.push({
+    type: 'payment_success',
+    extra: {
+      amountGross: pull.gross,
+      platformFee: pull.fee,
+      amountNet: pull.net,
+      txSignature: pull.signature,
+      nextPaymentDue: state.nextPaymentDue,
+      periodStart,
+      periodEnd,
+      source: pull.source,
+    },
+  });
+}
+
+/** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
+export function applyCover({ state }: Draft, periodEnd: bigint, next: Date | null): void {
+  settleUp(state, timeOf(periodEnd), next);
+}
+
+/** A period that was tried, as of when. */
+export interface FailedTry {
+  readonly reason: string;
+  readonly now: bigint;
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  readonly nextPeriod: Date | null;
+  readonly amounts: { readonly gross: bigint; readonly fee: bigint; readonly net: bigint };
+  /** Of the transaction that failed on chain; null when the accounts told before anything was sent. */
+  readonly signature: string | null;
+}
+
+/** An attempt failed for the subscriber's reason: past due, and expired when it was the last one. */
+export function applyFailure({ row, state, happenings, payments }: Draft, failed: FailedTry, pastDueDays: number): void {
+  const now = timeOf(failed.now);
+  state.pastDueSince ??= now;
+  state.failedAttempts += 1;
+  state.setbacks = 0;
+  const next = nextAttemptAt(now, { pastDueSince: state.pastDueSince, days: pastDueDays, nextPeriod: failed.nextPeriod });
+  state.nextPaymentDue = next;
+  state.dueAt = next;
+  if (next === null) {
+    state.status = 'expired';
+    state.pastDueSince = null;
+    state.endReason = 'past_due';
+  } else {
+    state.status = 'past_due';
+  }
+  payments.push({
+    ...parties(row),
+    status: 'failed',
+    source: 'keeper',
+    periodStart: timeOf(failed.periodStart),
+    periodEnd: timeOf(failed.periodEnd),
+    amountGross: failed.amounts.gross,
+    platformFee: failed.amounts.fee,
+    amountNet: failed.amounts.net,
+    txSignature: failed.signature,
+    failureReason: failed.reason,
+    attempt: state.failedAttempts,
+    occurredAt: now,
+  });
+  happenings.push({
+    type: 'payment_failed',
+    extra: {
+      failureReason: failed.reason,
+      attempt: state.failedAttempts,
+      nextAttemptAt: next,
+      nextPaymentDue: next,
+      final: next === null,
+      ...(failed.signature === null ? {} : { txSignature: failed.signature }),
+    },
+  });
+}
+
+/** The subscriber cancelled on chain: nothing more is collected. */
+export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void {
+  state.cancelRequestedAt = timeOf(now);
+  state.cancelRequestedBy = 'subscriber';
+  state.nextPaymentDue = null;
+  happenings.push({ type: 'cancel_requested', extra: { cancelRequestedAt: state.cancelRequestedAt, cancelRequestedBy: 'subscriber' } });
+}
+
+/** The subscriber took the cancellation back; the next collection is at `next`. */
+export function applyResume({ state, happenings }: Draft, next: Date | null): void {
+  state.cancelRequestedAt = null;
+  state.cancelRequestedBy = null;
+  state.nextPaymentDue = next;
+  happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue: next } });
+}
+
+/** The delegation is gone: told once; `undefined` says that it stands (again). Returns whether it was repaired. */
+export function applyDelegation({ state, happenings }: Draft, obstacle: string | undefined, now: bigint): boolean {
+  if (obstacle === undefined) {
+    const repaired = state.delegationRevokedAt !== null;
+    state.delegationRevokedAt = null;
+    return repaired;
+  }
+  if (state.delegationRevokedAt === null) {
+    state.delegationRevokedAt = timeOf(now);
+    happenings.push({ type: 'delegation_revoked', extra: { delegationRevokedAt: state.delegationRevokedAt, reason: obstacle } });
+  }
+  return false;
+}
+
+/** The paid time is over and the subscription ends: `cancelled` after a cancel request, `expired` with a reason when its plan is no more. */
+export function applyEnd(
+  { state, happenings }: Draft,
+  { now, endReason, accountClosed, dueAt }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
+): void {
+  if (endReason === null) {
+    state.status = 'cancelled';
+    state.cancelledAt = timeOf(now);
+  } else {
+    state.status = 'expired';
+    state.endReason = endReason;
+  }
+  state.pastDueSince = null;
+  state.nextPaymentDue = null;
+  state.setbacks = 0;
+  state.dueAt = dueAt;
+  happenings.push({
+    type: 'cancel_finalized',
+    extra: { accountClosed, cancelledAt: state.cancelledAt, ...(endReason === null ? {} : { endReason }) },
+  });
+}
+
+function parties(row: HeldSubscription) {
+  return {
+    appId: row.appId,
+    planId: row.planId,
+    subscriptionId: row.id,
+    subscriptionPda: row.subscriptionPda,
+    subscriberWallet: row.subscriberWallet,
+  };
+}

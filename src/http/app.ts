@@ -1,0 +1,167 @@
+// The API: builds a Fastify instance and never listens. One schema per route, beside its handler, gives validation, types and documentation.
+import { randomUUID } from 'node:crypto';
+import cors from '@fastify/cors';
+import helmet from '@fastify/helmet';
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { createCursors } from '../domain/cursors.ts';
+import { createTokens } from '../domain/tokens.ts';
+import { messageOf } from '../errors.ts';
+import type { Admission } from './auth.ts';
+import type { Api, ApiDeps } from './context.ts';
+import { onClientError, onError, onUnknownRoute } from './errors.ts';
+import { formats } from './fields.ts';
+import { createGate } from './gate.ts';
+import { createLimiter } from './limits.ts';
+import { registerOpenApi } from './openapi.ts';
+import { createPages } from './pages.ts';
+import { analyticsRoutes } from './routes/analytics.ts';
+import { apiKeyRoutes } from './routes/api-keys.ts';
+import { appRoutes } from './routes/apps.ts';
+import { authRoutes } from './routes/auth.ts';
+import { deliveryRoutes } from './routes/deliveries.ts';
+import { eventRoutes } from './routes/events.ts';
+import { exportRoutes } from './routes/export.ts';
+import { healthRoutes } from './routes/health.ts';
+import { planRoutes } from './routes/plans.ts';
+import { profileRoutes } from './routes/profile.ts';
+import { subscriberRoutes } from './routes/subscriber.ts';
+import { subscriptionRoutes } from './routes/subscriptions.ts';
+import { transactionRoutes } from './routes/transactions.ts';
+import { webhookRoutes } from './routes/webhooks.ts';
+
+const exposedHeaders = [
+  'content-disposition',
+  'idempotency-replayed',
+  'link',
+  'ratelimit-limit',
+  'ratelimit-remaining',
+  'ratelimit-reset',
+  'retry-after',
+  'x-next-cursor',
+  'x-request-id',
+];
+const bodyLimit = 64 * 1024;
+/** Milliseconds within which a whole request must have arrived. */
+const requestTimeout = 30_000;
+
+export function buildApp(deps: ApiDeps): FastifyInstance {
+  const { log, publicUrl, jwtSecrets } = deps;
+  const tokens = createTokens(jwtSecrets, publicUrl);
+  const limiter = createLimiter(deps.sql, (error) =>
+    log.warn({ reason: messageOf(error) }, 'an unspent rate lease could not be given back'),
+  );
+  const gate = createGate(deps, tokens, limiter);
+  const pages = createPages(createCursors(jwtSecrets), publicUrl);
+  const introduce = (request: FastifyRequest, reply: FastifyReply) => {
+    reply.header('x-request-id', request.id);
+    gate.describe(request, reply);
+  };
+  const app = Fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    bodyLimit,
+    requestTimeout,
+    connectionTimeout: 60_000,
+    keepAliveTimeout: 65_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    trustProxy: deps.trustProxy.length > 0 ? [...deps.trustProxy] : false,
+    clientErrorHandler: onClientError,
+    // No hook runs for these.
+    frameworkErrors: (error, request, reply) => {
+      introduce(request, reply);
+      onError(error, request, reply);
+    },
+    genReqId: ({ headers }) => requestId(headers['x-request-id']),
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: true, allErrors: true },
+      onCreate: (ajv) => {
+        for (const [name, { fits }] of Object.entries(formats)) ajv.addFormat(name, fits);
+      },
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>();
+
+  const parseJson = app.getDefaultJsonParser('error', 'error');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+    // No body at all is fine wherever none is asked for, whatever the header says; where one is, its schema misses it.
+    if (body === '') done(null, undefined);
+    else void parseJson(request, body, done);
+  });
+
+  app.setErrorHandler(onError);
+  app.setNotFoundHandler(onUnknownRoute);
+  app.decorateRequest('credential', null);
+  app.decorateRequest('caller', null);
+  app.decorateRequest('assumed', false);
+  app.addHook('preValidation', async (request) => {
+    // Nothing is converted behind the schema's back but the one number that queries have.
+    const query = request.query as { limit?: unknown };
+    if (typeof query.limit === 'string' && /^\d{1,4}$/.test(query.limit)) query.limit = Number(query.limit);
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, routeOptions } = request;
+    const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
+    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
+    request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
+  });
+
+  // Answers that are no route's (unknown routes, health, documents) tell the address's standing; the routes below tell their caller's.
+  app.addHook('onRequest', async (request, reply) => introduce(request, reply));
+  app.addHook('onReady', () => limiter.start());
+  app.addHook('onClose', () => limiter.stop());
+
+  void app.register(helmet, {
+    contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+    // The API is there to be called from other sites; which ones, CORS says.
+    crossOriginResourcePolicy: { policy: 'cross-origin' },
+    ...(publicUrl.startsWith('https:') ? {} : { strictTransportSecurity: false }),
+  });
+  if (deps.corsOrigins.length > 0) {
+    void app.register(cors, {
+      origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
+      methods: ['GET', 'POST', 'PATCH', 'DELETE'],
+      allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-request-id'],
+      exposedHeaders,
+      maxAge: 600,
+      strictPreflight: false,
+    });
+  }
+  registerOpenApi(app as unknown as FastifyInstance, publicUrl, deps.version);
+
+  const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
+    void app.register(
+      async (scope: Api) => {
+        scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
+        register(scope);
+      },
+      { prefix },
+    );
+  };
+  void app.register(async (scope: Api) => healthRoutes(scope, deps));
+  void app.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
+    authRoutes(scope, deps, tokens);
+  });
+  forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
+  forCallers('/merchant', 'merchant', (api) => {
+    profileRoutes(api, deps);
+    appRoutes(api, deps, pages);
+    planRoutes(api, deps, pages);
+    subscriptionRoutes(api, deps, pages, gate);
+    transactionRoutes(api, deps, pages);
+    exportRoutes(api, deps);
+    analyticsRoutes(api, deps);
+    webhookRoutes(api, deps);
+    deliveryRoutes(api, deps, pages);
+    eventRoutes(api, deps, pages);
+  });
+  forCallers('/subscriber', 'subscriber', (api) => subscriberRoutes(api, deps, pages));
+  return app as unknown as FastifyInstance;
+}
+
+/** The caller's own id of a request where it is a plain word, so that it can be followed through both sides' logs. */
+function requestId(given: string | string[] | undefined): string {
+  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
+}

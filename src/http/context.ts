@@ -1,0 +1,129 @@
+// What the API is given, and what every route can ask of it. Nothing here listens or reads the environment.
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { findApp, type AppRow } from '../db/apps.ts';
+import type { Sql } from '../db/connect.ts';
+import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
+import type { MerchantRow, Tier } from '../db/merchants.ts';
+import type { ChainReader, Network } from '../domain/network.ts';
+import type { Environment } from '../domain/keys.ts';
+import type { SecretBox } from '../domain/secrets.ts';
+import type { Bearer } from '../domain/tokens.ts';
+import { ServiceError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { isId } from './fields.ts';
+
+export interface ApiDeps {
+  sql: Sql;
+  log: Log;
+  chain: ChainReader;
+  network: Network;
+  /** Of this build, for the document. */
+  version: string;
+  /** SOLANA_CLUSTER, shown in the sign-in message. */
+  cluster: string;
+  environment: Environment;
+  publicUrl: string;
+  jwtSecrets: readonly string[];
+  secretBox: SecretBox;
+  /** Requests per minute and tier. */
+  requestsPerMinute: Record<Tier, number>;
+  /** Origins that browsers may call from. */
+  corsOrigins: readonly string[];
+  /** Addresses and CIDRs of the proxies whose X-Forwarded-For is believed. */
+  trustProxy: readonly string[];
+  /** Sends a signed ping to a webhook endpoint and waits for the answer, 5 s at the most. */
+  ping: (target: { appId: string; webhookId: string; url: string; secret: string }) => Promise<PingResult>;
+  /** Throws when webhooks may not be sent to this host of a URL, an address that is refused. */
+  checkWebhookHost: (hostname: string) => void;
+  /** Told of every answer, for metrics. */
+  onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
+  /** Events were queued for delivery. */
+  wakeDispatchers: () => void;
+  /** Subscriptions became due. */
+  wakeKeepers: () => void;
+}
+
+export interface PingResult {
+  /** null when there was no answer. */
+  status: number | null;
+  durationMs: number;
+  /** Why there was no answer. */
+  error: string | null;
+  /** The start of the answer's body. */
+  response: string | null;
+}
+
+export type Api = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+/** The merchant's row, as it was read for this request. */
+export interface MerchantCaller extends MerchantRow {
+  role: 'merchant';
+  via: 'token' | 'key';
+}
+
+export interface SubscriberCaller {
+  role: 'subscriber';
+  wallet: string;
+}
+
+/** What a request brought to prove who calls. */
+export type Credential = { via: 'key'; hash: Buffer } | ({ via: 'token' } & Bearer);
+
+export type Caller = MerchantCaller | SubscriberCaller;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    credential: Credential | null;
+    caller: Caller | null;
+    /** The caller is one we know, but nobody has looked it up for this request yet (gate.ts). */
+    assumed: boolean;
+  }
+}
+
+/** The merchant that calls; only on routes that let merchants alone in. */
+export function merchantOf({ caller }: FastifyRequest): MerchantCaller {
+  if (caller?.role !== 'merchant') throw new Error('a merchant route without a merchant');
+  return caller;
+}
+
+/** The subscriber that calls; only on routes that let subscribers alone in. */
+export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
+  if (caller?.role !== 'subscriber') throw new Error('a subscriber route without a subscriber');
+  return caller;
+}
+
+/** An id out of a path. Throws NOT_FOUND when it has not the form of one: nothing can be there. */
+export function idOf(text: string, what: string): string {
+  if (!isId(text)) throw absent(what);
+  return text;
+}
+
+export function absent(what: string): ServiceError {
+  return new ServiceError('NOT_FOUND', `There is no such ${what}.`);
+}
+
+export function foreign(what: string): ServiceError {
+  return new ServiceError('FORBIDDEN', `This ${what} belongs to somebody else.`);
+}
+
+/** The merchant's app of this path. Throws NOT_FOUND when there is none, FORBIDDEN when it is another merchant's. */
+export async function ownApp({ sql }: ApiDeps, request: FastifyRequest, appId: string): Promise<AppRow> {
+  const app = await findApp(sql, idOf(appId, 'app'));
+  if (app === undefined) throw absent('app');
+  if (app.merchantId !== merchantOf(request).id) throw foreign('app');
+  return app;
+}
+
+/** The live webhook endpoint of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+export async function ownEndpoint(
+  deps: ApiDeps,
+  request: FastifyRequest,
+  { appId, webhookId }: { appId: string; webhookId: string },
+): Promise<EndpointRow> {
+  const app = await ownApp(deps, request, appId);
+  const endpoint = await findEndpoint(deps.sql, idOf(webhookId, 'webhook endpoint'));
+  if (endpoint?.appId !== app.id) throw absent('webhook endpoint');
+  return endpoint;
+}

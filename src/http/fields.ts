@@ -1,0 +1,107 @@
+// The fields that schemas are made of. What Postgres hands over goes to JSON as it is: a bigint and a Date are written as strings.
+import { Type, type Static, type TSchema } from '@sinclair/typebox';
+import { isAddress } from '../chain/addresses.ts';
+
+const maxAmount = 2n ** 63n - 1n;
+// Beyond the year 9998 neither Postgres nor an ISO date of four digits is sure.
+const latestTime = Date.UTC(9999, 0, 1);
+const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
+// Text that Postgres cannot store (NUL) or that is not text at all (lone surrogates), and other control characters but line breaks and tabs.
+const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
+
+const isText = (text: string, most: number) => !unstorable.test(text) && [...text].length <= most;
+const isHttpUrl = (text: string) => isText(text, 2048) && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+
+/** Formats of our own, with what is said when a value does not fit. */
+export const formats = {
+  address: { fits: isAddress, message: 'must be a Solana address in Base58' },
+  signature: { fits: (text: string) => /^[1-9A-HJ-NP-Za-km-z]{64,90}$/.test(text), message: 'must be a signature in Base58' },
+  amount: {
+    fits: (text: string) => /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= maxAmount,
+    message: 'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807"',
+  },
+  name: {
+    fits: (text: string) => text.trim() !== '' && !/[\n\r\t]/.test(text) && isText(text, 120),
+    message: 'must be 1 to 120 characters on one line',
+  },
+  text: { fits: (text: string) => isText(text, 2000), message: 'must be text of at most 2000 characters' },
+  email: {
+    fits: (text: string) => isText(text, 254) && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(text),
+    message: 'must be an e-mail address of at most 254 characters',
+  },
+  'http-url': { fits: isHttpUrl, message: 'must be an http:// or https:// URL of at most 2048 characters' },
+  'metadata-uri': {
+    fits: (text: string) => isText(text, 128) && !/\s/.test(text) && Buffer.byteLength(text) <= 128,
+    message: 'must be at most 128 bytes without white space',
+  },
+  time: {
+    fits: (text: string) => time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < latestTime,
+    message: 'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
+  },
+  'idempotency-key': {
+    fits: (text: string) => /^[\x20-\x7e]{1,255}$/.test(text),
+    message: 'must be 1 to 255 printable ASCII characters',
+  },
+  uuid: { fits: (text: string) => isId(text), message: 'must be an id: a UUID in lower case' },
+} as const;
+
+/** Whether a text has the form of our ids. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(text);
+}
+
+const exampleId = '019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60';
+const exampleTime = '2026-01-31T12:00:00.000Z';
+const exampleWallet = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
+
+export const Id = Type.String({ format: 'uuid', description: 'UUIDv7 in lower case.', examples: [exampleId] });
+/** An id in a path: no schema refuses one, since what is malformed is simply not there (404), and only after the body was found valid (400). */
+export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [exampleId] });
+export const Wallet = Type.String({ format: 'address', description: 'A Solana address in Base58.', examples: [exampleWallet] });
+export const Pda = Type.String({
+  format: 'address',
+  description: 'Address of the account on chain, in Base58.',
+  examples: ['7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2'],
+});
+export const Name = Type.String({ format: 'name', description: '1 to 120 characters.', examples: ['Coffee club'] });
+export const UnsignedTransaction = Type.String({
+  contentEncoding: 'base64',
+  description: 'An unsigned Solana transaction in Base64, for the wallet to sign and send.',
+  examples: ['AQAAAAAAAAAAAAAA...'],
+});
+
+/** USDC base units (6 decimals) as a string, in an answer. */
+export const Amount = Type.Unsafe<bigint>({
+  type: 'string',
+  pattern: '^(0|[1-9][0-9]*)$',
+  description: 'USDC base units (6 decimals) as a string.',
+  examples: ['10000000'],
+});
+/** The same in a request. */
+export const AmountInput = Type.String({
+  format: 'amount',
+  pattern: '^[1-9][0-9]{0,18}$',
+  description: 'USDC base units (6 decimals) as a string, from 1 to 2^63-1.',
+  examples: ['10000000'],
+});
+export const Time = Type.Unsafe<Date>({ type: 'string', format: 'date-time', description: 'ISO 8601, UTC.', examples: [exampleTime] });
+export const TimeInput = Type.String({ format: 'time', description: 'ISO 8601 time or date.', examples: ['2026-01-31T00:00:00Z'] });
+
+/** The field or null, in an answer: what the row has. */
+export function nullable<T extends TSchema>(schema: T) {
+  const { type, ...rest } = schema as T & { type: string };
+  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] });
+}
+
+/** One of a few words. */
+export function oneOf<const T extends string>(words: readonly T[], description?: string) {
+  return Type.Unsafe<T>({ type: 'string', enum: [...words], ...(description !== undefined && { description }) });
+}
+
+/** The body of a POST that asks for none: absent (which Fastify hands to the schema as null) or an object without fields. */
+export const NoBody = nullable(Type.Object({}, { additionalProperties: false }));
+
+/** A time out of a query. */
+export function timeOrNull(text: string | undefined): Date | null {
+  return text === undefined ? null : new Date(text);
+}

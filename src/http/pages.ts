@@ -1,0 +1,59 @@
+// Keyset pages, newest first: ?limit and ?cursor in, Link and X-Next-Cursor out.
+import { Type } from '@sinclair/typebox';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Cursors } from '../domain/cursors.ts';
+import { ServiceError } from '../errors.ts';
+import { ok } from './envelope.ts';
+
+export const pageQuery = {
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Rows per page.' }),
+  cursor: Type.Optional(Type.String({ maxLength: 100, description: 'Where the next page starts: X-Next-Cursor of the page before.' })),
+};
+
+export interface Page {
+  /** Id of the last row of the page before. */
+  after: string | null;
+  /** One row more than is shown: it tells whether there is a next page. */
+  limit: number;
+}
+
+export interface Pages {
+  /** What a list statement is asked for. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
+  read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
+  /** The answer: as many rows as were asked for, and the way to the next ones. */
+  send<T extends { id: string }>(request: FastifyRequest, reply: FastifyReply, rows: readonly T[]): { success: true; data: T[] };
+  /** The headers that lead to the rows after `last`. */
+  lead(request: FastifyRequest, reply: FastifyReply, last: string): void;
+}
+
+export function createPages(cursors: Cursors, publicUrl: string): Pages {
+  // A cursor belongs to a list (its path) and a caller.
+  const scope = ({ url, caller }: FastifyRequest) => `${url.split('?', 1)[0] ?? ''} ${caller?.wallet ?? ''}`;
+  const lead = (request: FastifyRequest, reply: FastifyReply, last: string) => {
+    const cursor = cursors.issue(last, scope(request));
+    const [path = '', query = ''] = request.url.split('?', 2);
+    const parameters = new URLSearchParams(query);
+    parameters.set('cursor', cursor);
+    reply.header('x-next-cursor', cursor).header('link', `<${publicUrl}${path}?${parameters.toString()}>; rel="next"`);
+  };
+  return {
+    read(request) {
+      const { limit, cursor } = request.query;
+      if (cursor === undefined) return { after: null, limit: limit + 1 };
+      const after = cursors.read(cursor, scope(request));
+      if (after === undefined) {
+        const fault = { path: 'cursor', message: 'was not issued for this list' };
+        throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+      }
+      return { after, limit: limit + 1 };
+    },
+    send(request, reply, rows) {
+      const { limit } = request.query as { limit: number };
+      const shown = rows.slice(0, limit);
+      const last = shown.at(-1);
+      if (rows.length > limit && last !== undefined) lead(request, reply, last.id);
+      return ok(shown);
+    },
+    lead,
+  };
+}

@@ -1,0 +1,73 @@
+import { Type } from '@sinclair/typebox';
+import { findKeyOwner, insertApiKey, listApiKeys, revokeApiKey } from '../../db/api-keys.ts';
+import { generateKey } from '../../domain/keys.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';
+import { pageQuery, type Pages } from '../pages.ts';
+
+const prefix = Type.String({ description: 'The marker and six more characters.', examples: ['sk_test_3fZ9kQ'] });
+const ApiKey = Type.Object({ id: Id, prefix, createdAt: Time, lastUsedAt: nullable(Time), revokedAt: nullable(Time) }, { title: 'ApiKey' });
+const NewApiKey = Type.Object({ id: Id, key: Type.String({ description: 'The whole key. It is shown this once.' }), prefix });
+const tags = ['API keys'];
+const security = [{ walletJwt: [] }];
+
+/** API keys, with a wallet's JWT alone. */
+export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pages): void {
+  api.get(
+    '/api-keys',
+    {
+      schema: {
+        summary: 'List the API keys',
+        description: 'Revoked ones too. The keys themselves are stored nowhere.',
+        tags,
+        security,
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(ApiKey)), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) => pages.send(request, reply, await listApiKeys(sql, merchantOf(request).id, pages.read(request))),
+  );
+
+  api.post(
+    '/api-keys',
+    {
+      schema: {
+        summary: 'Create an API key',
+        description: 'Needs no body. The key is shown in this answer and never again.',
+        tags,
+        security,
+        body: NoBody,
+        response: { 201: success(NewApiKey), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) => {
+      const fresh = generateKey(environment);
+      const id = await insertApiKey(sql, merchantOf(request).id, fresh);
+      return reply.code(201).send(ok({ id, key: fresh.key, prefix: fresh.prefix }));
+    },
+  );
+
+  api.delete(
+    '/api-keys/:keyId',
+    {
+      schema: {
+        summary: 'Revoke an API key',
+        description: 'At once and for good: the next request with it is refused. Revoking again changes nothing.',
+        tags,
+        security,
+        params: Type.Object({ keyId: PathId }),
+        response: { 200: success(ApiKey), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const id = idOf(request.params.keyId, 'API key');
+      const owner = await findKeyOwner(sql, id);
+      if (owner === undefined) throw absent('API key');
+      if (owner !== merchantOf(request).id) throw foreign('API key');
+      const revoked = await revokeApiKey(sql, id);
+      if (revoked === undefined) throw absent('API key');
+      return ok(revoked);
+    },
+  );
+}

@@ -1,0 +1,39 @@
+import { Type } from '@sinclair/typebox';
+import { updateMerchant } from '../../db/merchants.ts';
+import { absent, type Api, type ApiDeps, merchantOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, Name, nullable, oneOf, Time, Wallet } from '../fields.ts';
+
+const Email = Type.String({ format: 'email', examples: ['owner@example.com'] });
+const Profile = Type.Object(
+  { id: Id, wallet: Wallet, name: nullable(Name), email: nullable(Email), tier: oneOf(['free', 'pro']), createdAt: Time },
+  { title: 'Profile' },
+);
+const tags = ['profile'];
+
+export function profileRoutes(api: Api, { sql }: ApiDeps): void {
+  api.get(
+    '/profile',
+    { schema: { summary: 'Read the profile', tags, response: { 200: success(Profile), ...failures(401, 403) } } },
+    // Who calls was read from the merchant's row just now.
+    async (request) => ok(merchantOf(request)),
+  );
+
+  api.patch(
+    '/profile',
+    {
+      schema: {
+        summary: 'Change the profile',
+        description: 'Fields that are left out stay as they are; null clears one. The tier is not writable.',
+        tags,
+        body: Type.Object({ name: Type.Optional(nullable(Name)), email: Type.Optional(nullable(Email)) }, { additionalProperties: false }),
+        response: { 200: success(Profile), ...failures(400, 401, 403) },
+      },
+    },
+    async (request) => {
+      const profile = await updateMerchant(sql, merchantOf(request).id, request.body);
+      if (profile === undefined) throw absent('merchant');
+      return ok(profile);
+    },
+  );
+}

@@ -1,0 +1,176 @@
+import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { findSubscription, listSubscriptionsOfWallet, type SubscriptionRow } from '../../db/registrations.ts';
+import { listTransactionsOfSubscription } from '../../db/transactions.ts';
+import { observePlan } from '../../domain/plans.ts';
+import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
+import { cancellingTransaction, closingTransaction, openingTransaction, resumingTransaction } from '../../domain/subscribing.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, NoBody, PathId, Pda, UnsignedTransaction } from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { pageQuery, type Pages } from '../pages.ts';
+import { Plan } from './plans.ts';
+import { Subscription } from './subscriptions.ts';
+import { Transaction } from './transactions.ts';
+
+const params = Type.Object({ subscriptionId: PathId });
+const tags = ['subscriber'];
+const security = [{ walletJwt: [] }];
+
+/** What a subscriber's page needs: a plan's terms, the transactions to sign, and the wallet's own subscriptions. */
+export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql, chain, network, wakeDispatchers, wakeKeepers } = deps;
+
+  const anyPlan = async (planId: string): Promise<PlanRow> => {
+    const plan = await findPlan(sql, idOf(planId, 'plan'));
+    if (plan === undefined) throw absent('plan');
+    return observePlan(sql, chain, network, plan);
+  };
+
+  const ownSubscription = async (request: FastifyRequest<{ Params: { subscriptionId: string } }>): Promise<SubscriptionRow> => {
+    const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
+    if (found === undefined) throw absent('subscription');
+    if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('subscription');
+    return found;
+  };
+
+  api.get(
+    '/plans/:planId',
+    {
+      schema: {
+        summary: 'Read a plan’s terms',
+        tags,
+        security,
+        params: Type.Object({ planId: PathId }),
+        response: { 200: success(Plan), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(await anyPlan(request.params.planId)),
+  );
+
+  api.post(
+    '/plans/:planId/subscribe',
+    {
+      schema: {
+        summary: 'Get the transaction that subscribes your wallet to a plan',
+        description: 'Sign it, send it, and register the subscription once it is confirmed.',
+        tags,
+        security,
+        params: Type.Object({ planId: PathId }),
+        body: NoBody,
+        response: {
+          200: success(Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda })),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => ok(await openingTransaction(chain, network, await anyPlan(request.params.planId), subscriberOf(request).wallet)),
+  );
+
+  api.post(
+    '/subscriptions',
+    {
+      schema: {
+        summary: 'Register a subscription that is on chain',
+        description: 'From then on the keeper collects its payments, the first one at once.',
+        tags,
+        security,
+        headers: idempotencyHeaders,
+        body: Type.Object({ appId: Id, planId: Id, subscriptionPda: Pda }, { additionalProperties: false }),
+        response: { 201: success(Subscription), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const { wallet } = subscriberOf(request);
+      await answerOnce(deps, request, reply, 201, async () => {
+        const registration = await checkRegistration(sql, chain, network, { ...request.body, wallet });
+        return async (tx) => {
+          const stored = await findSubscription(tx, await storeRegistration(tx, registration));
+          if (stored === undefined) throw absent('subscription');
+          return stored;
+        };
+      });
+      wakeDispatchers();
+      wakeKeepers();
+      return reply;
+    },
+  );
+
+  api.get(
+    '/subscriptions',
+    {
+      schema: {
+        summary: 'List your subscriptions',
+        tags,
+        security,
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) =>
+      pages.send(request, reply, await listSubscriptionsOfWallet(sql, subscriberOf(request).wallet, pages.read(request))),
+  );
+
+  api.get(
+    '/subscriptions/:subscriptionId',
+    {
+      schema: {
+        summary: 'Read a subscription',
+        tags,
+        security,
+        params,
+        response: { 200: success(Subscription), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(await ownSubscription(request)),
+  );
+
+  api.get(
+    '/subscriptions/:subscriptionId/transactions',
+    {
+      schema: {
+        summary: 'List the transactions of a subscription',
+        tags,
+        security,
+        params,
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(Transaction)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownSubscription(request);
+      return pages.send(request, reply, await listTransactionsOfSubscription(sql, id, page));
+    },
+  );
+
+  const transactions = {
+    cancel: { summary: 'Get the transaction that cancels at the end of the period', make: cancellingTransaction },
+    resume: { summary: 'Get the transaction that takes a cancellation back', make: resumingTransaction },
+    close: { summary: 'Get the transaction that closes the account of an ended subscription', make: closingTransaction },
+  };
+  for (const [verb, { summary, make }] of Object.entries(transactions)) {
+    api.post(
+      `/subscriptions/:subscriptionId/${verb}`,
+      {
+        schema: {
+          summary,
+          description: 'Sign it and send it: the chain stays the truth, and the service sees it there.',
+          tags,
+          security,
+          params,
+          body: NoBody,
+          response: { 200: success(Type.Object({ transaction: UnsignedTransaction })), ...failures(400, 401, 403, 404, 409) },
+        },
+      },
+      async (request) => {
+        const subscription = await ownSubscription(request);
+        const plan = await findPlan(sql, subscription.planId);
+        if (plan === undefined) throw absent('plan');
+        return ok({ transaction: await make(chain, network, plan, subscription) });
+      },
+    );
+  }
+}

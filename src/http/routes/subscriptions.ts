@@ -1,0 +1,139 @@
+import { Type } from '@sinclair/typebox';
+import { subscriptionPage } from '../../db/subscription-pages.ts';
+import { findSubscription, listSubscriptionsOfApp, type SubscriptionRow } from '../../db/registrations.ts';
+import { forceCancel, requestCancel } from '../../domain/cancel.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { absent, type Api, type ApiDeps, foreign, idOf, ownApp } from '../context.ts';
+import type { Gate } from '../gate.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, Id, nullable, isId, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { type Page, pageQuery, type Pages } from '../pages.ts';
+
+const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
+
+export const Subscription = Type.Object(
+  {
+    id: Id,
+    appId: Id,
+    planId: Id,
+    subscriptionPda: Pda,
+    subscriberWallet: Wallet,
+    merchantWallet: Wallet,
+    status: oneOf(statuses),
+    amount: Amount,
+    periodHours: Type.Integer(),
+    paidThrough: nullable({ ...Time, description: 'Grant access while now is before this time.' }),
+    nextPaymentDue: nullable(Time),
+    cancelRequestedAt: nullable(Time),
+    cancelRequestedBy: Type.Unsafe<'subscriber' | 'merchant' | null>({ type: ['string', 'null'], enum: ['subscriber', 'merchant', null] }),
+    cancelledAt: nullable(Time),
+    delegationRevokedAt: nullable(Time),
+    endReason: nullable(Type.String()),
+    createdAt: Time,
+    updatedAt: Time,
+  },
+  { title: 'Subscription' },
+);
+const params = Type.Object({ appId: PathId, subscriptionId: PathId });
+const tags = ['subscriptions'];
+
+/** A merchant's view of its subscriptions. */
+export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: Gate): void {
+  const { sql, wakeDispatchers, wakeKeepers } = deps;
+
+  const ownSubscription = async (
+    request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
+  ): Promise<SubscriptionRow> => {
+    const { id: appId } = await ownApp(deps, request, request.params.appId);
+    const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
+    if (found?.appId !== appId) throw absent('subscription');
+    return found;
+  };
+
+  const sendPlain = async (request: FastifyRequest<{ Params: { appId: string } }>, reply: FastifyReply, page: Page) => {
+    const { credential } = request;
+    if (credential === null) throw new Error('a merchant route without a credential');
+    const { via } = credential;
+    const owner = { hash: via === 'key' ? credential.hash : null, wallet: via === 'key' ? null : credential.wallet };
+    const found = await subscriptionPage(sql, owner, request.params.appId, page.limit);
+    const { id } = gate.confirmed(request, found);
+    if (found?.appOwner == null) throw absent('app');
+    if (found.appOwner !== id) throw foreign('app');
+    if (found.last !== null) pages.lead(request, reply, found.last);
+    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${found.rows ?? ''}]}`);
+  };
+
+  api.get(
+    '/apps/:appId/subscriptions',
+    {
+      config: { verifies: true },
+      attachValidation: true,
+      schema: {
+        summary: 'List the subscriptions of an app',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(
+          {
+            ...pageQuery,
+            status: Type.Optional(oneOf(statuses)),
+            planId: Type.Optional(Id),
+            subscriberWallet: Type.Optional(Wallet),
+            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      // Only a plain page verifies the credential itself; everything else, refusals included, comes after the caller was looked up.
+      if (!isPlain(request)) await gate.confirm(request);
+      if (request.validationError !== undefined) throw request.validationError;
+      const page = pages.read(request);
+      const { status = null, planId = null, subscriberWallet = null, since, until } = request.query;
+      if (isPlain(request)) return sendPlain(request, reply, page);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const filters = { status, planId, subscriberWallet, since: timeOrNull(since), until: timeOrNull(until) };
+      return pages.send(request, reply, await listSubscriptionsOfApp(sql, id, filters, page));
+    },
+  );
+
+  api.get(
+    '/apps/:appId/subscriptions/:subscriptionId',
+    { schema: { summary: 'Read a subscription', tags, params, response: { 200: success(Subscription), ...failures(401, 403, 404) } } },
+    async (request) => ok(await ownSubscription(request)),
+  );
+
+  api.post(
+    '/apps/:appId/subscriptions/:subscriptionId/cancel',
+    {
+      schema: {
+        summary: 'Cancel a subscription',
+        description: 'period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: nullable(Type.Object({ mode: Type.Optional(oneOf(['period_end', 'force'])) }, { additionalProperties: false })),
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const subscription = await ownSubscription(request);
+      const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
+      await answerOnce(deps, request, reply, 200, async () => async (tx) => {
+        await cancel(tx, subscription);
+        return (await findSubscription(tx, subscription.id)) ?? subscription;
+      });
+      wakeDispatchers();
+      wakeKeepers();
+      return reply;
+    },
+  );
+}
+
+/** Whether a request for the list is well-formed and has no filters nor a cursor. */
+function isPlain({ validationError, query, params }: FastifyRequest<{ Params: { appId: string } }>): boolean {
+  return validationError === undefined && Object.keys(query as object).every((name) => name === 'limit') && isId(params.appId);
+}

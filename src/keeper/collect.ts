@@ -1,0 +1,166 @@
+// Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
+// payments, ends, and signed transactions, which then take off (flight.ts).
+import { randomUUID } from 'node:crypto';
+import { claimDue, type HeldSubscription, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
+import { decide, type Decision, type Findings } from '../domain/decide.ts';
+import { timeOf, unixSeconds } from '../domain/network.ts';
+import { setbackUntil } from '../domain/setbacks.ts';
+import { settle } from '../domain/settlement.ts';
+import { draftOf, isLive } from '../domain/transitions.ts';
+import type { ChainClock } from './clock.ts';
+import { closeAccounts } from './close.ts';
+import { type Context, LEASE_SECONDS } from './context.ts';
+import type { Fees } from './fees.ts';
+import type { Flight, Flying } from './flight.ts';
+import { findPulls, type PullParties } from './pulls.ts';
+import { type Reading, readViews } from './read.ts';
+import { report } from './report.ts';
+import { signCollection, signingTerms, type SigningTerms } from './sign.ts';
+
+/** Subscriptions claimed at once: their accounts are some seven requests of 100. */
+const BATCH = 200;
+
+export interface Collector {
+  /** Collects one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached: nothing is lost then. */
+  turn(): Promise<boolean>;
+}
+
+/** A collector that hands its transactions to `flight`. */
+export function createCollector(context: Context, { clock, fees, flight }: { clock: ChainClock; fees: Fees; flight: Flight }): Collector {
+  const { sql } = context;
+  return {
+    async turn() {
+      const limit = Math.min(BATCH, flight.room());
+      if (limit <= 0) return false;
+      const claimId = randomUUID();
+      const ids = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS });
+      if (ids.length === 0) return false;
+      const rows = await readSubscriptions(sql, ids);
+      try {
+        flight.add(await commit(context, fees, claimId, rows, clock));
+      } catch (error) {
+        // Whoever comes next does it over. When the database is gone, the leases run out by themselves.
+        await releaseClaims(
+          sql,
+          ids.map((id) => ({ id, claimId })),
+        ).catch(() => undefined);
+        throw error;
+      }
+      return ids.length === limit;
+    },
+  };
+}
+
+/** Everything between claim and take-off for one batch; returns the attempts that were committed. */
+async function commit(context: Context, fees: Fees, claimId: string, rows: HeldSubscription[], clock: ChainClock): Promise<Flying[]> {
+  const { sql } = context;
+  const { reading, findings } = await lookInto(context, fees, rows);
+  clock.heard(reading.now);
+
+  const collectable = rows.flatMap((row) => {
+    const { collect } = judge(context, row, reading, findings.get(row.id));
+    return collect === undefined ? [] : [{ row, collectable: collect }];
+  });
+  const terms = collectable.length === 0 ? undefined : await signingTerms(context, fees, collectable);
+
+  const committed: Flying[] = [];
+  const reports: { decision: Decision }[] = [];
+  const signatures = [...findings.values()].flatMap(({ pulls = [] }) => pulls.map(({ signature }) => signature));
+  const settled = await settle(
+    sql,
+    rows.map(({ id, notices }) => ({ id, claimId, notices })),
+    { chainNow: timeOf(reading.now), signatures },
+    (row, isRecorded) => {
+      const decision = judge(context, row, reading, withRecorded(findings.get(row.id), isRecorded));
+      reports.push({ decision });
+      if (decision.collect === undefined) return { draft: decision.draft };
+      const attempt = terms === undefined ? undefined : sign(context, row, decision.collect, fees, terms);
+      if (attempt === undefined) return { draft: decision.draft };
+      const { periodStart, periodEnd } = decision.collect;
+      const { notices } = rows.find(({ id }) => id === row.id) ?? row;
+      committed.push({
+        id: row.id,
+        claimId,
+        notices,
+        periodEnd,
+        attempt: { ...attempt, id: '', subscriptionId: row.id, periodStart: timeOf(periodStart) },
+      });
+      return { draft: decision.draft, attempt };
+    },
+  );
+  if (settled.queued > 0) context.deliveries.notify();
+  for (const { decision } of reports) {
+    if (settled.written.has(decision.draft.row.id)) report(context, decision.draft, decision.alert?.reason, decision.alert?.detail);
+  }
+  return committed.flatMap((one) => {
+    const id = settled.attempts.get(one.id);
+    return id === undefined ? [] : [{ ...one, attempt: { ...one.attempt, id } }];
+  });
+}
+
+/** What is decided about one row; accounts that cannot be understood are a failure of ours. */
+function judge({ rules }: Context, row: HeldSubscription, reading: Reading, findings: Findings | undefined): Decision {
+  const view = reading.of(row);
+  if (!(view instanceof Error)) return decide(row, view, rules, findings);
+  const draft = draftOf(row);
+  if (!isLive(row)) {
+    draft.state.dueAt = null;
+    return { draft };
+  }
+  draft.state.setbacks += 1;
+  draft.state.dueAt = setbackUntil(reading.now, draft.state.setbacks);
+  return { draft, alert: { reason: 'malformed', detail: view.message } };
+}
+
+function withRecorded(findings: Findings | undefined, isRecorded: (signature: string) => boolean): Findings | undefined {
+  if (findings?.pulls === undefined) return findings;
+  return { ...findings, pulls: findings.pulls.map((pull) => ({ ...pull, recorded: isRecorded(pull.signature) })) };
+}
+
+function sign(context: Context, row: HeldSubscription, collectable: NonNullable<Decision['collect']>, fees: Fees, terms: SigningTerms) {
+  const { signature, bytes } = signCollection(context, row, collectable, fees, terms);
+  const { amounts, periodStart } = collectable;
+  return {
+    periodStart: timeOf(periodStart),
+    signature,
+    transaction: bytes,
+    lastValidBlockHeight: terms.blockhash.lastValidBlockHeight,
+    amountGross: amounts.gross,
+    platformFee: amounts.fee,
+    amountNet: amounts.net,
+  };
+}
+
+/** Reads the accounts, and does what some decisions need first: pulls looked up, accounts closed. */
+async function lookInto(
+  context: Context,
+  fees: Fees,
+  rows: HeldSubscription[],
+): Promise<{ reading: Reading; findings: Map<string, Findings> }> {
+  const minSlot = rows.reduce((highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest), 0n);
+  const options = { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) } as const;
+  const reading = await readViews(context, rows, options);
+  const findings = new Map<string, Findings>();
+  const needing = (need: Decision['needs']) => rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === need);
+
+  for (const row of needing('pulls')) {
+    const view = reading.of(row);
+    if (view instanceof Error || view.subscription === null) continue;
+    const parties: PullParties = {
+      programId: context.programId,
+      keeper: context.keypair.address,
+      treasury: row.treasury,
+      subscriptionPda: row.subscriptionPda,
+    };
+    // A registration's first period is the one that runs; what was pulled before it is not this registration's.
+    const since = row.paidThrough === null ? view.subscription.periodStart : unixSeconds(row.paidThrough);
+    findings.set(row.id, { pulls: (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false })) });
+  }
+  const closable = needing('closing');
+  if (closable.length === 0) return { reading, findings };
+  const closed = await closeAccounts(context, fees, closable);
+  for (const row of closable) if (!closed.has(row.id)) findings.set(row.id, { ...findings.get(row.id), closingFailed: true });
+  if (closed.size === 0) return { reading, findings };
+  const since = [...closed.values()].reduce((highest, slot) => (slot > highest ? slot : highest), minSlot);
+  return { reading: await readViews(context, rows, { commitment: 'confirmed', minSlot: since }), findings };
+}

@@ -1,0 +1,187 @@
+// Steps 4 and 5 of collecting (chain.md): signed and committed transactions on their way. The same bytes go out every 2 s until the chain has
+// them, and are watched until their end is final: a confirmed block can still be dropped by a fork, and then they go out again.
+//
+//   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in landing.ts)
+//                  \-> never seen, blockhash expired, finally                        -> expired
+import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { SignatureStatus } from '../chain/answers.ts';
+import type { AttemptRow } from '../db/payment-attempts.ts';
+import { releaseClaims, renewLeases, stillCollectable } from '../db/subscriptions.ts';
+import type { Held } from '../domain/settlement.ts';
+import { type Loop, startLoop } from '../loop.ts';
+import { type Context, LEASE_SECONDS } from './context.ts';
+import type { Landing } from './landing.ts';
+
+/** An open attempt that this keeper watches. */
+export interface Flying extends Held {
+  readonly attempt: AttemptRow;
+  /** Unix seconds; what the payment buys as it was when it was signed. Null for an attempt that another process signed. */
+  readonly periodEnd: bigint | null;
+}
+
+export interface Flight {
+  /** How many more can be taken in. */
+  room(): number;
+  /** Takes committed attempts in and sends them. */
+  add(flying: readonly Flying[]): void;
+  /** Waits up to `ms` until nothing is in the air, then gives what is left back to whoever comes. */
+  stop(ms: number): Promise<void>;
+}
+
+interface Watched extends Flying {
+  readonly takenAt: number;
+  renewedAt: number;
+  sentAt: number;
+  sends: number;
+  polledAt: number;
+  status: SignatureStatus | null;
+}
+
+const MOST_IN_FLIGHT = 8192;
+const RESEND_MS = 2000;
+const SENDS_AT_ONCE = 64;
+const STATUSES_AT_ONCE = 256;
+/** A transaction is looked for again after three tenths of its age, between these bounds. */
+const POLL_SOONEST_MS = 150;
+const POLL_LATEST_MS = 1000;
+/** The endpoints' status caches reach back some 150 blocks; what is older is looked up in their history. */
+const RECENT_MS = 45_000;
+const EXPIRY_CHECK_MS = 2000;
+const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
+
+/** Starts watching; `landing` settles what has come to its end. */
+export function createFlight(context: Context, landing: Landing): Flight {
+  const { sql, rpc, log, metrics } = context;
+  const flying = new Map<string, Watched>();
+  let expiryCheckedAt = -Infinity;
+  let emptied: (() => void) | undefined;
+
+  const forget = (ids: Iterable<string>) => {
+    for (const id of ids) flying.delete(id);
+    metrics.inFlight.set(flying.size);
+    if (flying.size === 0) emptied?.();
+  };
+
+  /** One round of sending. A cancellation may have come since the bytes were committed: the rows are read again before each. */
+  async function send(): Promise<boolean> {
+    const now = performance.now();
+    const ready = [...flying.values()].filter(({ status, sentAt }) => status === null && now - sentAt >= RESEND_MS).slice(0, 1024);
+    if (ready.length === 0) return false;
+    const allowed = new Set(await stillCollectable(sql, ready));
+    for (const one of ready) one.sentAt = now;
+    const queue = ready.filter(({ id }) => allowed.has(id));
+    await Promise.all(
+      Array.from({ length: SENDS_AT_ONCE }, async () => {
+        for (let one = queue.shift(); one !== undefined; one = queue.shift()) await sendOne(one);
+      }),
+    );
+    return false;
+  }
+
+  async function sendOne(one: Watched): Promise<void> {
+    one.sends += 1;
+    try {
+      await rpc.sendTransaction(one.attempt.transaction);
+      metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
+    } catch (error) {
+      // It may have got through nevertheless: only its status tells. It goes out again with the next round.
+      metrics.sends.inc({ outcome: 'failed' });
+      if (error instanceof RpcError)
+        log.warn({ attempt: one.attempt.id, reason: error.message }, 'a payment was refused by an RPC endpoint');
+      else if (!(error instanceof RpcUnreachable)) throw error;
+    }
+  }
+
+  /** One round of looking. */
+  async function poll(): Promise<boolean> {
+    const now = performance.now();
+    await renew(now);
+    const ready = [...flying.values()].filter(({ polledAt, takenAt }) => {
+      const pause = Math.min(POLL_LATEST_MS, Math.max(POLL_SOONEST_MS, 0.3 * (now - takenAt)));
+      return now - polledAt >= pause;
+    });
+    const isRecent = ({ takenAt, periodEnd }: Watched) => periodEnd !== null && now - takenAt < RECENT_MS;
+    await look(ready.filter(isRecent), false);
+    await look(
+      ready.filter((one) => !isRecent(one)),
+      true,
+    );
+    const final = [...flying.values()].filter(({ status }) => status?.commitment === 'finalized');
+    for (let start = 0; start < final.length; start += STATUSES_AT_ONCE) {
+      const batch = final
+        .slice(start, start + STATUSES_AT_ONCE)
+        .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
+      forget(await landing.landed(batch));
+    }
+    if (now - expiryCheckedAt >= EXPIRY_CHECK_MS) {
+      expiryCheckedAt = now;
+      const unseen = [...flying.values()].filter(
+        ({ status, takenAt, periodEnd }) => status === null && (periodEnd === null || now - takenAt > RESEND_MS),
+      );
+      if (unseen.length > 0) forget(await landing.expired(unseen));
+    }
+    return false;
+  }
+
+  async function look(ready: readonly Watched[], history: boolean): Promise<void> {
+    for (let start = 0; start < ready.length; start += STATUSES_AT_ONCE) {
+      const batch = ready.slice(start, start + STATUSES_AT_ONCE);
+      const { statuses } = await rpc.getSignatureStatuses(
+        batch.map(({ attempt }) => attempt.signature),
+        { history },
+      );
+      const now = performance.now();
+      batch.forEach((one, place) => {
+        one.polledAt = now;
+        one.status = statuses[place] ?? null;
+      });
+    }
+  }
+
+  /** Prolongs the claims; what was taken from us (a cancellation, a lease that ran out) is somebody else's to watch. */
+  async function renew(now: number): Promise<void> {
+    const old = [...flying.values()].filter(({ renewedAt }) => now - renewedAt >= RENEW_MS);
+    if (old.length === 0) return;
+    const kept = new Set(await renewLeases(sql, old, LEASE_SECONDS));
+    for (const one of old) one.renewedAt = now;
+    forget(old.filter(({ id }) => !kept.has(id)).map(({ id }) => id));
+  }
+
+  const onError = (what: string) => (error: unknown, failures: number) => {
+    if (!(error instanceof RpcUnreachable)) log.error({ err: error, failures }, what);
+  };
+  const loops: Loop[] = [
+    startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') }),
+    startLoop({ idleMs: 100, turn: poll, onError: onError('payments could not be watched') }),
+  ];
+
+  return {
+    room: () => MOST_IN_FLIGHT - flying.size,
+    add(taken) {
+      const now = performance.now();
+      for (const one of taken) {
+        flying.set(one.id, { ...one, takenAt: now, renewedAt: now, sentAt: -Infinity, sends: 0, polledAt: now, status: null });
+      }
+      metrics.inFlight.set(flying.size);
+      loops[0]?.wake();
+    },
+    async stop(ms) {
+      if (flying.size > 0) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, ms);
+          emptied = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+      await Promise.all(loops.map((loop) => loop.stop()));
+      if (flying.size > 0) {
+        log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
+        await releaseClaims(sql, [...flying.values()]);
+      }
+      flying.clear();
+      metrics.inFlight.set(0);
+    },
+  };
+}

@@ -1,0 +1,238 @@
+// Steps 5 and 6 of collecting (chain.md): attempts whose end is final are settled in batches, each batch in one transaction.
+import { classifyPullError, describeTransactionError, type PullFailure } from '../chain/errors.ts';
+import { pullPeriod, periodSeconds } from '../chain/period.ts';
+import type { SignatureStatus } from '../chain/answers.ts';
+import type { Resolution } from '../db/payment-attempts.ts';
+import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
+import type { Pull } from '../domain/chain-view.ts';
+import { hasUnknownPull, nextAfter, sameInstance } from '../domain/decide.ts';
+import { timeOf, unixSeconds } from '../domain/network.ts';
+import { setbackUntil } from '../domain/setbacks.ts';
+import { type Outcome, settle } from '../domain/settlement.ts';
+import { applyCover, applyFailure, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import type { Context } from './context.ts';
+import type { Fees } from './fees.ts';
+import type { Flying } from './flight.ts';
+import { findPulls, pullsIn } from './pulls.ts';
+import { type Reading, readViews, type View } from './read.ts';
+import { report } from './report.ts';
+import { anatomyOf } from './sign.ts';
+
+export interface Landing {
+  /** Settles attempts that are final on chain, landed or failed; returns the subscriptions that are done with (or not ours any more). */
+  landed(batch: readonly (Flying & { status: SignatureStatus })[]): Promise<string[]>;
+  /** Of attempts that no endpoint has seen, settles those that can never land any more; returns the subscriptions that are done with. */
+  expired(batch: readonly Flying[]): Promise<string[]>;
+}
+
+/** What became of one attempt. */
+type End =
+  | { readonly kind: 'paid'; readonly pull: Pull }
+  | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
+  | { readonly kind: 'expired' };
+
+const BLOCK_TIMES_KEPT = 4096;
+
+/** Settles for `context`; `fees` learns of exceeded compute limits. */
+export function createLanding(context: Context, fees: Fees): Landing {
+  const { sql, rpc, log, programId, keypair, rules } = context;
+  const blockTimes = new Map<bigint, bigint>();
+
+  async function blockTime(slot: bigint, fallback: bigint): Promise<bigint> {
+    const known = blockTimes.get(slot);
+    if (known !== undefined) return known;
+    const time = (await rpc.getBlockTime(slot)) ?? fallback;
+    if (blockTimes.size >= BLOCK_TIMES_KEPT) blockTimes.clear();
+    blockTimes.set(slot, time);
+    return time;
+  }
+
+  const partiesOf = (row: HeldSubscription) => ({
+    programId,
+    keeper: keypair.address,
+    treasury: row.treasury,
+    subscriptionPda: row.subscriptionPda,
+  });
+
+  /**
+   * What a landed transaction moved. It is atomic: it moved exactly what it says, under this subscription. Which period that was is certain
+   * without asking further when the account, read later, still counts that very period: a period start never goes back. Anything else is read
+   * from the transaction's own events. Undefined when no endpoint has the transaction yet.
+   */
+  async function pullOf(one: Flying & { status: SignatureStatus }, row: HeldSubscription, view: View): Promise<Pull | undefined> {
+    const { attempt, periodEnd } = one;
+    const { amountGross: gross, platformFee: fee, amountNet: net, signature } = attempt;
+    const periodStart = unixSeconds(attempt.periodStart);
+    if (periodEnd !== null && !(view instanceof Error)) {
+      const account = sameInstance(row, view.subscription);
+      if (
+        account?.periodStart === periodStart &&
+        account.amountPulled >= gross &&
+        pullPeriod(account, view.plan, periodStart).end === periodEnd
+      ) {
+        return { signature, at: await blockTime(one.status.slot, view.now), periodStart, periodEnd, gross, fee, net, source: 'keeper' };
+      }
+    }
+    const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
+    return transaction === null ? undefined : pullsIn(transaction, partiesOf(row))[0];
+  }
+
+  async function conclude(batch: readonly Flying[], reading: Reading, ends: Map<string, End>): Promise<string[]> {
+    const concluded = batch.filter(({ id }) => ends.has(id));
+    if (concluded.length === 0) return [];
+    const byId = new Map(concluded.map((one) => [one.id, one]));
+    const drafts: { draft: Draft; alert: string | undefined }[] = [];
+    const signatures = [...ends.values()].flatMap((end) => (end.kind === 'paid' ? [end.pull.signature] : []));
+    const settled = await settle(sql, concluded, { chainNow: timeOf(reading.now), signatures }, (row, isRecorded) => {
+      const one = byId.get(row.id);
+      const end = ends.get(row.id);
+      if (one === undefined || end === undefined) return undefined;
+      const outcome = outcomeOf(row, one, end, reading.of(row), reading.now, isRecorded);
+      drafts.push({ draft: outcome.draft, alert: outcome.alert });
+      return outcome;
+    });
+    if (settled.queued > 0) context.deliveries.notify();
+    for (const { draft, alert } of drafts) if (settled.written.has(draft.row.id)) report(context, draft, alert);
+    return concluded.map(({ id }) => id);
+  }
+
+  function outcomeOf(
+    row: HeldSubscription,
+    { attempt }: Flying,
+    end: End,
+    view: View,
+    now: bigint,
+    isRecorded: (signature: string) => boolean,
+  ): Outcome & { alert?: string } {
+    const draft = draftOf(row);
+    const { state } = draft;
+    const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+    const period = account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
+    const resolve = (resolved: Resolution['state'], error: string | null) => ({ id: attempt.id, state: resolved, error });
+
+    if (end.kind === 'paid') {
+      const { pull } = end;
+      // Without the account the next read decides; until then the paid period counts.
+      const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
+      if (isRecorded(pull.signature)) applyCover(draft, pull.periodEnd, next);
+      else applyPayment(draft, pull, next);
+      return { draft, resolution: resolve('landed', null) };
+    }
+    const live = isLive(state) && state.cancelRequestedAt === null;
+    if (end.kind === 'expired') {
+      context.metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
+      return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
+    }
+
+    const { failure, error } = end;
+    const resolution = resolve('failed', error);
+    if (failure.kind === 'subscriber' && live) {
+      const periodStart = unixSeconds(attempt.periodStart);
+      const length = periodSeconds(BigInt(row.periodHours));
+      applyFailure(
+        draft,
+        {
+          reason: failure.reason,
+          now,
+          periodStart,
+          periodEnd: account === null || view instanceof Error ? periodStart + length : pullPeriod(account, view.plan, periodStart).end,
+          nextPeriod: account === null || period === null ? null : nextAfter(periodStart, account, period),
+          amounts: { gross: attempt.amountGross, fee: attempt.platformFee, net: attempt.amountNet },
+          signature: attempt.signature,
+        },
+        rules.pastDueDays,
+      );
+      return { draft, resolution };
+    }
+    if (failure.kind === 'ours' || failure.kind === 'unknown') {
+      if (failure.kind === 'ours' && failure.reason === 'compute_budget') fees.exceeded(anatomyOf(attempt).shape);
+      if (live) {
+        state.setbacks += 1;
+        state.dueAt = setbackUntil(now, state.setbacks);
+      }
+      return { draft, resolution, alert: failure.kind === 'ours' ? failure.reason : 'unknown_error' };
+    }
+    // Collected, cancelled, closed or changed meanwhile: no failure. The accounts are read again at once and tell what to do.
+    if (isLive(state)) state.dueAt = timeOf(now);
+    return { draft, resolution };
+  }
+
+  return {
+    async landed(batch) {
+      const rows = new Map(
+        (
+          await readSubscriptions(
+            sql,
+            batch.map(({ id }) => id),
+          )
+        ).map((row) => [row.id, row]),
+      );
+      const minSlot = batch.reduce((highest, { status }) => (status.slot > highest ? status.slot : highest), 0n);
+      const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot });
+      const ends = new Map<string, End>();
+      for (const one of batch) {
+        const row = rows.get(one.id);
+        if (row === undefined) continue;
+        const view = reading.of(row);
+        if (one.status.err === null) {
+          const pull = await pullOf(one, row, view);
+          if (pull === undefined)
+            log.warn({ signature: one.attempt.signature }, 'a payment is final, but no RPC endpoint has its transaction yet');
+          else ends.set(one.id, { kind: 'paid', pull });
+          continue;
+        }
+        const failure = classifyPullError(one.status.err, {
+          layout: anatomyOf(one.attempt).layout,
+          logs: null,
+          gross: one.attempt.amountGross,
+          subscriberAccount: view instanceof Error ? undefined : view.subscriberTokens,
+        });
+        ends.set(one.id, { kind: 'failed', failure, error: describeTransactionError(one.status.err) });
+      }
+      return conclude(batch, reading, ends);
+    },
+
+    async expired(batch) {
+      // The order matters: what the finalized height rules out cannot land after it, and the signatures are looked up after that.
+      const { slot, blockHeight } = await rpc.getHeight({ commitment: 'finalized' });
+      const past = batch.filter(({ attempt }) => attempt.lastValidBlockHeight < blockHeight).slice(0, 256);
+      if (past.length === 0) return [];
+      const { statuses } = await rpc.getSignatureStatuses(
+        past.map(({ attempt }) => attempt.signature),
+        { history: true, everywhere: true, minSlot: slot },
+      );
+      const unknown = past.filter((_, place) => statuses[place] === null);
+      if (unknown.length === 0) return [];
+      const rows = new Map(
+        (
+          await readSubscriptions(
+            sql,
+            unknown.map(({ id }) => id),
+          )
+        ).map((row) => [row.id, row]),
+      );
+      const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot: slot });
+      const ends = new Map<string, End>();
+      for (const one of unknown) {
+        const row = rows.get(one.id);
+        if (row === undefined) continue;
+        const end = await endOfUnknown(one, row, reading.of(row));
+        if (end !== undefined) ends.set(one.id, end);
+      }
+      return conclude(unknown, reading, ends);
+    },
+  };
+
+  /** Expired when the account shows that nothing was pulled; otherwise the pull's own signature tells whose it was. */
+  async function endOfUnknown(one: Flying, row: HeldSubscription, view: View): Promise<End | undefined> {
+    if (view instanceof Error) return undefined;
+    const account = sameInstance(row, view.subscription);
+    if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
+    const pulls = await findPulls(rpc, partiesOf(row), unixSeconds(one.attempt.periodStart));
+    const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
+    if (ours !== undefined) return { kind: 'paid', pull: ours };
+    if (account === null || pulls.length > 0) return { kind: 'expired' };
+    log.warn({ signature: one.attempt.signature }, 'something was pulled and no RPC endpoint tells by which transaction: waiting');
+    return undefined;
+  }
+}

@@ -1,0 +1,66 @@
+// Pulls as the chain recorded them, from transactions and their events: for money that the database does not know of, and for payments whose
+// period cannot be told from the accounts alone.
+import type { ConfirmedTransaction } from '../chain/answers.ts';
+import { programEvents, type TransferEvent } from '../chain/events.ts';
+import type { Rpc } from '../chain/rpc.ts';
+import type { Pull } from '../domain/chain-view.ts';
+
+export interface PullParties {
+  readonly programId: string;
+  readonly keeper: string;
+  readonly treasury: string;
+  readonly subscriptionPda: string;
+}
+
+/** The accounts of a transfer instruction: the caller is the sixth (chain.md). */
+const CALLER = 5;
+const PAGE = 100;
+/** Transactions looked at for one subscription: it is touched a few times a period. */
+const MOST = 500;
+
+/** What one transaction moved under a subscription, by period, oldest first. Throws ChainDataError for an event that cannot be read. */
+export function pullsIn(transaction: ConfirmedTransaction, { programId, keeper, treasury, subscriptionPda }: PullParties): Pull[] {
+  const periods = new Map<bigint, Pull>();
+  for (const event of programEvents(transaction, programId)) {
+    if (event.kind !== 'transfer' || event.subscription !== subscriptionPda) continue;
+    const source = pullerOf(event, transaction) === keeper ? 'keeper' : 'foreign';
+    const known = periods.get(event.periodStart);
+    const gross = (known?.gross ?? 0n) + event.amount;
+    // Only our own pulls carry a fee: what the owner pulls is the owner's.
+    const fee = (known?.fee ?? 0n) + (source === 'keeper' && event.receiver === treasury ? event.amount : 0n);
+    periods.set(event.periodStart, {
+      signature: transaction.signature,
+      at: transaction.blockTime ?? event.periodStart,
+      periodStart: event.periodStart,
+      periodEnd: event.periodEnd,
+      gross,
+      fee,
+      net: gross - fee,
+      source,
+    });
+  }
+  return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
+}
+
+// Programs before 0.4.0 do not name the puller; the instruction always does.
+function pullerOf(event: TransferEvent & { instruction: number }, transaction: ConfirmedTransaction): string | undefined {
+  return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
+}
+
+/** Final pulls under a subscription whose period began at `since` (Unix seconds) or later, newest first. Throws as the RPC client does. */
+export async function findPulls(rpc: Rpc, parties: PullParties, since: bigint): Promise<Pull[]> {
+  const pulls: Pull[] = [];
+  let before: string | undefined;
+  for (let seen = 0; seen < MOST; seen += PAGE) {
+    const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, { before, limit: PAGE, commitment: 'finalized' });
+    for (const { signature, err, blockTime } of page) {
+      if (blockTime !== null && blockTime < since) return pulls;
+      if (err !== null) continue;
+      const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
+      if (transaction !== null) pulls.push(...pullsIn(transaction, parties).filter(({ periodStart }) => periodStart >= since));
+    }
+    before = page.at(-1)?.signature;
+    if (page.length < PAGE) return pulls;
+  }
+  return pulls;
+}

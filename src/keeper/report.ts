@@ -1,0 +1,39 @@
+// Tells operators, by log and metrics, what was written. Called after the commit.
+import type { Draft } from '../domain/transitions.ts';
+import type { Context } from './context.ts';
+
+/** Counts a written draft's payments, and raises `alert`: a failure that is ours. */
+export function report(
+  { log, metrics }: Pick<Context, 'log' | 'metrics'>,
+  { row, payments, state }: Draft,
+  alert?: string,
+  detail?: string,
+): void {
+  for (const payment of payments) {
+    metrics.payments.inc({ outcome: payment.status, source: payment.source });
+    if (payment.status === 'failed') continue;
+    metrics.baseUnits.inc({ kind: 'gross' }, Number(payment.amountGross));
+    metrics.baseUnits.inc({ kind: 'fee' }, Number(payment.platformFee));
+    metrics.baseUnits.inc({ kind: 'net' }, Number(payment.amountNet));
+    if (payment.source === 'foreign') {
+      log.warn(
+        { subscription: row.id, signature: payment.txSignature, amount: payment.amountGross.toString() },
+        'somebody else pulled under our plan: the period is paid, without a fee',
+      );
+    }
+  }
+  if (alert === undefined) return;
+  metrics.alerts.inc({ reason: alert });
+  log.error(
+    {
+      subscription: row.id,
+      subscriptionPda: row.subscriptionPda,
+      plan: row.planPda,
+      reason: alert,
+      detail,
+      setbacks: state.setbacks,
+      nextTry: state.dueAt,
+    },
+    'a payment that is due cannot be collected, and the subscriber is not the reason',
+  );
+}

@@ -1,0 +1,102 @@
+// The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
+// off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
+import {
+  makeDue,
+  readSubscriptions,
+  returnUnobserved,
+  takeNearlyDue,
+  takeRevoked,
+  takeUnobserved,
+  type HeldSubscription,
+} from '../db/subscriptions.ts';
+import { decide, type Rules } from '../domain/decide.ts';
+import { timeOf } from '../domain/network.ts';
+import type { ChainClock } from './clock.ts';
+import type { Context } from './context.ts';
+import { type View, readViews } from './read.ts';
+
+/** Rows a request's worth: each has its subscription, authority and token account, and shares plan and receivers. */
+const BATCH = 32;
+/** What has not been looked at for this long is looked at when there is nothing else to do; ten minutes is the promise. */
+const IDLE_AGE_SECONDS = 15;
+const URGENT_AGE_SECONDS = 300;
+const NEAR_MS = 15 * 60_000;
+const NEAR_AGE_SECONDS = 15;
+/** An approval is the token program's business, and no notice tells of it. */
+const REVOKED_AGE_SECONDS = 3;
+
+/** Whether a look at the chain tells something that the row does not know yet. Pure. */
+export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
+  if (view instanceof Error) return false;
+  const { draft, needs } = decide(row, view, rules);
+  if (needs !== undefined) return true;
+  const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
+  const repaired = row.delegationRevokedAt !== null && draft.state.delegationRevokedAt === null;
+  return told || repaired;
+}
+
+export interface Sweep {
+  /** Looks at one batch; resolves with true while some are overdue. */
+  turn(): Promise<boolean>;
+  /** The stream was off: everything is to be looked at soon. */
+  gap(): void;
+  /** Looks at these now. */
+  look(ids: string[]): Promise<void>;
+}
+
+/** Sweeps for `context`. */
+export function createSweep(context: Context, clock: ChainClock): Sweep {
+  const { sql, rules, log } = context;
+  let gapAt: number | undefined;
+
+  async function look(ids: string[]): Promise<void> {
+    const rows = await readSubscriptions(sql, ids);
+    if (rows.length === 0) return;
+    const reading = await readViews(context, rows);
+    clock.heard(reading.now);
+    const news = rows.filter((row) => isNews(row, reading.of(row), rules)).map(({ id }) => id);
+    if (news.length === 0) return;
+    log.debug({ subscriptions: news.length }, 'the chain has news');
+    await makeDue(sql, news, timeOf(reading.now));
+  }
+
+  async function take(maxAgeSeconds: number): Promise<string[]> {
+    const now = await clock.now();
+    const near = { from: now, to: new Date(now.getTime() + NEAR_MS), maxAgeSeconds: NEAR_AGE_SECONDS, limit: BATCH };
+    const nearly = await takeNearlyDue(sql, near);
+    if (nearly.length > 0) return nearly;
+    const revoked = await takeRevoked(sql, { maxAgeSeconds: REVOKED_AGE_SECONDS, limit: BATCH });
+    return revoked.length > 0 ? revoked : takeUnobserved(sql, { maxAgeSeconds, limit: BATCH });
+  }
+
+  return {
+    async turn() {
+      const sinceGap = gapAt === undefined ? undefined : (performance.now() - gapAt) / 1000;
+      const maxAge = Math.min(IDLE_AGE_SECONDS, sinceGap ?? IDLE_AGE_SECONDS);
+      const ids = await take(maxAge);
+      if (ids.length === 0) {
+        gapAt = undefined;
+        return false;
+      }
+      try {
+        await look(ids);
+      } catch (error) {
+        await returnUnobserved(sql, ids);
+        throw error;
+      }
+      if (gapAt !== undefined) return true;
+      // Idle looks are taken slowly, one batch a turn; what is late is caught up with at once.
+      const late = await takeUnobserved(sql, { maxAgeSeconds: URGENT_AGE_SECONDS, limit: BATCH });
+      if (late.length === 0) return false;
+      await look(late).catch(async (error: unknown) => {
+        await returnUnobserved(sql, late);
+        throw error;
+      });
+      return true;
+    },
+    gap() {
+      gapAt = performance.now();
+    },
+    look,
+  };
+}

@@ -1,0 +1,93 @@
+import type { Key } from './keys.ts';
+import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
+import type { AccountState } from './vm.ts';
+
+// Accounts now, and as they were at the end of an earlier block: LiteSVM has one state, each block an undo journal.
+
+/** The levels of certainty that a client can ask for. */
+export type Commitment = 'processed' | 'confirmed' | 'finalized';
+
+/** The block that is being built. */
+export function head(chain: Chain): Block {
+  const block = chain.blocks.at(-1);
+  if (block === undefined) throw new Error('a chain has at least one block');
+  return block;
+}
+
+/** The block at a height, undefined when it is not kept. */
+export function blockAt(chain: Chain, height: number): Block | undefined {
+  const first = chain.blocks[0];
+  return first === undefined ? undefined : chain.blocks[height - first.height];
+}
+
+/**
+ * The height that a commitment means: processed is the block being built, confirmed the last sealed one, finalized the one that
+ * FINALITY_BLOCKS came after. `lag` sets all of them back.
+ */
+export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
+  const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;
+  return Math.max(chain.floor, head(chain).height - lag - back);
+}
+
+/** The account now. */
+export function current(chain: Chain, key: Key): AccountState | null {
+  const known = chain.hot.get(key);
+  if (known !== undefined) return known;
+  const state = chain.vm.read(key);
+  remember(chain, key, state);
+  return state;
+}
+
+function remember(chain: Chain, key: Key, state: AccountState | null): void {
+  if (chain.hot.size >= ACCOUNTS_CACHED) chain.hot.clear();
+  chain.hot.set(key, state);
+}
+
+/** The account as it was at the end of the block at `height`; now, when that is the block being built. */
+export function accountAt(chain: Chain, key: Key, height: number): AccountState | null {
+  for (let later = height + 1, last = head(chain).height; later <= last; later += 1) {
+    const before = blockAt(chain, later)?.undo.get(key);
+    if (before !== undefined) return before;
+  }
+  return current(chain, key);
+}
+
+/** The accounts that `program` owned at the end of the block at `height`. */
+export function programAccountsAt(chain: Chain, program: Key, height: number): Map<Key, AccountState> {
+  const accounts = chain.vm.accountsOf(program);
+  for (let later = head(chain).height; later > height; later -= 1) {
+    for (const [key, before] of blockAt(chain, later)?.undo ?? []) {
+      if (before?.owner === program) accounts.set(key, before);
+      else accounts.delete(key);
+    }
+  }
+  return accounts;
+}
+
+/** Whether two states of an account are the same. */
+export function sameAccount(one: AccountState | null, other: AccountState | null): boolean {
+  if (one === null || other === null) return one === other;
+  return (
+    one.lamports === other.lamports &&
+    one.owner === other.owner &&
+    one.executable === other.executable &&
+    one.rentEpoch === other.rentEpoch &&
+    one.data.equals(other.data)
+  );
+}
+
+/** Notes that LiteSVM's account has changed in the block being built. */
+export function noteChange(chain: Chain, key: Key, before: AccountState | null, after: AccountState | null): void {
+  const { undo } = head(chain);
+  if (!undo.has(key)) undo.set(key, before);
+  remember(chain, key, after);
+}
+
+/** Replaces an account (null removes it) in the block being built, as no transaction could, and says so to subscribers. */
+export function overwrite(chain: Chain, key: Key, state: AccountState | null): void {
+  const before = current(chain, key);
+  chain.vm.write(key, state);
+  chain.hot.delete(key);
+  noteChange(chain, key, before, current(chain, key));
+  chain.events.emit('changed', [key], null);
+}

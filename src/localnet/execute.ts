@@ -1,0 +1,166 @@
+import { accountAt, current, head, noteChange, sameAccount } from './accounts.ts';
+import { blockOfHash, produceBlock } from './blocks.ts';
+import { addressKey, type Key } from './keys.ts';
+import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
+import { TOKEN_PROGRAM } from '../chain/addresses.ts';
+import type { TransactionError } from './transactionError.ts';
+import { type AccountState, type Outcome, type Vm } from './vm.ts';
+import { isWritable, offerOf, type TableLookup, type WireTransaction } from './wire.ts';
+
+// Running transactions in the block being built.
+
+const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
+const LOOKUP_TABLE_HEADER = 56;
+const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([addressKey(TOKEN_PROGRAM), addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb')]);
+const TOKEN_ACCOUNT_LENGTH = 165;
+const TOKEN_2022_ACCOUNT_TYPE = 2;
+const MINT_LENGTH = 82;
+
+/** Whether an account holds tokens (of SPL Token or Token-2022). */
+export function isTokenAccount(state: AccountState | null): state is AccountState {
+  if (state === null || !TOKEN_PROGRAMS.has(state.owner) || state.data.length < TOKEN_ACCOUNT_LENGTH) return false;
+  // Byte 108 is the state: 0 is an account that nobody has initialized. Token-2022 says after the base what an extended account is.
+  return (
+    state.data[108] !== 0 && (state.data.length === TOKEN_ACCOUNT_LENGTH || state.data[TOKEN_ACCOUNT_LENGTH] === TOKEN_2022_ACCOUNT_TYPE)
+  );
+}
+
+/** Whether an account is a mint (of SPL Token or Token-2022). */
+export function isMint(state: AccountState | null): state is AccountState {
+  if (state === null || !TOKEN_PROGRAMS.has(state.owner)) return false;
+  return state.data.length === MINT_LENGTH || (state.data.length > TOKEN_ACCOUNT_LENGTH && state.data[TOKEN_ACCOUNT_LENGTH] === 1);
+}
+
+/** Why a transaction is not in a block, with what its run left behind when it ran. */
+export interface Refusal {
+  readonly refused: TransactionError;
+  readonly record: Outcome['record'] | null;
+}
+
+/** All keys of a transaction: the static ones, then the loaded ones, writable before read-only. */
+export interface LoadedKeys {
+  readonly keys: readonly Key[];
+  readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
+}
+
+const NO_LOOKUPS = { writable: [], readonly: [] };
+
+function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: number): Key[] {
+  const state = accountAt(chain, table, height);
+  if (state?.owner !== LOOKUP_TABLE_PROGRAM) return [];
+  return Array.from(indexes, (index) => {
+    const start = LOOKUP_TABLE_HEADER + index * 32;
+    return state.data.toString('latin1', start, start + 32);
+  });
+}
+
+/** Resolves lookup tables. What a table does not have is left out: LiteSVM refuses such a transaction by itself. */
+export function loadKeys(chain: Chain, { message: { keys, lookups } }: WireTransaction): LoadedKeys {
+  if (lookups.length === 0) return { keys, loaded: NO_LOOKUPS };
+  const { height } = head(chain);
+  const writable = lookups.flatMap((lookup) => lookUp(chain, lookup, lookup.writable, height));
+  const readonly = lookups.flatMap((lookup) => lookUp(chain, lookup, lookup.readonly, height));
+  return { keys: [...keys, ...writable, ...readonly], loaded: { writable, readonly } };
+}
+
+/** The token balances among accounts, before and after. */
+export function tokenChanges(
+  chain: Chain,
+  before: readonly (AccountState | null)[],
+  after: readonly (AccountState | null)[],
+): TokenChange[] {
+  const changes: TokenChange[] = [];
+  before.forEach((was, index) => {
+    const is = after[index] ?? null;
+    const token = isTokenAccount(is) ? is : isTokenAccount(was) ? was : null;
+    if (token === null) return;
+    const mint = token.data.toString('latin1', 0, 32);
+    changes.push({
+      index,
+      mint,
+      owner: token.data.toString('latin1', 32, 64),
+      program: token.owner,
+      decimals: current(chain, mint)?.data[44] ?? 0,
+      before: isTokenAccount(was) ? was.data.readBigUInt64LE(64) : null,
+      after: isTokenAccount(is) ? is.data.readBigUInt64LE(64) : null,
+    });
+  });
+  return changes;
+}
+
+const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
+
+/** Whether the transaction's blockhash is young enough for a block of height `height`. */
+export function hasLiveBlockhash(chain: Chain, transaction: WireTransaction, height: number): boolean {
+  return blockOfHash(chain, transaction.message.blockhash, height) !== undefined;
+}
+
+/**
+ * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails is refused and leaves nothing, where
+ * otherwise it lands with its error and pays the fee. One that cannot pay, or is not signed, never lands.
+ */
+export function execute(chain: Chain, transaction: WireTransaction, undoFailure: boolean): Landed | Refusal {
+  if (chain.byId.has(transaction.id)) return { refused: 'AlreadyProcessed', record: null };
+  if (!hasLiveBlockhash(chain, transaction, head(chain).height)) return { refused: 'BlockhashNotFound', record: null };
+  const { message } = transaction;
+  const { keys, loaded } = loadKeys(chain, transaction);
+  const before = keys.map((key) => current(chain, key));
+  const { err, record } = chain.vm.execute(transaction.bytes);
+  if (err !== null) {
+    const payer = rereadPayer(chain.vm, keys, before);
+    if (payer === undefined) return { refused: err, record };
+    if (undoFailure) {
+      chain.vm.write(payer.key, payer.before);
+      return { refused: err, record };
+    }
+  }
+  const writable = (index: number) =>
+    index < message.keys.length ? isWritable(message, index) : index < message.keys.length + loaded.writable.length;
+  const changed: Key[] = [];
+  const after = before.map((was, index) => {
+    const key = keys[index];
+    if (key === undefined || !(err === null ? writable(index) : index === 0)) return was;
+    const is = chain.vm.read(key);
+    if (sameAccount(was, is)) return was;
+    noteChange(chain, key, was, is);
+    changed.push(key);
+    return is;
+  });
+  const { price, fee } = offerOf(message);
+  const landed: Landed = {
+    id: transaction.id,
+    slot: head(chain).slot,
+    height: head(chain).height,
+    err,
+    price,
+    payload: {
+      bytes: transaction.bytes,
+      fee,
+      loaded,
+      before: before.map(lamportsOf),
+      after: after.map(lamportsOf),
+      tokens: tokenChanges(chain, before, after),
+      details: record,
+    },
+  };
+  land(chain, landed, changed);
+  return landed;
+}
+
+// A failed transaction changes one account at most: its fee payer's, by the fee.
+function rereadPayer(vm: Vm, keys: readonly Key[], before: readonly (AccountState | null)[]) {
+  const [key] = keys;
+  const was = before[0] ?? null;
+  if (key === undefined || was === null) return undefined;
+  return lamportsOf(vm.read(key)) < was.lamports ? { key, before: was } : undefined;
+}
+
+function land(chain: Chain, landed: Landed, changed: readonly Key[]): void {
+  chain.landed.push(landed);
+  chain.byId.set(landed.id, landed);
+  chain.transactionCount += 1;
+  const { transactions } = head(chain);
+  transactions.push(landed);
+  chain.events.emit('changed', changed, landed);
+  if (transactions.length >= TRANSACTIONS_PER_BLOCK) produceBlock(chain);
+}

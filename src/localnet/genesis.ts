@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto';
+import nacl from 'tweetnacl';
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
+import { keypairFromSecret } from '../chain/keypair.ts';
+import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
+import type { AccountState, Vm } from './vm.ts';
+
+/** The USDC mint of every local chain: an address that says what it is. No key belongs to it. */
+export const LOCALNET_MINT = 'USDCLoca1net1111111111111111111111111111111';
+/** Decimals of USDC. */
+export const MINT_DECIMALS = 6;
+
+// The same on every machine and known to everybody: worth nothing, and of no use anywhere but on a local chain.
+const FAUCET_SEED = createHash('sha256').update('billing localnet faucet').digest();
+
+/** The keypair that funds wallets, mints and freezes the local USDC. Its seed is public: sha256('billing localnet faucet'). */
+export const faucet = keypairFromSecret(nacl.sign.keyPair.fromSeed(FAUCET_SEED).secretKey);
+
+/** The genesis hash of every local chain, 32 bytes: unlike any cluster's. */
+export const GENESIS_HASH: Key = keyOf(createHash('sha256').update('billing localnet genesis').digest());
+
+const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
+const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
+const MINT_LENGTH = 82;
+
+// SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze authority option u32 and key.
+function mintData(): Buffer {
+  const authority = bytesOf(addressKey(faucet.address));
+  const data = Buffer.alloc(MINT_LENGTH);
+  data.writeUInt32LE(1, 0);
+  data.set(authority, 4);
+  data.writeUInt8(MINT_DECIMALS, 44);
+  data.writeUInt8(1, 45);
+  data.writeUInt32LE(1, 46);
+  data.set(authority, 50);
+  return data;
+}
+
+/** Puts the faucet and the mint on a new chain. */
+export function writeGenesis(vm: Vm): void {
+  const account = (owner: string, lamports: bigint, data: Buffer): AccountState => ({
+    lamports,
+    owner: addressKey(owner),
+    data,
+    executable: false,
+    rentEpoch: RENT_EXEMPT_FOREVER,
+  });
+  vm.write(addressKey(faucet.address), account(SYSTEM_PROGRAM, FAUCET_LAMPORTS, Buffer.alloc(0)));
+  vm.write(addressKey(LOCALNET_MINT), account(TOKEN_PROGRAM, vm.rentExempt(MINT_LENGTH), mintData()));
+}

@@ -1,0 +1,17 @@
+/**
+ * JSON as a validator writes it: a bigint is a bare number, whatever its size (rentEpoch is 2^64 - 1). Otherwise like JSON.stringify for
+ * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out.
+ */
+export function toJson(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) return `[${value.map(toJson).join(',')}]`;
+  if (typeof value === 'object' && value !== null) {
+    const members: string[] = [];
+    for (const [name, member] of Object.entries(value)) {
+      if (member !== undefined) members.push(`${JSON.stringify(name)}:${toJson(member)}`);
+    }
+    return `{${members.join(',')}}`;
+  }
+  return 'null';
+}

@@ -1,0 +1,74 @@
+import { EventEmitter } from 'node:events';
+import { randomBytes } from 'node:crypto';
+import { head } from './accounts.ts';
+import { chainTime, openBlock, produceBlock } from './blocks.ts';
+import { GENESIS_HASH, writeGenesis } from './genesis.ts';
+import type { Block, Chain, ChainEvents } from './state.ts';
+import { openStore, type Restored, type Store } from './store.ts';
+import { openVm } from './vm.ts';
+
+function fresh(): Restored {
+  const time = Date.now();
+  const genesis: Block = { slot: 0, parentSlot: 0, height: 0, time, hash: '', undo: new Map(), transactions: [] };
+  return {
+    seed: randomBytes(32),
+    genesisHash: GENESIS_HASH,
+    offset: 0,
+    epochStart: { epoch: 0, time: Math.floor(time / 1000) },
+    transactionCount: 0,
+    snapshot: new Uint8Array(),
+    accounts: new Map(),
+    blocks: [genesis],
+    landed: [],
+  };
+}
+
+function assemble(blockMs: number, restored: Restored, store: Store | null): Chain {
+  const { snapshot, accounts, seed, genesisHash, offset, epochStart, transactionCount } = restored;
+  const vm = openVm(snapshot.length === 0 ? undefined : snapshot);
+  for (const [key, state] of accounts) vm.write(key, state);
+  const blocks = [...restored.blocks];
+  const landed = [...restored.landed];
+  return {
+    vm,
+    blockMs,
+    seed,
+    genesisHash,
+    blocks,
+    floor: blocks.at(-1)?.height ?? 0,
+    offset,
+    epochStart,
+    hot: new Map(),
+    landed,
+    byId: new Map(landed.map((one) => [one.id, one])),
+    firstPayload: 0,
+    transactionCount,
+    held: [],
+    faults: { drop: 0, hold: null, lag: 0, answers: [] },
+    events: new EventEmitter<ChainEvents>().setMaxListeners(0),
+    store,
+  };
+}
+
+/**
+ * Opens a chain: a new one, or the one that `dataDir` has. What a restart finds counts as final. `blockMs` 0 makes blocks on demand only,
+ * with a clock that moves SLOT_MS a block. Throws an OperatorError when the program's binary is missing or the directory cannot be used.
+ */
+export function openChain(blockMs: number, dataDir: string | undefined): Chain {
+  const { restored, store } = dataDir === undefined ? { restored: null, store: null } : openStore(dataDir);
+  try {
+    const chain = assemble(blockMs, restored ?? fresh(), store);
+    if (restored === null) {
+      writeGenesis(chain.vm);
+      // Sealing the first block stores the state that every later one stands on.
+      produceBlock(chain, 1);
+    } else {
+      const last = head(chain);
+      openBlock(chain, last, last.slot + 1, chainTime(chain));
+    }
+    return chain;
+  } catch (error) {
+    store?.close();
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+import bs58 from 'bs58';
+import { accountAt, current, head } from './accounts.ts';
+import { accountEncoding, encodeAccount } from './encodeAccount.ts';
+import { innerInstructions, loadedAddresses, returnData, tokenBalances } from './encodeTransaction.ts';
+import { hasLiveBlockhash, loadKeys, type Refusal, tokenChanges } from './execute.ts';
+import { airdrop } from './faucet.ts';
+import { base58 } from './keys.ts';
+import { choice, type Endpoint, flag, publicKey, required, settings, type Settings, u64, viewOf } from './params.ts';
+import { internalError, invalidParams, RpcError } from './rpcError.ts';
+import { BLOCKHASH_AGE } from './state.ts';
+import { submit } from './submit.ts';
+import { errorText, type TransactionError } from './transactionError.ts';
+import { type Details, detailsOf, type Simulation } from './vm.ts';
+import { decodeTransaction, offerOf, WireError, type WireTransaction } from './wire.ts';
+
+// Sending and simulating.
+
+const WIRE_TYPE = 'solana_transaction::versioned::VersionedTransaction';
+const MAX_BASE58_LENGTH = 1683;
+const MAX_BASE64_LENGTH = 1644;
+const NOT_RUN: Details = { logs: [], inner: [], returnData: null, units: 0 };
+
+function decode(text: unknown, encoding: 'base58' | 'base64'): WireTransaction {
+  if (typeof text !== 'string') throw invalidParams('Invalid params: invalid type, expected a string');
+  const max = encoding === 'base58' ? MAX_BASE58_LENGTH : MAX_BASE64_LENGTH;
+  if (text.length > max) {
+    throw invalidParams(`${encoding} encoded ${WIRE_TYPE} too large: ${text.length} bytes (max: encoded/raw ${max}/1232)`);
+  }
+  const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
+  // Node's base64 decoder drops what it does not know, so the length tells whether all of it was base64.
+  if (bytes === undefined || (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))) {
+    throw invalidParams(`invalid ${encoding} encoding`);
+  }
+  try {
+    return decodeTransaction(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    throw invalidParams(`failed to deserialize ${WIRE_TYPE}: ${error.message}`);
+  }
+}
+
+const encodingOf = (from: Settings) => choice(from['encoding'], 'encoding', ['base58', 'base64'] as const, 'base58');
+
+function preflightFailure({ refused, record }: Refusal): RpcError {
+  if (refused === 'SignatureFailure') return new RpcError(-32003, 'Transaction signature verification failure');
+  const details = record === null ? NOT_RUN : detailsOf(record);
+  return new RpcError(-32002, `Transaction simulation failed: ${errorText(refused)}`, {
+    accounts: null,
+    err: refused,
+    innerInstructions: null,
+    logs: details.logs,
+    returnData: returnData(details),
+    unitsConsumed: details.units,
+  });
+}
+
+function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {
+  const from = settings(params, 1);
+  const transaction = decode(required(params, 0), encodingOf(from));
+  const skipPreflight = flag(from['skipPreflight'], 'skipPreflight', false);
+  const preflight = viewOf(endpoint, { commitment: from['preflightCommitment'], minContextSlot: from['minContextSlot'] });
+  const refusal = submit(endpoint.chain, transaction, { skipPreflight, preflightHeight: preflight.height });
+  if (refusal !== null) throw preflightFailure(refusal);
+  return base58(transaction.id);
+}
+
+/** Why a simulation does not even start, or null. */
+function unfit({ chain }: Endpoint, transaction: WireTransaction, anyBlockhash: boolean): TransactionError | null {
+  if (anyBlockhash) return null;
+  if (chain.byId.has(transaction.id)) return 'AlreadyProcessed';
+  return hasLiveBlockhash(chain, transaction, head(chain).height) ? null : 'BlockhashNotFound';
+}
+
+function postAccounts(endpoint: Endpoint, wanted: unknown, simulation: Simulation | null) {
+  if (wanted === undefined || wanted === null) return null;
+  const from = settings([wanted], 0);
+  const addresses = from['addresses'];
+  if (!Array.isArray(addresses)) throw invalidParams('Invalid params: accounts.addresses should be an array');
+  if (from['encoding'] === 'base58' || from['encoding'] === 'binary') throw invalidParams('base58 encoding not supported');
+  const encoding = accountEncoding({ encoding: from['encoding'] ?? 'base64' });
+  const { chain } = endpoint;
+  const { height } = head(chain);
+  return addresses.map((address) => {
+    const key = publicKey(address);
+    if (simulation === null || simulation.err !== null) return null;
+    return encodeAccount(chain, key, simulation.accounts.get(key) ?? accountAt(chain, key, height), encoding, height);
+  });
+}
+
+function simulateTransaction(params: readonly unknown[], endpoint: Endpoint) {
+  const from = settings(params, 1);
+  const transaction = decode(required(params, 0), encodingOf(from));
+  const verify = flag(from['sigVerify'], 'sigVerify', false);
+  const replace = flag(from['replaceRecentBlockhash'], 'replaceRecentBlockhash', false);
+  if (verify && replace) throw invalidParams('sigVerify may not be used with replaceRecentBlockhash');
+  const { context } = viewOf(endpoint, from);
+  const { chain } = endpoint;
+  const { keys, loaded } = loadKeys(chain, transaction);
+  const refused = unfit(endpoint, transaction, replace);
+  const simulation = refused === null ? chain.vm.simulate(transaction.bytes, verify) : null;
+  if (simulation?.err === 'SignatureFailure') throw new RpcError(-32003, 'Transaction signature verification failure');
+  const err = refused ?? simulation?.err ?? null;
+  const details = simulation === null ? NOT_RUN : detailsOf(simulation.record);
+  const before = keys.map((key) => current(chain, key));
+  const after = keys.map((key, index) => simulation?.accounts.get(key) ?? before[index] ?? null);
+  const tokens = tokenChanges(chain, before, after);
+  const latest = chain.blocks.at(-2) ?? head(chain);
+  return {
+    context,
+    value: {
+      accounts: postAccounts(endpoint, from['accounts'], simulation),
+      err,
+      fee: offerOf(transaction.message).fee,
+      innerInstructions: flag(from['innerInstructions'], 'innerInstructions', false)
+        ? innerInstructions(details.inner, keys, 'jsonParsed')
+        : null,
+      loadedAccountsDataSize: before.reduce((sum, state) => sum + (state?.data.length ?? 0), 0),
+      loadedAddresses: loadedAddresses(loaded),
+      logs: details.logs,
+      postBalances: after.map((state) => state?.lamports ?? 0n),
+      postTokenBalances: tokenBalances(tokens, 'after'),
+      preBalances: before.map((state) => state?.lamports ?? 0n),
+      preTokenBalances: tokenBalances(tokens, 'before'),
+      replacementBlockhash: replace ? { blockhash: base58(latest.hash), lastValidBlockHeight: latest.height + BLOCKHASH_AGE } : null,
+      returnData: returnData(details),
+      unitsConsumed: details.units,
+    },
+  };
+}
+
+function requestAirdrop(params: readonly unknown[], { chain }: Endpoint) {
+  const owner = base58(publicKey(required(params, 0)));
+  const lamports = u64(required(params, 1), 'lamports');
+  const outcome = airdrop(chain, owner, lamports);
+  if ('refused' in outcome) throw internalError(`the faucet could not send: ${errorText(outcome.refused)}`);
+  return base58(outcome.id);
+}
+
+/** The methods that change the chain, or say how it would change, by name. */
+export const sendMethods = { sendTransaction, simulateTransaction, requestAirdrop };

@@ -1,0 +1,141 @@
+import type { EventEmitter } from 'node:events';
+import type { TransactionMetadata } from 'litesvm/dist/internal.js';
+import type { Key } from './keys.ts';
+import type { Store } from './store.ts';
+import type { TransactionError } from './transactionError.ts';
+import type { AccountState, Details, Vm } from './vm.ts';
+import type { WireTransaction } from './wire.ts';
+
+// The chain's memory, and where it ends. LiteSVM knows accounts and a clock; blocks, commitment and history are kept here.
+
+/** A sealed block is final when this many more have been sealed on top (31 confirmations and the block itself, as on a cluster). */
+export const FINALITY_BLOCKS = 32;
+/** How far a lagging endpoint can be set back, in blocks. */
+export const MAX_LAG = 32;
+/** Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is the oldest) and every fork needs no more. */
+export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
+/** A blockhash is good for transactions in this many blocks after its own. */
+export const BLOCKHASH_AGE = 150;
+/** Signature statuses are known this many blocks back even when the transaction itself is no longer kept. */
+export const STATUS_BLOCKS = 300;
+/** Blocks that getBlockTime knows. */
+export const BLOCKS_KEPT = 10_000;
+/** Transactions that getTransaction and getSignaturesForAddress know, some 5 kB each. */
+export const TRANSACTIONS_KEPT = 20_000;
+/** A block is sealed early when it has this many transactions: it bounds the journal and the statuses whatever the load. */
+export const TRANSACTIONS_PER_BLOCK = 2_048;
+/** Accounts that are held as decoded copies beside LiteSVM's own. */
+export const ACCOUNTS_CACHED = 20_000;
+/** Nominal length of a slot in ms: what time travel and blocks on demand go by. */
+export const SLOT_MS = 400;
+/** Slots of an epoch, as on mainnet. */
+export const EPOCH_SLOTS = 432_000;
+
+/** A token account's balance before and after a transaction; null where it was no token account. */
+export interface TokenChange {
+  readonly index: number;
+  readonly mint: Key;
+  readonly owner: Key;
+  readonly program: Key;
+  readonly decimals: number;
+  readonly before: bigint | null;
+  readonly after: bigint | null;
+}
+
+/** What is kept of a transaction that landed, until TRANSACTIONS_KEPT newer ones have. */
+export interface Payload {
+  readonly bytes: Buffer;
+  readonly fee: number;
+  /** Keys from lookup tables. */
+  readonly loaded: { readonly writable: readonly Key[]; readonly readonly: readonly Key[] };
+  /** Lamports of every account, in the order of the keys. */
+  readonly before: readonly bigint[];
+  readonly after: readonly bigint[];
+  readonly tokens: readonly TokenChange[];
+  details: TransactionMetadata | Details;
+}
+
+/** A transaction that is in a block. */
+export interface Landed {
+  readonly id: Key;
+  readonly slot: number;
+  readonly height: number;
+  readonly err: TransactionError | null;
+  /** Micro-lamports per compute unit that it paid. */
+  readonly price: bigint;
+  payload: Payload | null;
+}
+
+/** A block. The last one of the chain is still being built and has no hash. */
+export interface Block {
+  readonly slot: number;
+  readonly parentSlot: number;
+  readonly height: number;
+  /** ms since 1970, of the chain's clock. */
+  readonly time: number;
+  hash: Key;
+  /** Accounts that the block changed, as they were before it. Emptied beyond JOURNAL_BLOCKS. */
+  undo: Map<Key, AccountState | null>;
+  /** Emptied beyond JOURNAL_BLOCKS. */
+  transactions: Landed[];
+}
+
+/** A transaction that waits for a block by order of a fault. */
+export interface Held {
+  readonly transaction: WireTransaction;
+  readonly height: number;
+}
+
+/** Faults that tests have switched on. Numbers count down; Infinity lasts until cleared. */
+export interface Faults {
+  drop: number;
+  hold: { blocks: number; count: number } | null;
+  lag: number;
+  answers: AnswerFault[];
+}
+
+/** HTTP requests that get a wrong answer: a status, or nothing at all. */
+export interface AnswerFault {
+  readonly status: 429 | 500 | null;
+  readonly retryAfter: number;
+  readonly methods: ReadonlySet<string> | null;
+  readonly endpoint: 'main' | 'lagging' | 'both';
+  count: number;
+}
+
+/**
+ * What others may listen to: the head changed, accounts changed in the block being built, a transaction arrived, blocks
+ * above a height were forgotten, faults were switched off. */
+export interface ChainEvents {
+  block: [];
+  changed: [keys: readonly Key[], landed: Landed | null];
+  received: [id: Key];
+  forked: [height: number];
+  faultsCleared: [];
+}
+
+/** Everything that a chain is. */
+export interface Chain {
+  readonly vm: Vm;
+  /** 0 when blocks come on demand only. */
+  readonly blockMs: number;
+  readonly seed: Buffer;
+  readonly genesisHash: Key;
+  /** Ascending heights without gaps. The last one is being built. */
+  readonly blocks: Block[];
+  /** Blocks up to this height count as final: the first block, or the last one that a restart found. */
+  readonly floor: number;
+  /** ms that the chain's clock is ahead of the machine's. */
+  offset: number;
+  epochStart: { epoch: number; time: number };
+  readonly hot: Map<Key, AccountState | null>;
+  readonly landed: Landed[];
+  readonly byId: Map<Key, Landed>;
+  /** Index in `landed` of the first one that still has its payload. */
+  firstPayload: number;
+  transactionCount: number;
+  held: Held[];
+  readonly faults: Faults;
+  readonly events: EventEmitter<ChainEvents>;
+  readonly store: Store | null;
+}

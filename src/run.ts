@@ -1,0 +1,106 @@
+// Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
+import type { Registry } from 'prom-client';
+import { loadConfig, required, type Config, type Role } from './config.ts';
+import { assertReachable, connect, type Sql } from './db/connect.ts';
+import { assertSchema } from './db/migrate.ts';
+import { createLog, type Log } from './log.ts';
+import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
+
+export interface Resources {
+  config: Config;
+  log: Log;
+  sql: Sql;
+}
+
+export interface DaemonResources extends Resources {
+  registry: Registry;
+}
+
+/** A daemon that runs: what it takes to stop it, and whether it can do its work. */
+export interface Daemon {
+  ready: Readiness;
+  /** Takes no new work and resolves when what is in hand is done. */
+  stop(): Promise<void>;
+}
+
+/** Milliseconds that work in hand may take after the first signal (decisions.md, The command line). */
+const graceMs = 10_000;
+
+/**
+ * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the process at once. Returns the exit code.
+ * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
+ */
+export async function runDaemon(
+  role: Exclude<Role, 'admin'>,
+  envFile: string | undefined,
+  start: (resources: DaemonResources) => Promise<Daemon>,
+): Promise<number> {
+  return withResources(role, envFile, 'stdout', async ({ config, log, sql }) => {
+    const signalled = firstSignal(log);
+    const registry = createRegistry(role);
+    const daemon = await start({ config, log, sql, registry });
+    const metrics = await serveMetrics(registry, daemon.ready, { host: config.metricsHost, port: config.metricsPort });
+    log.info({ metrics: metrics.url }, `${role} is running`);
+    const signal = await signalled;
+    log.info({ signal }, 'stopping: no new work is taken');
+    const stopped = await within(graceMs, daemon.stop());
+    await metrics.close();
+    if (stopped) log.info('stopped');
+    else log.warn(`work in hand did not end within ${graceMs / 1000} s; its leases will expire and another process takes it over`);
+    return 0;
+  });
+}
+
+/** Runs one admin command against Postgres, with its log on stderr. Returns what `command` returns. */
+export async function runCommand(envFile: string | undefined, command: (resources: Resources) => Promise<number>): Promise<number> {
+  return withResources('admin', envFile, 'stderr', command);
+}
+
+async function withResources(
+  role: Role,
+  envFile: string | undefined,
+  stream: 'stdout' | 'stderr',
+  use: (resources: Resources) => Promise<number>,
+): Promise<number> {
+  const config = loadConfig(role, { envFile });
+  const log = createLog(role, { level: config.logLevel, pretty: process[stream].isTTY, stream });
+  const { databaseUrl } = required(config, 'databaseUrl');
+  const sql = connect(databaseUrl, { max: config.databasePool, name: `billing ${role}` });
+  try {
+    await assertReachable(sql, databaseUrl);
+    await assertSchema(sql);
+    return await use({ config, log, sql });
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+function firstSignal(log: Log): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let signals = 0;
+    const onSignal = (signal: NodeJS.Signals) => {
+      signals += 1;
+      if (signals === 1) {
+        resolve(signal);
+        return;
+      }
+      log.warn({ signal }, 'second signal: exiting at once');
+      process.exit(1);
+    };
+    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    // Started by a supervisor with a channel (the sandbox): when the supervisor is gone, so is the reason to run.
+    if (process.connected) process.once('disconnect', () => onSignal('SIGTERM'));
+  });
+}
+
+async function within(ms: number, work: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,58 @@
+// kill -9 at random moments, as often as asked, and the certainty that each killed process is back before its leases are called dead.
+import { expireDispatchLeases, expireKeeperLeases } from '../db/sandbox.ts';
+import type { Processes } from './processes.ts';
+import { allReady } from './processes.ts';
+import type { Random } from './random.ts';
+
+const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
+
+export interface Chaos {
+  /** Arms the kills that are planned for this period: each strikes at a random moment of the next second of real time. */
+  strike(random: Random): void;
+  /** Resolves when every armed kill has struck. */
+  spent(): Promise<void>;
+  /** After a kill: waits until everything is up again and lets the leases of the dead lapse. Does nothing otherwise. */
+  recover(): Promise<void>;
+  /** Kills so far, by victim. */
+  kills(): Readonly<Record<string, number>>;
+}
+
+/** `total` kills spread evenly over `periods`. */
+export function createChaos(processes: Processes, total: number, periods: number): Chaos {
+  const kills: Record<string, number> = {};
+  const armed: Promise<void>[] = [];
+  let struck = 0;
+  let period = 0;
+  let wounded = false;
+
+  const kill = (victim: (typeof victims)[number]) => {
+    if (victim === 'postgres') processes.killPostgres();
+    else processes.daemons[victim].kill();
+    kills[victim] = (kills[victim] ?? 0) + 1;
+    wounded = true;
+  };
+
+  return {
+    strike(random) {
+      period += 1;
+      const planned = Math.ceil((total * period) / periods) - struck;
+      struck += planned;
+      for (let each = 0; each < planned; each += 1) {
+        const victim = random.pick(victims);
+        const afterMs = random.below(1000);
+        armed.push(new Promise<void>((resolve) => setTimeout(resolve, afterMs)).then(() => kill(victim)));
+      }
+    },
+    async spent() {
+      await Promise.all(armed);
+    },
+    async recover() {
+      if (!wounded) return;
+      wounded = false;
+      await allReady(processes);
+      await expireKeeperLeases(processes.sql);
+      await expireDispatchLeases(processes.sql);
+    },
+    kills: () => kills,
+  };
+}

@@ -1,0 +1,162 @@
+// What must be true at the end of every play, whatever happened in it. Each invariant returns its breaches in words; none means it holds.
+import type { EventType } from '../db/events.ts';
+import type { Evidence } from './evidence.ts';
+import type { Role, Subscriber } from './subscribers.ts';
+
+type Invariant = (evidence: Evidence, play: { subscribers: readonly Subscriber[]; periods: number; treasuryBefore: bigint }) => string[];
+
+const sum = (amounts: bigint[]) => amounts.reduce((total, amount) => total + amount, 0n);
+const pullKey = (signature: string | null, subscriptionPda: string) => `${signature ?? 'none'} of ${subscriptionPda}`;
+
+function repeated(values: readonly string[]): string[] {
+  const seen = new Set<string>();
+  return values.filter((value) => seen.size === seen.add(value).size);
+}
+
+const toldTypes: readonly EventType[] = [
+  'subscription_created',
+  'payment_success',
+  'payment_failed',
+  'cancel_requested',
+  'cancel_finalized',
+  'cancel_forced',
+  'delegation_revoked',
+];
+
+/** What a role's subscription is in the end, and how many periods were paid. */
+const endings: Record<Role, (at: number, periods: number) => { status: string; paid: number }> = {
+  steady: (_at, periods) => ({ status: 'active', paid: periods }),
+  topsUp: (_at, periods) => ({ status: 'active', paid: periods }),
+  staysDry: (at) => ({ status: 'expired', paid: at }),
+  revokes: (_at, periods) => ({ status: 'active', paid: periods }),
+  cancels: (at) => ({ status: 'cancelled', paid: at + 1 }),
+  merchantCancels: (at) => ({ status: 'cancelled', paid: at + 1 }),
+  merchantForces: (at) => ({ status: 'cancelled', paid: at + 1 }),
+  resumes: (_at, periods) => ({ status: 'active', paid: periods }),
+};
+
+export const invariants: Record<string, Invariant> = {
+  chainPaymentsRecordedOnce({ pulls, payments }) {
+    const recorded = payments.filter(({ status }) => status === 'succeeded').map((row) => pullKey(row.txSignature, row.subscriptionPda));
+    const onChain = new Set(pulls.map((pull) => pullKey(pull.signature, pull.subscriptionPda)));
+    return [
+      ...repeated(recorded).map((key) => `recorded twice: ${key}`),
+      ...recorded.filter((key) => !onChain.has(key)).map((key) => `recorded, but not on chain: ${key}`),
+      ...[...onChain].filter((key) => !recorded.includes(key)).map((key) => `on chain, but not recorded: ${key}`),
+    ];
+  },
+  onePaymentPerPeriod({ pulls, payments }) {
+    return [
+      ...repeated(pulls.map((pull) => `${pull.subscriptionPda} at ${pull.periodStart.toString()}`)).map(
+        (key) => `collected twice on chain: ${key}`,
+      ),
+      ...repeated(
+        payments.filter(({ status }) => status === 'succeeded').map((row) => `${row.subscriptionId} at ${row.periodStart.toISOString()}`),
+      ).map((key) => `recorded twice: ${key}`),
+    ];
+  },
+  amountsAddUp({ pulls, payments }) {
+    const moved = new Map(pulls.map((pull) => [pullKey(pull.signature, pull.subscriptionPda), pull]));
+    return payments.flatMap((row) => {
+      const key = pullKey(row.txSignature, row.subscriptionPda);
+      const pull = row.status === 'succeeded' ? moved.get(key) : undefined;
+      return [
+        ...(row.amountGross === row.platformFee + row.amountNet ? [] : [`gross is not fee + net: ${key}`]),
+        ...(pull === undefined || (pull.gross === row.amountGross && pull.fee === row.platformFee && pull.net === row.amountNet)
+          ? []
+          : [`recorded amounts differ from what the chain moved: ${key}`]),
+      ];
+    });
+  },
+  balancesEqualSums({ payments, treasuryBalance, merchantBalances }, { treasuryBefore }) {
+    const paid = payments.filter(({ status }) => status === 'succeeded');
+    const fees = sum(paid.map(({ platformFee }) => platformFee));
+    return [
+      ...(treasuryBalance - treasuryBefore === fees
+        ? []
+        : [`the treasury got ${treasuryBalance - treasuryBefore}, recorded fees are ${fees}`]),
+      ...[...merchantBalances].flatMap(([wallet, balance]) => {
+        const net = sum(paid.filter(({ merchantWallet }) => merchantWallet === wallet).map(({ amountNet }) => amountNet));
+        return balance === net ? [] : [`merchant ${wallet} has ${balance}, recorded net is ${net}`];
+      }),
+    ];
+  },
+  everyEventDelivered({ events, received, deliveries }) {
+    return [
+      ...events.filter(({ id }) => !received.has(id)).map(({ id, type }) => `never received: ${type} ${id}`),
+      ...[...received.keys()]
+        .filter((id) => !events.some((event) => event.id === id))
+        .map((id) => `received, but not in the database: ${id}`),
+      ...events
+        .filter(({ id, body }) => received.has(id) && received.get(id)?.body !== body)
+        .map(({ id }) => `received with other bytes: ${id}`),
+      ...(deliveries.failed + deliveries.pending === 0
+        ? []
+        : [`${deliveries.failed} deliveries failed and ${deliveries.pending} are pending`]),
+    ];
+  },
+  signaturesValid({ refused, altered }) {
+    return [
+      ...(refused === 0 ? [] : [`${refused} requests had a signature that does not verify`]),
+      ...(altered === 0 ? [] : [`${altered} events came again with other bytes`]),
+    ];
+  },
+  sequencesGapless({ events }) {
+    const last = new Map<string, bigint>();
+    return events.flatMap(({ subscriptionId, sequence }) => {
+      const expected = (last.get(subscriptionId) ?? 0n) + 1n;
+      last.set(subscriptionId, sequence);
+      return sequence === expected ? [] : [`subscription ${subscriptionId} goes from event ${expected - 1n} to ${sequence}`];
+    });
+  },
+  paymentsAndEventsAgree({ events, payments }) {
+    const told = new Map<string, number>();
+    for (const { type, body } of events) {
+      if (type !== 'payment_success') continue;
+      const { data } = JSON.parse(body) as { data: { txSignature: string; subscriptionPda: string } };
+      const key = pullKey(data.txSignature, data.subscriptionPda);
+      told.set(key, (told.get(key) ?? 0) + 1);
+    }
+    const paid = payments.filter(({ status }) => status === 'succeeded').map((row) => pullKey(row.txSignature, row.subscriptionPda));
+    return [
+      ...paid.filter((key) => told.get(key) !== 1).map((key) => `told ${told.get(key) ?? 0} times: ${key}`),
+      ...[...told.keys()].filter((key) => !paid.includes(key)).map((key) => `told, but not recorded: ${key}`),
+    ];
+  },
+  nothingAfterCancel({ pulls, turns, events }, { subscribers }) {
+    const onChain = subscribers.flatMap(({ subscriptionId, subscriptionPda }) => {
+      const latest = turns.filter((turn) => turn.subscriptionPda === subscriptionPda).sort((a, b) => Number(b.slot - a.slot))[0];
+      if (latest?.kind !== 'cancelled') return [];
+      return pulls
+        .filter((pull) => pull.subscriptionPda === subscriptionPda && pull.blockTime > latest.blockTime)
+        .map(({ signature }) => `collected after the on-chain cancel of ${subscriptionId}: ${signature}`);
+    });
+    const cancelled = new Set<string>();
+    const told = events.flatMap(({ subscriptionId, type, id }) => {
+      if (type === 'cancel_requested' || type === 'cancel_forced') cancelled.add(subscriptionId);
+      if (type === 'subscription_resumed') cancelled.delete(subscriptionId);
+      return type === 'payment_success' && cancelled.has(subscriptionId) ? [`payment ${id} after the cancel of ${subscriptionId}`] : [];
+    });
+    return [...onChain, ...told];
+  },
+  rolesEndAsTheyShould({ subscriptions, payments }, { subscribers, periods }) {
+    return subscribers.flatMap(({ role, at, subscriptionId }) => {
+      const expected = endings[role](at, periods);
+      const status = subscriptions.find(({ id }) => id === subscriptionId)?.status ?? 'missing';
+      const paid = payments.filter((row) => row.subscriptionId === subscriptionId && row.status === 'succeeded').length;
+      return status === expected.status && paid === expected.paid
+        ? []
+        : [
+            `${role} from period ${at + 1}: ${status} with ${paid} payments, not ${expected.status} with ${expected.paid} (${subscriptionId})`,
+          ];
+    });
+  },
+  allEventTypesSeen({ events }) {
+    return toldTypes.filter((type) => !events.some((event) => event.type === type)).map((type) => `no ${type}`);
+  },
+};
+
+/** Checks all of them; the breaches by name, an empty list where it holds. */
+export function checkInvariants(...play: Parameters<Invariant>): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(invariants).map(([name, check]) => [name, check(...play)]));
+}

@@ -1,0 +1,110 @@
+// A small merchant: receives webhooks as service.md tells a receiver to (signature over the raw body, constant time, 300 s, deduplicated by id).
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+
+export interface ReceivedEvent {
+  id: string;
+  type: string;
+  /** As it came, byte for byte. */
+  body: string;
+}
+
+export interface MerchantServer {
+  /** Where the endpoint of `merchant` is. */
+  urlFor(merchant: number): string;
+  /** The secret of that endpoint, told once by the API. */
+  setSecret(merchant: number, secret: string): void;
+  /** While true it answers 503, as a merchant whose database is down would. */
+  setFailing(merchant: number, failing: boolean): void;
+  /** Events by id, each once, in the order in which they first came. */
+  events: ReadonlyMap<string, ReceivedEvent>;
+  /** Requests that were refused: a wrong signature or an old timestamp. */
+  refused(): number;
+  /** Requests that were answered 503 on purpose. */
+  failedOnPurpose(): number;
+  /** Events that came again, with other bytes than the first time. Must stay 0. */
+  altered(): number;
+  onEvent(listener: (event: ReceivedEvent) => void): void;
+  close(): Promise<void>;
+}
+
+const toleranceSeconds = 300;
+
+/** Listens on loopback. */
+export async function startMerchantServer(): Promise<MerchantServer> {
+  const secrets = new Map<number, string>();
+  const failing = new Set<number>();
+  const events = new Map<string, ReceivedEvent>();
+  const listeners: ((event: ReceivedEvent) => void)[] = [];
+  let [refused, failedOnPurpose, altered] = [0, 0, 0];
+
+  const receive = async (request: IncomingMessage): Promise<number> => {
+    const body = await readBody(request);
+    const merchant = Number(request.url?.split('/').at(-1));
+    if (!verifies(request, body, secrets.get(merchant))) {
+      refused += 1;
+      return 401;
+    }
+    if (failing.has(merchant)) {
+      failedOnPurpose += 1;
+      return 503;
+    }
+    const text = body.toString('utf8');
+    const { id, type } = JSON.parse(text) as { id: string; type: string };
+    const before = events.get(id);
+    if (before === undefined) {
+      const event = { id, type, body: text };
+      events.set(id, event);
+      for (const listener of listeners) listener(event);
+    } else if (before.body !== text) altered += 1;
+    return 204;
+  };
+
+  const server = createServer((request, response) => {
+    receive(request).then(
+      (status) => response.writeHead(status).end(),
+      () => response.writeHead(400).end(),
+    );
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+
+  return {
+    urlFor: (merchant) => `http://127.0.0.1:${port}/hooks/${merchant}`,
+    setSecret(merchant, secret) {
+      secrets.set(merchant, secret);
+    },
+    setFailing(merchant, on) {
+      if (on) failing.add(merchant);
+      else failing.delete(merchant);
+    },
+    events,
+    refused: () => refused,
+    failedOnPurpose: () => failedOnPurpose,
+    altered: () => altered,
+    onEvent(listener) {
+      listeners.push(listener);
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+function verifies(request: IncomingMessage, body: Buffer, secret: string | undefined): boolean {
+  const timestamp = String(request.headers['x-service-timestamp'] ?? '');
+  const given = Buffer.from(String(request.headers['x-service-signature'] ?? ''));
+  if (secret === undefined || !/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds) return false;
+  const expected = Buffer.from(`sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`);
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}

@@ -1,0 +1,145 @@
+// The play: wallets subscribe, then time passes period by period while each does what its role says. Time only moves when everything that was
+// due has been done, so months pass in seconds and nothing is skipped.
+import { bringRetriesForward, readWorkLeft } from '../db/sandbox.ts';
+import { subscriptionsDue } from '../db/notify.ts';
+import type { Chaos } from './chaos.ts';
+import type { MerchantServer } from './merchant-server.ts';
+import { periodHours, type Merchant } from './merchants.ts';
+import type { Processes } from './processes.ts';
+import type { Random } from './random.ts';
+import { actMidPeriod, actPastDue, fundedPeriods, roles, subscribe, type Role, type Stage, type Subscriber } from './subscribers.ts';
+import { walletFromSeed } from './wallet.ts';
+
+export interface PlayOptions {
+  stage: Stage;
+  processes: Processes;
+  server: MerchantServer;
+  merchants: Merchant[];
+  subscribers: Subscriber[];
+  periods: number;
+  random: Random;
+  chaos: Chaos;
+  /** Told in words what happens, for a terminal. */
+  tell: (line: string) => void;
+}
+
+const periodSeconds = BigInt(periodHours * 3600);
+// The merchant whose server is down for the second period.
+const failingMerchant = 1;
+
+/** The cast: every role at least once, most of them steady payers. The first thing happens in the second period, the last early enough to end within the play. */
+export function cast(count: number, periods: number, merchants: Merchant[], random: Random): Subscriber[] {
+  return Array.from({ length: count }, (_, index) => {
+    const role: Role = roles[index] ?? (random.below(2) === 0 ? 'steady' : random.pick(roles));
+    return {
+      wallet: walletFromSeed(random.seed32()),
+      token: '',
+      merchant: random.pick(merchants),
+      role,
+      at: 1 + random.below(periods - 3),
+      subscriptionId: '',
+      subscriptionPda: '',
+    };
+  });
+}
+
+/** Plays all periods. Throws an Error that says what did not happen when something takes longer than it may. */
+export async function play(options: PlayOptions): Promise<void> {
+  const { stage, subscribers, periods, random, tell, server, processes } = options;
+  await eachOf(subscribers, 8, async (subscriber) => {
+    const usdc = subscriber.merchant.amount * BigInt(fundedPeriods(subscriber, periods));
+    await stage.chain.fund(subscriber.wallet.address, { usdc });
+    await subscribe(stage, subscriber);
+  });
+  const start = await stage.chain.now();
+  tell(`${subscribers.length} wallets subscribed and registered`);
+
+  for (let period = 0; period < periods; period += 1) {
+    if (period === 1) server.setFailing(failingMerchant, true);
+    if (period === 2) {
+      server.setFailing(failingMerchant, false);
+      const waiting = await bringRetriesForward(processes.sql);
+      tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
+    }
+    // A minute past the last due time of the period, then the middle of it, by way of everything that falls due in between.
+    const due = start + BigInt(period) * periodSeconds + 60n;
+    if (period > 0) await passTimeUntil(options, due);
+    await quiet(options);
+    tell(`period ${period + 1} of ${periods}: due payments are settled`);
+
+    const pastDue = subscribers.filter(({ role, at }) => at === period && (role === 'topsUp' || (role === 'revokes' && period > 0)));
+    await passTimeUntil(options, due + 2n * 3600n);
+    await eachOf(
+      pastDue.filter(({ role }) => role === 'topsUp'),
+      4,
+      (subscriber) => actPastDue(stage, subscriber, periods),
+    );
+    const revoked = subscribers.filter(({ role, at }) => role === 'revokes' && at === period - 1);
+    await eachOf(revoked, 4, (subscriber) => actPastDue(stage, subscriber, periods));
+    await passTimeUntil(options, due + periodSeconds / 2n);
+    await eachOf(
+      subscribers.filter(({ at }) => at === period),
+      4,
+      (subscriber) => actMidPeriod(stage, subscriber),
+    );
+    options.chaos.strike(random);
+    await passTimeUntil(options, start + BigInt(period + 1) * periodSeconds - 3600n);
+    await quiet(options);
+  }
+  await options.chaos.spent();
+  await quiet(options);
+}
+
+/** Moves the chain's clock to `target`, stopping wherever something falls due on the way until it is done. */
+async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
+  const { stage, processes } = options;
+  for (;;) {
+    await quiet(options);
+    const now = await stage.chain.now();
+    if (now >= target) return;
+    const { nextDue } = await retrying(() => readWorkLeft(processes.sql, date(now)));
+    // What falls due within ten minutes of the next due thing is taken along.
+    const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
+    const step = next < target ? next : target;
+    // The clock runs by itself too: what is a second away comes without travel.
+    if (step > now + 1n) await stage.chain.travelTo(step);
+    else await new Promise((resolve) => setTimeout(resolve, 200));
+    await retrying(() => processes.sql.notify(subscriptionsDue, ''));
+  }
+}
+
+/** Resolves when nothing that is due is left undone: by the keeper at the chain's time, by the dispatcher at the database's. */
+async function quiet({ stage, processes, chaos }: PlayOptions): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    await chaos.recover();
+    const left = await retrying(async () => readWorkLeft(processes.sql, date(await stage.chain.now())));
+    if (left.subscriptions + left.openAttempts + left.deliveries === 0) return;
+    if (Date.now() > deadline) throw new Error(`a minute passed and there is still work left: ${JSON.stringify(left)}`);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+}
+
+/** Postgres may be away for a moment: the chaos kills it now and then. */
+async function retrying<T>(ask: () => Promise<T>): Promise<T> {
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = [...items];
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
+    }),
+  );
+}
+
+const date = (seconds: bigint) => new Date(Number(seconds) * 1000);

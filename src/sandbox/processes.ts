@@ -1,0 +1,219 @@
+// Everything that runs: Postgres, the local chain, serve, keeper and dispatch, each a process of its own that can be killed and comes back.
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { backoff } from '../backoff.ts';
+import { connect, type Sql } from '../db/connect.ts';
+import { migrate } from '../db/migrate.ts';
+import { bytesOf, walletFromSeed } from './wallet.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
+import { supervise, type Supervised } from './supervise.ts';
+
+/** Made once and kept with the data. */
+interface Identity {
+  keeperSeed: string;
+  treasurySeed: string;
+  jwtSecret: string;
+  encryptionKey: string;
+  /** Scenarios played on this data, so that each has wallets of its own. */
+  plays: number;
+}
+
+export interface Processes {
+  apiUrl: string;
+  rpcUrl: string;
+  wsUrl: string;
+  databaseUrl: string;
+  metricsUrls: Record<'keeper' | 'dispatch' | 'serve', string>;
+  keeper: string;
+  treasury: string;
+  mint: string;
+  /** How many scenarios this data had seen before. */
+  plays: number;
+  sql: Sql;
+  daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
+  /** kill -9 of Postgres; it is started again on the same data. */
+  killPostgres(): void;
+  logDirectory: string;
+  stop(): Promise<void>;
+}
+
+interface ProcessOptions {
+  dataDir?: string | undefined;
+  blockMs: number;
+  mint: string;
+}
+
+/** Starts all of it and resolves when Postgres and the chain answer. `dataDir` keeps Postgres, the chain and the keys; a temporary one is removed by stop(). */
+export async function startProcesses(options: ProcessOptions): Promise<Processes> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const stop = async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    return { ...(await open(options, (close) => closers.push(close))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function open(
+  { dataDir, blockMs, mint }: ProcessOptions,
+  onStop: (close: () => Promise<unknown>) => void,
+): Promise<Omit<Processes, 'stop'>> {
+  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
+  if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
+  await mkdir(directory, { recursive: true });
+  // Postgres may run as another user, who must be able to pass through.
+  await chmod(directory, 0o711);
+  const logDirectory = join(directory, 'logs');
+  await mkdir(logDirectory, { recursive: true });
+  const identity = await loadIdentity(join(directory, 'identity.json'));
+  const keeper = walletFromSeed(Buffer.from(identity.keeperSeed, 'hex'));
+  const treasury = walletFromSeed(Buffer.from(identity.treasurySeed, 'hex'));
+  const keypairFile = join(directory, 'keeper.json');
+  await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+
+  const [apiPort, rpcPort, serveMetrics, keeperMetrics, dispatchMetrics] = await freePorts();
+  const wsPort = rpcPort + 1;
+  const [rpcUrl, wsUrl] = [`http://127.0.0.1:${rpcPort}`, `ws://127.0.0.1:${wsPort}`];
+  const daemon = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
+    const started = supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
+    onStop(() => started.stop());
+    return started;
+  };
+
+  const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--data-dir', join(directory, 'chain'), '--json'];
+  const chain = daemon('localnet', ['localnet', ...chainArgs.map(String)], {}, `${rpcUrl}/health`);
+  const postgres = await keepPostgres(join(directory, 'postgres'));
+  onStop(postgres.stop);
+  const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
+  onStop(() => sql.end({ timeout: 1 }));
+  await migrate(sql);
+  await chain.ready();
+
+  const apiUrl = at(apiPort);
+  const metricsUrls = { serve: at(serveMetrics), keeper: at(keeperMetrics), dispatch: at(dispatchMetrics) };
+  const common = {
+    DATABASE_URL: postgres.url,
+    SOLANA_RPC_URL: rpcUrl,
+    SOLANA_WS_URL: wsUrl,
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: mint,
+    KEEPER_KEYPAIR: keypairFile,
+    KEEPER_ADDRESS: keeper.address,
+    PLATFORM_TREASURY: treasury.address,
+    JWT_SECRET: identity.jwtSecret,
+    ENCRYPTION_KEY: identity.encryptionKey,
+    PORT: String(apiPort),
+    // The sandbox stands in for the proxy in front of many clients.
+    TRUST_PROXY: '127.0.0.1',
+  };
+  return {
+    apiUrl,
+    rpcUrl,
+    wsUrl,
+    databaseUrl: postgres.url,
+    metricsUrls,
+    keeper: keeper.address,
+    treasury: treasury.address,
+    mint,
+    plays: identity.plays,
+    sql,
+    daemons: {
+      serve: daemon('serve', ['serve'], { ...common, METRICS_PORT: String(serveMetrics) }, `${apiUrl}/readyz`),
+      keeper: daemon('keeper', ['keeper'], { ...common, METRICS_PORT: String(keeperMetrics) }, `${metricsUrls.keeper}/readyz`),
+      dispatch: daemon('dispatch', ['dispatch'], { ...common, METRICS_PORT: String(dispatchMetrics) }, `${metricsUrls.dispatch}/readyz`),
+    },
+    killPostgres: postgres.kill,
+    logDirectory,
+  };
+}
+
+/** Resolves when serve, keeper and dispatch can do their work. */
+export async function allReady({ daemons }: Pick<Processes, 'daemons'>): Promise<void> {
+  await Promise.all(Object.values(daemons).map((daemon) => daemon.ready()));
+}
+
+/** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */
+async function keepPostgres(dataDir: string): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
+  let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
+  let stopping = false;
+  const port = Number(new URL(server.url).port);
+  let guarding: Promise<void> = Promise.resolve();
+  const guard = () => {
+    guarding = server.exited.then(async () => {
+      // The killed server's children may hold its shared memory for a moment: the next start then fails, and the one after does not.
+      for (let attempt = 1; !isStopping(); attempt += 1) {
+        try {
+          server = await startEmbeddedPostgres({ dataDir, port });
+          guard();
+          return;
+        } catch (error) {
+          if (attempt === 20) throw error;
+          await new Promise((resolve) => setTimeout(resolve, backoff(attempt, { base: 50, cap: 1000 })));
+        }
+      }
+    });
+  };
+  const isStopping = () => stopping;
+  guard();
+  return {
+    url: server.url,
+    kill: () => process.kill(server.pid, 'SIGKILL'),
+    async stop() {
+      stopping = true;
+      await server.stop();
+      await guarding;
+    },
+  };
+}
+
+async function loadIdentity(path: string): Promise<Identity> {
+  const kept = await readFile(path, 'utf8').then(
+    (text) => JSON.parse(text) as Identity,
+    () => undefined,
+  );
+  const identity = kept ?? {
+    keeperSeed: randomBytes(32).toString('hex'),
+    treasurySeed: randomBytes(32).toString('hex'),
+    jwtSecret: randomBytes(32).toString('base64'),
+    encryptionKey: randomBytes(32).toString('base64'),
+    plays: 0,
+  };
+  await writeFile(path, JSON.stringify({ ...identity, plays: identity.plays + 1 }), { mode: 0o600 });
+  return identity;
+}
+
+const at = (port: number) => `http://127.0.0.1:${port}`;
+
+/** Free ports, the second one with a free one after it for the WebSocket. */
+async function freePorts(): Promise<[number, number, number, number, number]> {
+  const probes = Array.from({ length: 5 }, () => createServer());
+  try {
+    const ports = await Promise.all(probes.map((probe) => listenOn(probe, 0)));
+    const [api, rpc, serve, keeper, dispatch] = ports as [number, number, number, number, number];
+    const after = createServer();
+    try {
+      await listenOn(after, rpc + 1);
+      return [api, rpc, serve, keeper, dispatch];
+    } catch {
+      return await freePorts();
+    } finally {
+      after.close();
+    }
+  } finally {
+    for (const probe of probes) probe.close();
+  }
+}
+
+async function listenOn(server: ReturnType<typeof createServer>, port: number): Promise<number> {
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : port;
+}

@@ -1,0 +1,162 @@
+// The sandbox: starts everything, sets up merchants and wallets, plays, and checks what came of it.
+import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
+import { LOCALNET_MINT } from '../localnet/genesis.ts';
+import type { Log } from '../log.ts';
+import { createApi } from './api.ts';
+import { createSandboxChain } from './chain.ts';
+import { createChaos } from './chaos.ts';
+import { gatherEvidence } from './evidence.ts';
+import { checkInvariants } from './invariants.ts';
+import { startMerchantServer } from './merchant-server.ts';
+import { createMerchants, type Merchant } from './merchants.ts';
+import { cast, play } from './play.ts';
+import { allReady, startProcesses } from './processes.ts';
+import { seeded } from './random.ts';
+
+export interface SandboxOptions {
+  subscribers: number;
+  periods: number;
+  seed: number;
+  /** Processes to kill -9 in the course of the play. */
+  chaos: number;
+  dataDir?: string | undefined;
+  /** Told in words what happens. */
+  tell: (line: string) => void;
+  log: Log;
+}
+
+/** What `--once --json` prints (decisions.md and issue 3 fix the fields). */
+export interface Summary {
+  subscribers: number;
+  periods: number;
+  payments: { succeeded: number; failed: number };
+  events: Record<string, number>;
+  deliveries: { delivered: number; failed: number; attempts: number };
+  invariants: Record<string, boolean>;
+  chainSeconds: number;
+  elapsedMs: number;
+  kills: Readonly<Record<string, number>>;
+}
+
+export interface Sandbox {
+  /** The line that `--json` prints when all is up (decisions.md, Sandbox). */
+  ready: {
+    ready: true;
+    apiUrl: string;
+    metricsUrls: Record<string, string>;
+    rpcUrl: string;
+    wsUrl: string;
+    databaseUrl: string;
+    mint: string;
+    programId: string;
+    keeper: string;
+    treasury: string;
+    merchants: {
+      wallet: string;
+      secretKey: string;
+      token: string;
+      apiKey: string;
+      appId: string;
+      planId: string;
+      planPda: string;
+      webhookSecret: string;
+    }[];
+    subscribers: { wallet: string; secretKey: string; token: string }[];
+  };
+  /** Plays the scenario once and checks every invariant; the breaches in words by invariant. */
+  playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
+  stop(): Promise<void>;
+}
+
+// Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
+const blockMs = 50;
+// SOL that a wallet gets for its fees and rents.
+const walletLamports = 1_000_000_000n;
+const keeperLamports = 1_000_000_000_000n;
+
+/** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
+export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const { tell, log, periods } = options;
+  const startedAt = Date.now();
+  const processes = await startProcesses({ dataDir: options.dataDir, blockMs, mint: LOCALNET_MINT });
+  const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
+  const server = await startMerchantServer();
+  const stop = async () => {
+    await server.close();
+    await chain.close();
+    await processes.stop();
+  };
+  try {
+    await chain.fund(processes.keeper, { lamports: keeperLamports });
+    await allReady(processes);
+    tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
+    const api = createApi(processes.apiUrl);
+    // Each play on kept data has wallets of its own.
+    const random = seeded(options.seed + processes.plays * 1_000_003);
+    const merchants = await createMerchants(api, chain, server, random);
+    const subscribers = cast(options.subscribers, periods, merchants, random);
+    await Promise.all(
+      subscribers.map(async (subscriber) => {
+        await chain.fund(subscriber.wallet.address, { lamports: walletLamports });
+        subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
+      }),
+    );
+    tell(`${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`);
+    const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+
+    return {
+      ready: {
+        ready: true,
+        apiUrl: processes.apiUrl,
+        metricsUrls: processes.metricsUrls,
+        rpcUrl: processes.rpcUrl,
+        wsUrl: processes.wsUrl,
+        databaseUrl: processes.databaseUrl,
+        mint: LOCALNET_MINT,
+        programId: SUBSCRIPTIONS_PROGRAM,
+        keeper: processes.keeper,
+        treasury: processes.treasury,
+        merchants: merchants.map(describeMerchant),
+        subscribers: subscribers.map(({ wallet, token }) => ({ wallet: wallet.address, secretKey: wallet.secretKey, token })),
+      },
+      async playOnce() {
+        const chaos = createChaos(processes, options.chaos, periods);
+        const treasuryBefore = await chain.balance(processes.treasury);
+        const chainStart = await chain.now();
+        await play({ stage, processes, server, merchants, subscribers, periods, random, chaos, tell });
+        const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
+        const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
+        const { delivered, failed, attempts } = evidence.deliveries;
+        const summary: Summary = {
+          subscribers: subscribers.length,
+          periods,
+          payments: {
+            succeeded: evidence.payments.filter(({ status }) => status === 'succeeded').length,
+            failed: evidence.payments.filter(({ status }) => status === 'failed').length,
+          },
+          events: countBy(evidence.events.map(({ type }) => type)),
+          deliveries: { delivered, failed, attempts },
+          invariants: Object.fromEntries(Object.entries(breaches).map(([name, found]) => [name, found.length === 0])),
+          chainSeconds: Number((await chain.now()) - chainStart),
+          elapsedMs: Date.now() - startedAt,
+          kills: chaos.kills(),
+        };
+        return { summary, breaches };
+      },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function describeMerchant({ wallet, token, apiKey, appId, planId, planPda, webhookSecret }: Merchant) {
+  return { wallet: wallet.address, secretKey: wallet.secretKey, token, apiKey, appId, planId, planPda, webhookSecret };
+}
+
+function countBy(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names.toSorted()) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

@@ -1,0 +1,25 @@
+import t from 'tap';
+import { isAddress } from '../../src/chain/addresses.ts';
+import { CLUSTERS, clusterMismatch } from '../../src/chain/clusters.ts';
+
+void t.test('an endpoint of another cluster is told by its genesis hash', (t) => {
+  const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
+  const devnet = CLUSTERS.devnet.genesisHash!;
+  const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';
+  t.equal(clusterMismatch('mainnet-beta', mainnet), null);
+  t.equal(clusterMismatch('devnet', devnet), null);
+  t.equal(clusterMismatch('localnet', own), null);
+  t.equal(clusterMismatch('devnet', mainnet), 'SOLANA_CLUSTER is devnet, but the RPC endpoint serves mainnet-beta');
+  t.equal(clusterMismatch('localnet', mainnet), 'SOLANA_CLUSTER is localnet, but the RPC endpoint serves mainnet-beta');
+  t.match(clusterMismatch('mainnet-beta', own), new RegExp(own));
+  t.end();
+});
+
+void t.test('mints and hashes are well-formed, and localnet’s are left open', (t) => {
+  for (const cluster of ['mainnet-beta', 'devnet'] as const) {
+    t.ok(isAddress(CLUSTERS[cluster].usdcMint!));
+    t.ok(isAddress(CLUSTERS[cluster].genesisHash!));
+  }
+  t.same(CLUSTERS.localnet, { genesisHash: null, usdcMint: null });
+  t.end();
+});

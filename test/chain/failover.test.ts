@@ -1,0 +1,376 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { createFailover, type FailoverOptions } from '../../src/chain/failover.ts';
+import { EndpointFailure, RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
+
+const silent = pino({ level: 'silent' });
+const text = (result: unknown) => {
+  if (typeof result !== 'string') throw new EndpointFailure('malformed', 'no string');
+  return result;
+};
+
+/** Servers that behave as told, behind one client; both end with the test. */
+async function setup(t: Test, behaviours: Behaviour[], options: Partial<FailoverOptions> = {}) {
+  const servers = await Promise.all(behaviours.map(startRpcServer));
+  // Probes have tests of their own.
+  const failover = createFailover({ urls: servers.map(({ url }) => url), timeoutMs: 1500, probeMs: Infinity, log: silent, ...options });
+  t.teardown(async () => {
+    await failover.close();
+    servers.forEach((server) => server.close());
+  });
+  return { failover, servers, counts: () => servers.map(({ calls }) => calls.length) };
+}
+
+async function closedPort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return `http://127.0.0.1:${port}`;
+}
+
+const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
+  const error: unknown = await promise.catch((reason: unknown) => reason);
+  if (!(error instanceof RpcUnreachable)) throw new Error(`expected RpcUnreachable, not ${String(error)}`);
+  return error;
+};
+
+void t.test('the preferred endpoint answers alone while it is well', async (t) => {
+  const { failover, counts } = await setup(t, [() => 'first', () => 'second']);
+  for (let call = 0; call < 20; call += 1) assert.equal(await failover.call('m', [], text), 'first');
+  t.same(counts(), [20, 0]);
+});
+
+void t.test('each way to fail makes the next endpoint answer', async (t) => {
+  const sick: Record<string, Behaviour> = {
+    unreachable: (_, response) => {
+      response.socket?.resetAndDestroy();
+      return HANDLED;
+    },
+    timeout: () => HANDLED,
+    'http 500': (_, response) => answer(response, 'oops', 500),
+    'http 403': (_, response) => answer(response, { message: 'bad key' }, 403),
+    'http 429': (_, response) => answer(response, '', 429, { 'retry-after': '60' }),
+    'not JSON': (_, response) => answer(response, '<html>'),
+    'JSON, but no object': (_, response) => answer(response, '7'),
+    'neither result nor error': (_, response) => answer(response, { jsonrpc: '2.0', id: 1 }),
+    'another shape': () => 42,
+    'a body cut off': (_, response) => {
+      response.writeHead(200, { 'content-length': '100' });
+      response.write('{"jsonrpc":');
+      setImmediate(() => response.socket?.resetAndDestroy());
+      return HANDLED;
+    },
+    'an error without a code': (_, response) => answer(response, { error: { message: 'x' } }),
+    'internal error': () => rpcError(-32603, 'Internal error'),
+    'node behind': () => rpcError(-32005, 'Node is behind by 42 slots', { numSlotsBehind: 42 }),
+    'minimum context slot': () => rpcError(-32016, 'Minimum context slot has not been reached'),
+    'method not found': () => rpcError(-32601, 'Method not found'),
+    'too many requests': () => rpcError(-32429, 'Too many requests'),
+  };
+  await Promise.all(
+    Object.entries(sick).map(async ([name, behaviour]) => {
+      const { failover, counts } = await setup(t, [behaviour, () => 'second']);
+      t.equal(await failover.call('m', [], text), 'second', name);
+      t.equal(counts()[1], 1, name);
+    }),
+  );
+});
+
+void t.test('when none answers the error names each endpoint and why, and no secret of its URL', async (t) => {
+  const nobody = await closedPort();
+  const [hung, broken] = await Promise.all([startRpcServer(() => HANDLED), startRpcServer((_, response) => answer(response, 'x', 502))]);
+  const urls = [`${nobody}/?api-key=SECRET`, `${hung.url}/SECRET`, broken.url.replace('//', '//user:SECRET@')];
+  const failover = createFailover({ urls, timeoutMs: 300, probeMs: Infinity, log: silent });
+  t.teardown(async () => {
+    await failover.close();
+    hung.close();
+    broken.close();
+  });
+  const error = await failed(failover.call('getSlot', [], text));
+  t.same(
+    error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
+    [
+      [nobody, 'unreachable'],
+      [hung.url, 'timeout'],
+      [broken.url, 'http'],
+    ],
+  );
+  t.match(error.message, /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no answer within 300 ms; .*HTTP status 502$/);
+  t.notMatch(JSON.stringify(error) + String(error.stack), /SECRET/);
+  t.equal(broken.calls[0]?.headers.authorization, `Basic ${Buffer.from('user:SECRET').toString('base64')}`);
+  t.equal(hung.calls[0]?.path, '/SECRET');
+});
+
+void t.test('the log tells of the first failure and of the recovery, without the secrets of a URL', async (t) => {
+  const lines: string[] = [];
+  const server = await startRpcServer((_, response) => answer(response, 'x', 502));
+  const log = pino({}, { write: (line: string) => lines.push(line) });
+  const failover = createFailover({ urls: [`${server.url}/SECRET?api-key=SECRET`], timeoutMs: 300, probeMs: Infinity, log });
+  t.teardown(async () => {
+    await failover.close();
+    server.close();
+  });
+  for (let call = 0; call < 3; call += 1) await failed(failover.call('m', [], text));
+  server.behave(() => 'well');
+  for (let call = 0; call < 3; call += 1) await failover.call('m', [], text);
+  t.same(
+    lines.map((line) => (JSON.parse(line) as { msg: string; endpoint: string }).msg),
+    ['RPC endpoint failed', 'RPC endpoint is back'],
+  );
+  t.match(lines[0], new RegExp(server.url));
+  t.notMatch(lines.join(), /SECRET/);
+});
+
+void t.test('a definite refusal is not asked for again elsewhere', async (t) => {
+  const { failover, counts } = await setup(t, [() => rpcError(-32602, 'Invalid param', { at: 0 }), () => 'second']);
+  await t.rejects(failover.call('m', [], text), {
+    constructor: RpcError,
+    code: -32602,
+    data: { at: 0 },
+    message: /refused m: Invalid param \(-32602\)/,
+  });
+  t.same(counts(), [1, 0]);
+  t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is well');
+});
+
+void t.test('a refusal in an HTTP error is a refusal all the same', async (t) => {
+  const { failover } = await setup(t, [(_, response) => answer(response, { error: { code: -32600, message: 'Invalid request' } }, 400)]);
+  await t.rejects(failover.call('m', [], text), RpcError);
+});
+
+void t.test('an endpoint that trickles is given up after the timeout', async (t) => {
+  const trickle: Behaviour = (_, response) => {
+    response.writeHead(200);
+    const timer = setInterval(() => response.write(' '), 50);
+    response.on('close', () => clearInterval(timer));
+    return HANDLED;
+  };
+  const { failover } = await setup(t, [trickle], { timeoutMs: 400 });
+  const started = performance.now();
+  const error = await failed(failover.call('m', [], text));
+  t.equal(error.failures[0]?.fault, 'timeout');
+  t.ok(performance.now() - started < 1200);
+});
+
+void t.test('after a failure an endpoint is left alone for a while, then tried by one request only', async (t) => {
+  let sick = true;
+  const held: (() => void)[] = [];
+  const { failover, servers, counts } = await setup(t, [(_, response) => (sick ? answer(response, '', 503) : 'first'), () => 'second']);
+  t.equal(await failover.call('m', [], text), 'second');
+  for (let call = 0; call < 10; call += 1) await failover.call('m', [], text);
+  t.same(counts(), [1, 11], 'nobody asks it again at once');
+
+  sick = false;
+  servers[0]!.behave((_, response) => {
+    held.push(() => answer(response, { result: 'first' }));
+    return HANDLED;
+  });
+  // The shortest time that it is left alone is 250 ms, the longest 500.
+  await new Promise((resolve) => setTimeout(resolve, 520));
+  const trial = failover.call('m', [], text);
+  while (held.length === 0) await new Promise(setImmediate);
+  t.same(await Promise.all([1, 2, 3].map(() => failover.call('m', [], text))), ['second', 'second', 'second']);
+  held[0]!();
+  t.equal(await trial, 'first');
+  servers[0]!.behave(() => 'first');
+  t.equal(await failover.call('m', [], text), 'first', 'and is back for all');
+  t.match(failover.health()[0], { failures: 0, lastFault: 'http' });
+});
+
+void t.test('when all endpoints are down they are tried nevertheless', async (t) => {
+  const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 503), (_, response) => answer(response, '', 503)]);
+  await failed(failover.call('m', [], text));
+  servers[1]!.behave(() => 'second');
+  t.equal(await failover.call('m', [], text), 'second');
+});
+
+void t.test('a burst of failures counts as one', async (t) => {
+  const { failover } = await setup(t, [(_, response) => answer(response, '', 503)]);
+  await Promise.all(Array.from({ length: 50 }, () => failed(failover.call('m', [], text))));
+  t.equal(failover.health()[0]?.failures, 1);
+});
+
+void t.test('Retry-After is respected: no request before its time, the other endpoint meanwhile', async (t) => {
+  const limited: Behaviour = (_, response) => answer(response, '', 429, { 'retry-after': '1' });
+  const { failover, servers, counts } = await setup(t, [limited, () => 'second']);
+  t.equal(await failover.call('m', [], text), 'second');
+  servers[0]!.behave(() => 'first');
+  const until = performance.now() + 950;
+  while (performance.now() < until) assert.equal(await failover.call('m', [], text), 'second');
+  t.equal(counts()[0], 1);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  t.equal(await failover.call('m', [], text), 'first');
+});
+
+void t.test('alone and limited, a call waits when the pause is shorter than the timeout, and says so when not', async (t) => {
+  let limit = '1';
+  const { failover, servers, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': limit })]);
+  const call = failover.call('m', [], text);
+  while (counts()[0] === 0) await new Promise(setImmediate);
+  const started = performance.now();
+  servers[0]!.behave(() => 'at last');
+  t.equal(await call, 'at last');
+  t.ok(performance.now() - started > 900);
+
+  limit = new Date(Date.now() + 30_000).toUTCString();
+  servers[0]!.behave((_, response) => answer(response, '', 429, { 'retry-after': limit }));
+  const error = await failed(failover.call('m', [], text));
+  t.equal(error.failures[0]?.fault, 'rate_limited');
+  const again = performance.now();
+  await failed(failover.call('m', [], text));
+  t.ok(performance.now() - again < 500, 'at once');
+  t.equal(counts()[0], 3, 'and without asking');
+});
+
+void t.test('an endpoint that asks for no pause gets one all the same', async (t) => {
+  const { failover, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '0' })]);
+  await failed(failover.call('m', [], text));
+  t.ok((counts()[0] ?? 0) <= 7, `1.5 seconds of asking every quarter: ${counts()[0]} requests`);
+});
+
+void t.test('the rate per endpoint is kept, the others take the rest', async (t) => {
+  const { failover, counts } = await setup(t, [() => 'first', () => 'second'], { requestsPerSecond: 10 });
+  const answers = await Promise.all(Array.from({ length: 20 }, () => failover.call('m', [], text)));
+  t.equal(answers.length, 20);
+  t.same(counts(), [10, 10]);
+  const started = performance.now();
+  await failover.call('m', [], text);
+  const waited = performance.now() - started;
+  t.ok(waited > 20 && waited < 300, `the 21st waits about a tenth of a second: ${waited}`);
+});
+
+void t.test('an endpoint that is behind by its slot is passed over', async (t) => {
+  const at =
+    (slot: number, name: string): Behaviour =>
+    ({ method }) =>
+      method === 'getSlot' ? slot : name;
+  const { failover, servers } = await setup(t, [at(1000, 'first'), at(1040, 'second')], { probeMs: 200 });
+  while ((failover.health()[0]?.lag ?? 0) === 0) {
+    await failover.call('m', [], text);
+    await new Promise(setImmediate);
+  }
+  t.equal(failover.health()[0]?.lag, 40);
+  t.equal(await failover.call('m', [], text), 'second');
+  servers[0]!.behave(at(1041, 'first'));
+  while (failover.health()[0]?.lag !== 0) {
+    await failover.call('m', [], text);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  t.equal(await failover.call('m', [], text), 'first', 'until it has caught up');
+});
+
+void t.test('a preferred endpoint that answers far more slowly is passed over', async (t) => {
+  const slow: Behaviour = (_, response) => {
+    setTimeout(() => answer(response, { result: 'first' }), 300);
+    return HANDLED;
+  };
+  const { failover } = await setup(t, [slow, () => 'second']);
+  t.equal(await failover.call('m', [], text), 'first');
+  t.equal(await failover.call('m', [], text), 'second');
+});
+
+void t.test('one endpoint is never probed, several are only while they are used', async (t) => {
+  const probes = (calls: { method: string }[]) => calls.filter(({ method }) => method === 'getSlot').length;
+  const alone = await setup(t, [() => 'x'], { probeMs: 10 });
+  for (let call = 0; call < 5; call += 1) {
+    await alone.failover.call('m', [], text);
+    await new Promise((resolve) => setTimeout(resolve, 12));
+  }
+  t.equal(probes(alone.servers[0]!.calls), 0);
+
+  const two = await setup(t, [({ method }) => (method === 'getSlot' ? 1 : 'x'), ({ method }) => (method === 'getSlot' ? 1 : 'x')], {
+    probeMs: 10,
+  });
+  await two.failover.call('m', [], text);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  t.same(
+    two.servers.map(({ calls }) => probes(calls)),
+    [1, 1],
+  );
+});
+
+void t.test('asking everyone at once', async (t) => {
+  await t.test('takes the first answer and lets the others run on', async (t) => {
+    const { failover, counts } = await setup(t, [() => HANDLED, () => 'second', (_, response) => answer(response, '', 500)]);
+    t.equal(await failover.callAny('m', [], text), 'second');
+    t.same(counts(), [1, 1, 1]);
+  });
+  await t.test('collects all answers there are', async (t) => {
+    const { failover } = await setup(t, [() => 'first', (_, response) => answer(response, '', 500), () => 'third']);
+    t.same(await failover.callAll('m', [], text), ['first', 'third']);
+  });
+  await t.test('leaves those that are down alone, unless there are no others', async (t) => {
+    const { failover, servers, counts } = await setup(t, [(_, response) => answer(response, '', 500), () => 'second']);
+    await failover.callAll('m', [], text);
+    await failover.callAll('m', [], text);
+    t.same(counts(), [1, 2]);
+    servers[1]!.behave((_, response) => answer(response, '', 500));
+    await failed(failover.callAll('m', [], text));
+    servers[0]!.behave(() => 'first');
+    t.equal(await failover.callAny('m', [], text), 'first');
+  });
+  await t.test('fails with each endpoint’s own reason', async (t) => {
+    const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 500), () => HANDLED], { timeoutMs: 300 });
+    const error = await failed(failover.callAny('m', [], text));
+    t.same(
+      error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
+      [
+        [servers[0]!.url, 'http'],
+        [servers[1]!.url, 'timeout'],
+      ],
+    );
+  });
+  await t.test('fails with a refusal when there is one', async (t) => {
+    const { failover } = await setup(t, [(_, response) => answer(response, '', 500), () => rpcError(-32602, 'Invalid param')]);
+    await t.rejects(failover.callAny('m', [], text), RpcError);
+    await t.rejects(failover.callAll('m', [], text), RpcError);
+  });
+});
+
+void t.test('a connection that the server closed between two requests is opened again, once', async (t) => {
+  const { failover, servers, counts } = await setup(t, [() => 'first']);
+  await failover.call('m', [], text);
+  let resets = 1;
+  servers[0]!.behave((_, response) => {
+    if (resets-- <= 0) return 'again';
+    response.socket?.destroy();
+    return HANDLED;
+  });
+  t.equal(await failover.call('m', [], text), 'again');
+  t.equal(failover.health()[0]?.failures, 0);
+  resets = 2;
+  await failed(failover.call('m', [], text));
+  t.equal(counts()[0], 5);
+});
+
+void t.test('closing ends what is under way, waiting included', async (t) => {
+  const { failover } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '1' })]);
+  const hung = await setup(t, [() => HANDLED]);
+  const calls = [failed(failover.call('m', [], text)), failed(hung.failover.call('m', [], text))];
+  while (hung.counts()[0] === 0) await new Promise(setImmediate);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await Promise.all([failover.close(), hung.failover.close()]);
+  for (const call of calls) t.equal((await call).failures[0]?.fault, 'unreachable');
+});
+
+void t.test('a bug in the reading of an answer stays a bug', async (t) => {
+  const { failover } = await setup(t, [() => 'x', () => 'y']);
+  const bug = (): never => {
+    throw new TypeError('a bug');
+  };
+  await t.rejects(failover.call('m', [], bug), { name: 'TypeError', message: 'a bug' });
+});
+
+void t.test('URLs that are none are refused at the start', (t) => {
+  t.throws(() => createFailover({ urls: [], log: silent }), /at least one RPC URL/);
+  t.throws(() => createFailover({ urls: ['ftp://127.0.0.1'], log: silent }), /http:\/\/ or https:\/\//);
+  t.throws(() => createFailover({ urls: ['nonsense'], log: silent }), TypeError);
+  t.end();
+});

@@ -1,0 +1,268 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer as createTcpServer, type AddressInfo } from 'node:net';
+import websocket from '@fastify/websocket';
+import Fastify from 'fastify';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import { followProgram, type FollowOptions, type ProgramNotice, websocketUrl } from '../../src/chain/subscribe.ts';
+
+const log = pino({ level: 'silent' });
+
+interface Socket {
+  send: (text: string) => void;
+  terminate: () => void;
+  close: () => void;
+}
+
+/** A node's WebSocket: answers subscriptions (program 100, slots 200) and says what it is told to. */
+async function startNode(t: Test, port = 0) {
+  const sockets: Socket[] = [];
+  const requests: { id: number; method: string; params: unknown[] }[] = [];
+  let reply = (socket: Socket, { id, method }: (typeof requests)[number]) =>
+    socket.send(JSON.stringify({ jsonrpc: '2.0', id, result: method === 'programSubscribe' ? 100 : 200 }));
+  const app = Fastify();
+  await app.register(websocket);
+  app.get('/', { websocket: true }, (socket) => {
+    sockets.push(socket);
+    socket.on('message', (data: Buffer) => {
+      const request = JSON.parse(data.toString()) as (typeof requests)[number];
+      requests.push(request);
+      reply(socket, request);
+    });
+  });
+  await app.listen({ port, host: '127.0.0.1' });
+  const close = async () => {
+    sockets.forEach((socket) => socket.terminate());
+    await app.close();
+  };
+  t.teardown(close);
+  const notify = (method: string, subscription: number, result: unknown) =>
+    sockets.at(-1)?.send(JSON.stringify({ jsonrpc: '2.0', method, params: { subscription, result } }));
+  return {
+    url: `ws://127.0.0.1:${(app.server.address() as AddressInfo).port}`,
+    port: (app.server.address() as AddressInfo).port,
+    sockets,
+    requests,
+    close,
+    notify,
+    onRequest: (next: typeof reply) => (reply = next),
+    account: (address: string, slot: number, data = 'data') =>
+      notify('programNotification', 100, {
+        context: { slot },
+        value: {
+          pubkey: address,
+          account: { data: [Buffer.from(data).toString('base64'), 'base64'], owner: SUBSCRIPTIONS_PROGRAM, lamports: 5, executable: false },
+        },
+      }),
+    slot: (slot: number) => notify('slotNotification', 200, { slot, parent: slot - 1, root: slot - 32 }),
+  };
+}
+
+/** A follower whose notices and gaps can be awaited. */
+function follow(t: Test, urls: string[], options: Partial<FollowOptions> = {}) {
+  const notices: ProgramNotice[] = [];
+  const slots: bigint[] = [];
+  let gaps = 0;
+  const follower = followProgram({
+    urls,
+    programId: SUBSCRIPTIONS_PROGRAM,
+    onNotice: (notice) => notices.push(notice),
+    onGap: () => (gaps += 1),
+    onSlot: (slot) => slots.push(slot),
+    log,
+    ...options,
+  });
+  t.teardown(() => follower.close());
+  return { follower, notices, slots, gaps: () => gaps };
+}
+
+const until = async (condition: () => boolean) => {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+void t.test('accounts are told with address, slot and data once the stream is on', async (t) => {
+  const node = await startNode(t);
+  const { follower, notices, slots, gaps } = follow(t, [node.url]);
+  t.equal(follower.connected(), false);
+  await until(() => gaps() === 1);
+  t.equal(follower.connected(), true);
+  t.same(
+    node.requests.map(({ method, params }) => [method, params]),
+    [
+      ['programSubscribe', [SUBSCRIPTIONS_PROGRAM, { commitment: 'confirmed', encoding: 'base64' }]],
+      ['slotSubscribe', []],
+    ],
+  );
+  const address = generateKeypair().address;
+  node.slot(7);
+  node.account(address, 8);
+  await until(() => notices.length === 1);
+  t.same(notices, [{ address, slot: 8n, owner: SUBSCRIPTIONS_PROGRAM, lamports: 5n, data: Buffer.from('data') }]);
+  t.same(slots, [7n]);
+});
+
+void t.test('after the socket broke off it comes back, and the gap is told once it is on again', async (t) => {
+  const node = await startNode(t);
+  const { follower, notices, gaps } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  for (const [round, end] of [(socket: Socket) => socket.terminate(), (socket: Socket) => socket.close()].entries()) {
+    end(node.sockets.at(-1)!);
+    await until(() => !follower.connected());
+    await until(() => gaps() === round + 2);
+    t.equal(follower.connected(), true);
+    const address = generateKeypair().address;
+    node.account(address, 9);
+    await until(() => notices.length === round + 1);
+    t.equal(notices.at(-1)?.address, address);
+  }
+});
+
+void t.test('a node that is away for a while is found again', async (t) => {
+  const node = await startNode(t);
+  const { gaps, follower } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  await node.close();
+  await until(() => !follower.connected());
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.equal(gaps(), 1);
+  const again = await startNode(t, node.port);
+  await until(() => gaps() === 2);
+  t.equal(again.sockets.length, 1);
+});
+
+void t.test('the next URL is tried when one does not work', async (t) => {
+  const node = await startNode(t);
+  const { gaps } = follow(t, ['ws://127.0.0.1:1', node.url]);
+  await until(() => gaps() === 1);
+  t.equal(node.sockets.length, 1);
+});
+
+void t.test('a silent connection is given up', async (t) => {
+  const node = await startNode(t);
+  const { gaps } = follow(t, [node.url], { silenceMs: 200 });
+  await until(() => gaps() === 1);
+  const heartbeat = setInterval(() => node.slot(1), 50);
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  t.equal(gaps(), 1, 'slots keep it');
+  clearInterval(heartbeat);
+  await until(() => gaps() === 2);
+});
+
+void t.test('a node that accepts and never answers is given up', async (t) => {
+  const open = createTcpServer(() => undefined);
+  open.listen(0, '127.0.0.1');
+  await once(open, 'listening');
+  const node = await startNode(t);
+  const { gaps } = follow(t, [`ws://127.0.0.1:${(open.address() as AddressInfo).port}`, node.url], { silenceMs: 200 });
+  t.teardown(() => open.close());
+  await until(() => gaps() === 1);
+  t.equal(node.sockets.length, 1);
+});
+
+void t.test('a connection that was given up is closed, though the other side never closes it', async (t) => {
+  const ended: unknown[] = [];
+  const dead = createTcpServer((socket) => {
+    socket.on('error', () => undefined).once('close', () => ended.push(socket));
+    // Upgrades, and is never heard of again.
+    socket.once('data', (request) => {
+      const key = /sec-websocket-key: (.*)\r/i.exec(request.toString())![1]!;
+      const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
+      socket.write(
+        `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
+      );
+    });
+  });
+  dead.listen(0, '127.0.0.1');
+  await once(dead, 'listening');
+  const node = await startNode(t);
+  const { gaps } = follow(t, [`ws://127.0.0.1:${(dead.address() as AddressInfo).port}`, node.url], { silenceMs: 200 });
+  t.teardown(() => dead.close());
+  await until(() => gaps() === 1);
+  await until(() => ended.length === 1);
+  t.pass();
+});
+
+void t.test('a refused subscription is tried again', async (t) => {
+  const node = await startNode(t);
+  let refusals = 2;
+  node.onRequest((socket, { id, method }) => {
+    const refused = method === 'programSubscribe' && refusals-- > 0;
+    socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...(refused ? { error: { code: -32601, message: 'no' } } : { result: id * 100 }) }));
+  });
+  const { gaps } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  t.equal(node.sockets.length, 3);
+});
+
+void t.test('a message that cannot be read makes a known gap', async (t) => {
+  const node = await startNode(t);
+  const { gaps, notices } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  for (const [round, message] of ['{', '7', '{"method":"programNotification"}'].entries()) {
+    node.sockets.at(-1)!.send(message);
+    await until(() => gaps() === round + 2);
+  }
+  node.notify('programNotification', 100, { context: { slot: 1 }, value: { pubkey: 7 } });
+  await until(() => gaps() === 5);
+  t.same(notices, []);
+});
+
+void t.test('notices of a subscription that is not ours are not ours', async (t) => {
+  const node = await startNode(t);
+  const { gaps, notices, slots } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  node.notify('programNotification', 999, { nonsense: true });
+  node.notify('accountNotification', 100, { nonsense: true });
+  node.slot(3);
+  await until(() => slots.length === 1);
+  t.same(notices, []);
+  t.equal(gaps(), 1);
+});
+
+void t.test('a listener that throws does not stop the stream', async (t) => {
+  const node = await startNode(t);
+  let told = 0;
+  const { gaps } = follow(t, [node.url], {
+    onNotice: () => {
+      told += 1;
+      throw new Error('a bug');
+    },
+  });
+  await until(() => gaps() === 1);
+  node.account(generateKeypair().address, 1);
+  node.account(generateKeypair().address, 2);
+  await until(() => told === 2);
+  t.equal(gaps(), 1);
+});
+
+void t.test('closing ends it for good', async (t) => {
+  const node = await startNode(t);
+  const { follower, gaps, notices } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  follower.close();
+  t.equal(follower.connected(), false);
+  node.account(generateKeypair().address, 1);
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.same([gaps(), notices.length, node.sockets.length], [1, 0, 1]);
+  const away = follow(t, ['ws://127.0.0.1:1']);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  away.follower.close();
+  t.equal(away.follower.connected(), false, 'also while it is trying to connect');
+});
+
+void t.test('the WebSocket URL of an RPC URL is the one that Solana’s clients use', (t) => {
+  t.equal(websocketUrl('http://127.0.0.1:8899'), 'ws://127.0.0.1:8900/');
+  t.equal(websocketUrl('https://rpc.example.com/?api-key=x'), 'wss://rpc.example.com/?api-key=x');
+  t.end();
+});
+
+void t.test('URLs that are none are refused at the start', (t) => {
+  const start = (urls: string[]) => () => followProgram({ urls, programId: SUBSCRIPTIONS_PROGRAM, onNotice() {}, onGap() {}, log });
+  t.throws(start([]), /at least one/);
+  t.throws(start(['http://127.0.0.1']), /ws:\/\/ or wss:\/\//);
+  t.throws(start(['nonsense']), TypeError);
+  t.end();
+});

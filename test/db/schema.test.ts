@@ -1,0 +1,134 @@
+// The invariants that the database holds whatever the code does.
+import t from 'tap';
+import type { Sql } from '../../src/db/connect.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+
+const wallet = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';
+
+async function subscribed(sql: Sql) {
+  const [row] = await sql<{ appId: string; planId: string; id: string }[]>`
+    with merchant as (insert into merchants (wallet) values (${wallet}) returning id),
+    app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
+    plan as (
+      insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
+      select id, 'plan', 'pda', 1, ${wallet}, ${wallet}, ${wallet}, ${wallet}, 100, 24 from app returning id, app_id)
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+    select app_id, id, 'subscription pda', ${wallet}, 100, 24 from plan returning app_id, plan_id, id`;
+  if (row === undefined) throw new Error('nothing was inserted');
+  return row;
+}
+
+const start = new Date('2026-01-01T00:00:00Z');
+const end = new Date('2026-01-02T00:00:00Z');
+
+void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId, planId } = await subscribed(sql);
+  await t.rejects(
+    sql`insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+      platform_fee, amount_net, tx_signature, occurred_at)
+      values (${appId}, ${planId}, ${id}, 'p', ${wallet}, 'succeeded', ${start}, ${end}, 100, 1, 98, 's', ${start})`,
+    /payment_adds_up/,
+  );
+  await t.rejects(
+    sql`insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
+      values (${id}, ${start}, gen_random_uuid(), 's', '\\x00', 1, 100, 2, 99)`,
+    /attempt_adds_up/,
+  );
+});
+
+void t.test('a period is paid once, and a signature pays a subscription once', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId, planId } = await subscribed(sql);
+  const pay = (signature: string, from: Date) => sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+      platform_fee, amount_net, tx_signature, occurred_at)
+    values (${appId}, ${planId}, ${id}, 'p', ${wallet}, 'succeeded', ${from}, ${new Date(from.getTime() + 86_400_000)}, 100, 1, 99, ${signature}, ${from})`;
+  await pay('one', start);
+  await t.rejects(pay('two', start), /one_payment_per_period/);
+  await t.rejects(pay('one', end), /one_payment_per_pull/);
+  await t.resolves(pay('two', end));
+});
+
+void t.test('one open attempt for a period, however many keepers there are', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id } = await subscribed(sql);
+  const attempt = (signature: string) => sql`
+    insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
+    values (${id}, ${start}, gen_random_uuid(), ${signature}, '\\x00', 1, 100, 1, 99)`;
+  await attempt('one');
+  await t.rejects(attempt('two'), /one_open_attempt_per_period/);
+  await sql`update payment_attempts set state = 'expired', resolved_at = now()`;
+  await t.resolves(attempt('two'));
+});
+
+void t.test('one live registration of an on-chain subscription; a new one when the old has ended', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId, planId } = await subscribed(sql);
+  const again = () => sql`
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+    values (${appId}, ${planId}, 'subscription pda', ${wallet}, 100, 24)`;
+  await t.rejects(again(), /one_live_registration_per_pda/);
+  await sql`update subscriptions set status = 'cancelled', cancelled_at = now() where id = ${id}`;
+  await t.resolves(again());
+});
+
+void t.test('one live webhook endpoint for an app; another after it is deleted', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { appId } = await subscribed(sql);
+  const add = () => sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
+  await add();
+  await t.rejects(add(), /one_endpoint_per_app/);
+  await sql`update webhook_endpoints set deleted_at = now()`;
+  await t.resolves(add());
+});
+
+void t.test('sequences have no gap and no repeat: the database refuses each way to make one', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id, appId } = await subscribed(sql);
+  const bump = (tx: Sql, by = 1) => tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
+  const tell = (tx: Sql, sequence: number) => tx`
+    insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${id}, ${sequence}, 'payment_success', '{}', now())`;
+  const inTransaction = (work: (tx: Sql) => Promise<unknown>) => sql.begin((tx) => work(tx as unknown as Sql));
+
+  await t.rejects(
+    inTransaction((tx) => bump(tx)),
+    /has no event/,
+    'a counter that moved without its event',
+  );
+  await t.rejects(
+    inTransaction((tx) => tell(tx, 1)),
+    /is not its counter/,
+    'an event without the counter',
+  );
+  await t.rejects(
+    inTransaction(async (tx) => {
+      await bump(tx, 2);
+      await tell(tx, 2);
+    }),
+    /has no event/,
+    'a skipped number',
+  );
+  await t.resolves(
+    inTransaction(async (tx) => {
+      await bump(tx);
+      await tell(tx, 1);
+      await bump(tx);
+      await tell(tx, 2);
+    }),
+  );
+  await t.rejects(
+    inTransaction((tx) => tell(tx, 2)),
+    /sequence_is_unique/,
+  );
+});
+
+void t.test('ids sort by the time they were made, by the database’s clock', async (t) => {
+  const { sql } = await testDatabase(t);
+  const rows = await sql<{ id: string }[]>`select uuid_v7() as id, pg_sleep(0.0001) from generate_series(1, 200)`;
+  const ids = rows.map((row) => row.id);
+  t.same(ids, [...ids].sort());
+  for (const id of ids) t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  const [clock] = await sql<{ ms: number }[]>`select (extract(epoch from now()) * 1000)::float8 as ms`;
+  t.ok(Math.abs(Number.parseInt(ids.at(-1)?.replace('-', '').slice(0, 12) ?? '', 16) - (clock?.ms ?? 0)) < 5000);
+});

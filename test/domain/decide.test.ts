@@ -1,0 +1,400 @@
+// The keeper's decision in a world that acts at random: wallets, merchants, plans, time, other pullers, and keepers that look early, late or twice.
+import fc from 'fast-check';
+import t from 'tap';
+import { periodSeconds, pullPeriod } from '../../src/chain/period.ts';
+import type { SubscriptionAccount } from '../../src/chain/layouts.ts';
+import type { HeldSubscription } from '../../src/db/subscriptions.ts';
+import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
+import { decide, type Decision, type Findings, nextAfter, sameInstance } from '../../src/domain/decide.ts';
+import { timeOf, unixSeconds } from '../../src/domain/network.ts';
+import { applyFailure, applyPayment, type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
+
+const START = 1_800_000_000n;
+const HOUR = 3600n;
+const keeper = 'keeper';
+const rules = { keeper, pastDueDays: 7, feeBps: 100 };
+const terms = { amount: 1_000n, periodHours: 24n };
+const length = periodSeconds(terms.periodHours);
+
+interface World {
+  row: HeldSubscription;
+  now: bigint;
+  slot: bigint;
+  plan: ChainView['plan'];
+  account: SubscriptionAccount | null;
+  authority: ChainView['authority'];
+  tokens: NonNullable<ChainView['subscriberTokens']>;
+  pulls: Pull[];
+  happenings: Draft['happenings'][number][];
+  payments: Draft['payments'][number][];
+  /** The address was closed and subscribed anew since the row was first looked at. */
+  reopened: boolean;
+}
+
+function newAccount(now: bigint, payer: string): SubscriptionAccount {
+  return {
+    ...terms,
+    bump: 255,
+    subscriber: 'wallet',
+    plan: 'plan',
+    payer,
+    initId: 1n,
+    planCreatedAt: START,
+    amountPulled: 0n,
+    periodStart: now,
+    expiresAt: 0n,
+  };
+}
+
+function newWorld(payer: string): World {
+  const due = timeOf(START + 10n);
+  return {
+    row: {
+      id: 'subscription',
+      appId: 'app',
+      planId: 'plan-record',
+      subscriptionPda: 'pda',
+      subscriberWallet: 'wallet',
+      amount: terms.amount,
+      periodHours: Number(terms.periodHours),
+      planPda: 'plan',
+      planCreatedAt: timeOf(START),
+      merchantWallet: 'merchant',
+      mint: 'mint',
+      treasury: 'treasury',
+      feeBps: null,
+      notices: 0,
+      ageSeconds: 1000,
+      status: 'active',
+      paidThrough: null,
+      nextPaymentDue: due,
+      cancelRequestedAt: null,
+      cancelRequestedBy: null,
+      cancelledAt: null,
+      pastDueSince: null,
+      failedAttempts: 0,
+      delegationRevokedAt: null,
+      endReason: null,
+      dueAt: due,
+      periodAnchor: null,
+      observedSlot: 0n,
+      setbacks: 0,
+    },
+    now: START + 10n,
+    slot: 10n,
+    plan: {
+      ...terms,
+      owner: 'merchant',
+      bump: 255,
+      status: 'active',
+      planId: 1n,
+      mint: 'mint',
+      createdAt: START,
+      endTs: 0n,
+      destinations: ['merchant', 'treasury'],
+      pullers: [keeper],
+      metadataUri: '',
+    },
+    account: newAccount(START + 10n, payer),
+    authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n },
+    tokens: { mint: 'mint', owner: 'wallet', amount: 3_000n, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n, state: 'initialized' },
+    pulls: [],
+    happenings: [],
+    payments: [],
+    reopened: false,
+  };
+}
+
+const receiver = (owner: string) =>
+  ({ mint: 'mint', owner, amount: 0n, delegate: null, delegatedAmount: 0n, state: 'initialized' }) as const;
+
+function viewOf(world: World): ChainView {
+  return {
+    slot: world.slot,
+    now: world.now,
+    subscription: world.account,
+    plan: world.plan,
+    authority: world.authority,
+    authorityAddress: 'sa',
+    subscriberTokens: world.tokens,
+    merchantTokens: receiver('merchant'),
+    treasuryTokens: receiver('treasury'),
+  };
+}
+
+/** Moves money as the program would; false when it would refuse. */
+function pullOnChain(world: World, amount: bigint, fee: bigint, source: Pull['source']): boolean {
+  const { account, tokens } = world;
+  if (account === null || world.authority?.initId !== account.initId || tokens.delegate !== 'sa' || tokens.amount < amount) return false;
+  const period = pullPeriod(account, world.plan, world.now);
+  if (period.available < amount) return false;
+  world.account = { ...account, periodStart: period.start, amountPulled: period.pulled + amount };
+  world.tokens = { ...tokens, amount: tokens.amount - amount };
+  const signature = `signature ${world.pulls.length}`;
+  world.pulls.push({
+    signature,
+    at: world.now,
+    periodStart: period.start,
+    periodEnd: period.end,
+    gross: amount,
+    fee,
+    net: amount - fee,
+    source,
+  });
+  return true;
+}
+
+function write(world: World, { state, happenings, payments }: Draft): void {
+  world.row = { ...world.row, ...state };
+  world.happenings.push(...happenings);
+  world.payments.push(...payments);
+}
+
+function recorded(world: World, pull: Pull): boolean {
+  return world.payments.some(({ txSignature }) => txSignature === pull.signature);
+}
+
+function decided(world: World, closes: boolean): Decision {
+  const view = viewOf(world);
+  let findings: Findings = {};
+  for (;;) {
+    const decision = decide(world.row, view, rules, findings);
+    if (decision.needs === 'pulls') {
+      findings = { ...findings, pulls: world.pulls.map((pull) => ({ ...pull, recorded: recorded(world, pull) })) };
+    } else if (decision.needs === 'closing') {
+      if (closes) {
+        world.account = null;
+        world.slot += 1n;
+        return decide(world.row, viewOf(world), rules, findings);
+      }
+      findings = { ...findings, closingFailed: true };
+    } else return decision;
+  }
+}
+
+/** One turn of the keeper: what it decides is written, what it signs lands `delay` seconds later (or is lost). */
+function turn(world: World, { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number }): void {
+  const before = structuredClone(world.row);
+  const decision = decided(world, closes);
+  if (decision.collect !== undefined) {
+    const { amounts, periodStart } = decision.collect;
+    if (!isLive(before) || decision.draft.state.cancelRequestedAt !== null) throw new Error('collected after the end or a cancellation');
+    if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart) throw new Error('collected a paid period');
+    if (world.reopened) throw new Error('collected from another subscription at the same address');
+    if (amounts.gross !== terms.amount || amounts.fee !== 10n) throw new Error('collected another amount');
+    write(world, decision.draft);
+    if (lost) return;
+    world.now += delay;
+    if (size % 5 === 0) acts.merchantForces!(world, 0);
+    if (size % 5 === 1) acts.merchantCancels!(world, 0);
+    const draft = draftOf(world.row);
+    if (pullOnChain(world, amounts.gross, amounts.fee, 'keeper')) {
+      const pull = world.pulls.at(-1)!;
+      const account = sameInstance(world.row, world.account)!;
+      applyPayment(draft, pull, nextAfter(pull.periodStart, account, pullPeriod(account, world.plan, world.now)));
+    } else if (world.tokens.amount < amounts.gross && isLive(world.row) && world.row.cancelRequestedAt === null) {
+      const failed = { reason: 'insufficient_funds', now: world.now, periodStart, periodEnd: decision.collect.periodEnd };
+      applyFailure(draft, { ...failed, nextPeriod: null, amounts, signature: 'failed' }, rules.pastDueDays);
+    }
+    write(world, draft);
+    return;
+  }
+  write(world, decision.draft);
+  if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
+    throw new Error("a merchant's request was taken back");
+  if (!isLive(before) && world.row.status !== before.status) throw new Error('an end is final');
+  // The same look again finds nothing new.
+  const { happenings, payments } = decided(world, closes).draft;
+  const news = happenings.filter(({ type }) => type !== 'payment_failed');
+  if (news.length > 0 || payments.some(({ status }) => status === 'succeeded')) {
+    throw new Error(`told twice: ${JSON.stringify(happenings.map(({ type }) => type))}`);
+  }
+}
+
+function check(world: World): void {
+  const { row, payments, pulls, happenings } = world;
+  const assert = (holds: boolean, what: string) => {
+    if (!holds) throw new Error(what);
+  };
+  // The constraints of the table.
+  assert((row.cancelRequestedAt === null) === (row.cancelRequestedBy === null), 'a cancel request is whole');
+  assert((row.status === 'cancelled') === (row.cancelledAt !== null), 'cancelled has its time');
+  assert((row.status === 'past_due') === (row.pastDueSince !== null), 'past due has its start');
+  assert(!isLive(row) || row.dueAt !== null, 'a live subscription has a timer');
+  assert(isLive(row) || row.nextPaymentDue === null, 'nothing is due after the end');
+  // Money.
+  const paid = payments.filter(({ status }) => status === 'succeeded');
+  assert(new Set(paid.map(({ periodStart }) => periodStart.getTime())).size === paid.length, 'one payment a period');
+  assert(new Set(paid.map(({ txSignature }) => txSignature)).size === paid.length, 'one payment a pull');
+  for (const payment of paid) {
+    const pull = pulls.find(({ signature }) => signature === payment.txSignature);
+    assert(pull !== undefined && pull.gross === payment.amountGross && pull.fee === payment.platformFee, 'recorded is what moved');
+  }
+  for (const pull of pulls.filter(({ source }) => source === 'keeper'))
+    assert(recorded(world, pull), "each of the keeper's pulls is recorded");
+  assert(happenings.filter(({ type }) => type === 'payment_success').length === paid.length, 'each payment is told once');
+  // Ends and revocations.
+  const ends = happenings.filter(({ type, extra }) => type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true));
+  assert(
+    pulls.length === 0 || !isLive(row) || row.paidThrough === null || row.paidThrough >= (paid.at(-1)?.periodEnd ?? row.paidThrough),
+    'paid through',
+  );
+  assert(ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1), 'one end');
+  const asked = happenings.filter(({ type }) => type === 'cancel_requested').length;
+  assert(asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1, 'a cancellation is told once');
+}
+
+const acts: Record<string, (world: World, size: number) => void> = {
+  pass: (world, size) => void (world.now += BigInt(size)),
+  toBoundary(world, size) {
+    const start = world.account?.periodStart ?? world.now;
+    world.now += length - ((world.now - start) % length) + BigInt(size % 3) - 1n;
+  },
+  toDue(world) {
+    if (world.row.dueAt !== null && unixSeconds(world.row.dueAt) > world.now) world.now = unixSeconds(world.row.dueAt);
+  },
+  skip: (world, size) => void (world.now += length * BigInt(1 + (size % 4))),
+  fund: (world, size) => void (world.tokens = { ...world.tokens, amount: world.tokens.amount + BigInt(size % 5) * 700n }),
+  drain: (world) => void (world.tokens = { ...world.tokens, amount: 0n }),
+  revoke: (world) => void (world.tokens = { ...world.tokens, delegate: null, delegatedAmount: 0n }),
+  approve: (world) => void (world.tokens = { ...world.tokens, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n }),
+  rotate: (world, size) =>
+    void (world.authority = size % 2 === 0 ? null : { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 2n }),
+  restore: (world) => void (world.authority = { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n }),
+  cancel(world) {
+    if (world.account?.expiresAt !== 0n) return;
+    const { start } = pullPeriod(world.account, world.plan, world.now);
+    world.account = { ...world.account, expiresAt: world.plan === null ? world.now : start + length };
+  },
+  resume(world) {
+    if (world.account !== null && world.account.expiresAt > world.now) world.account = { ...world.account, expiresAt: 0n };
+  },
+  close(world) {
+    if (world.account !== null && world.account.expiresAt !== 0n && world.account.expiresAt <= world.now) world.account = null;
+  },
+  reopen(world) {
+    if (world.account !== null || world.plan === null) return;
+    // Not on the old one's boundaries, to the second: then the two cannot be told apart.
+    if ((world.now - START - 10n) % length === 0n) world.now += 1n;
+    world.account = newAccount(world.now, 'wallet');
+    world.reopened = world.row.periodAnchor !== null;
+  },
+  merchantCancels(world) {
+    if (!isLive(world.row) || world.row.cancelRequestedAt !== null) return;
+    const now = timeOf(world.now);
+    world.row = {
+      ...world.row,
+      cancelRequestedAt: now,
+      cancelRequestedBy: 'merchant',
+      nextPaymentDue: null,
+      dueAt: world.row.paidThrough ?? now,
+    };
+    world.happenings.push({ type: 'cancel_requested' });
+  },
+  merchantForces(world, size) {
+    if (!isLive(world.row) || size % 4 !== 0) return;
+    const now = timeOf(world.now);
+    const cancel = {
+      cancelRequestedAt: world.row.cancelRequestedAt ?? now,
+      cancelRequestedBy: world.row.cancelRequestedBy ?? 'merchant',
+    } as const;
+    world.row = {
+      ...world.row,
+      ...cancel,
+      status: 'cancelled',
+      cancelledAt: now,
+      endReason: 'forced',
+      pastDueSince: null,
+      nextPaymentDue: null,
+      dueAt: null,
+    };
+  },
+  endPlan(world, size) {
+    if (world.plan?.endTs === 0n && size % 3 === 0)
+      world.plan = { ...world.plan, status: 'sunset', endTs: world.now + BigInt(size % 90_000) };
+  },
+  closePlan(world) {
+    if (world.plan === null || world.plan.endTs === 0n) return;
+    if (world.now <= world.plan.endTs) world.now = world.plan.endTs + 1n;
+    world.plan = null;
+  },
+  recreatePlan(world) {
+    world.plan ??= { ...newWorld('wallet').plan!, createdAt: world.now };
+  },
+  foreignPull: (world, size) => void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
+};
+
+const step = fc.record({
+  act: fc.constantFrom(...Object.keys(acts)),
+  size: fc.integer({ min: 0, max: 100_000 }),
+  early: fc.boolean(),
+  delay: fc.constantFrom(0n, 1n, 90n, HOUR),
+  lost: fc.boolean(),
+  closes: fc.boolean(),
+});
+
+void t.test('whatever the world does: one payment a period, none after a cancellation or an end, everything told once', async (t) => {
+  const outcomes = new Set<string>();
+  fc.assert(
+    fc.property(fc.constantFrom('wallet', keeper), fc.array(step, { maxLength: 60 }), (payer, steps) => {
+      const world = newWorld(payer);
+      for (const { act, size, early, delay, lost, closes } of steps) {
+        world.slot += 1n;
+        acts[act]!(world, size);
+        const due = world.row.dueAt !== null && unixSeconds(world.row.dueAt) <= world.now;
+        if (due || (early && world.row.dueAt !== null)) turn(world, { delay, lost, closes, size });
+        check(world);
+      }
+      outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
+      for (const { type } of world.happenings) outcomes.add(type);
+    }),
+    { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
+  );
+  // The world was wild enough to say something.
+  const seen = [
+    'active ',
+    'past_due ',
+    'cancelled ',
+    'expired past_due',
+    'expired plan_ended',
+    'expired plan_closed',
+    'payment_success',
+    'payment_failed',
+  ];
+  for (const outcome of [...seen, 'cancel_requested', 'cancel_finalized', 'delegation_revoked', 'subscription_resumed']) {
+    t.ok(outcomes.has(outcome), `it came to ${outcome}`);
+  }
+});
+
+void t.test('older state than what was acted on is not believed', async (t) => {
+  const world = newWorld('wallet');
+  const row = { ...world.row, observedSlot: 11n };
+  const cancelled = { ...world.account!, expiresAt: START + 20n };
+  const { draft, collect } = decide(row, { ...viewOf(world), subscription: cancelled }, rules);
+  t.same(draft.happenings, []);
+  t.equal(collect, undefined);
+  t.equal(draft.state.status, 'active');
+});
+
+void t.test('a new registration whose account an endpoint does not have yet is not taken for closed', async (t) => {
+  const world = newWorld('wallet');
+  const view = { ...viewOf(world), subscription: null };
+  const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
+  t.same(young.draft.happenings, []);
+  t.equal(young.draft.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
+  const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
+  t.same(
+    old.draft.happenings.map(({ type }) => type),
+    ['cancel_requested', 'cancel_finalized'],
+  );
+});
+
+void t.test('a failure that is ours leaves the status alone and is tried again', async (t) => {
+  const world = newWorld('wallet');
+  const plan = { ...world.plan!, pullers: [] };
+  const { draft, alert, collect } = decide(world.row, { ...viewOf(world), plan }, rules);
+  t.equal(collect, undefined);
+  t.equal(alert?.reason, 'not_a_puller');
+  t.match(draft.state, { status: 'active', failedAttempts: 0, setbacks: 1 });
+  t.same(draft.happenings, []);
+});

@@ -1,0 +1,105 @@
+// decisions.md: Idempotency-Key.
+import t from 'tap';
+import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+
+const post = (api: TestApi, token: string, key: string, body: unknown, url = '/merchant/apps') =>
+  api.call<{ id: string }>('POST', url, { token, body, headers: { 'idempotency-key': key } });
+const count = async (api: TestApi) => (await api.sql`select 1 from apps`).length;
+
+void t.test('the same key and body: the same answer, and one effect', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  const first = await post(api, token, 'one', { name: 'A', description: 'x' });
+  t.equal(first.status, 201);
+  const again = await post(api, token, 'one', { description: 'x', name: 'A' });
+  t.equal(again.status, 201);
+  t.equal(again.text, first.text, 'byte for byte');
+  t.equal(again.headers['idempotency-replayed'], 'true');
+  t.equal(await count(api), 1);
+});
+
+void t.test('the same key and another body, or another path: CONFLICT', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  await post(api, token, 'one', { name: 'A' });
+  t.match(await post(api, token, 'one', { name: 'B' }), { status: 409, body: { error: { code: 'CONFLICT' } } });
+  t.equal(await count(api), 1);
+});
+
+void t.test('two at once, or twenty: one effect and the same answer', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  const answers = await Promise.all(Array.from({ length: 20 }, () => post(api, token, 'race', { name: 'A' })));
+  t.same([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], [`201 ${answers[0]!.text}`]);
+  t.equal(await count(api), 1);
+});
+
+void t.test('a key is scoped to its caller, and kept for 24 hours', async (t) => {
+  const api = await testApi(t);
+  const [one, two] = [await api.signIn('merchant'), await api.signIn('merchant')];
+  await post(api, one.token, 'shared', { name: 'A' });
+  t.equal((await post(api, two.token, 'shared', { name: 'B' })).status, 201);
+  await api.sql`update idempotency_keys set created_at = now() - interval '23 hours 59 minutes'`;
+  t.equal((await post(api, one.token, 'shared', { name: 'other' })).status, 409);
+  await api.sql`update idempotency_keys set created_at = now() - interval '24 hours'`;
+  t.equal((await post(api, one.token, 'shared', { name: 'other' })).status, 201);
+  t.equal((await post(api, one.token, 'shared', { name: 'other' })).headers['idempotency-replayed'], 'true', 'and it is a new key then');
+});
+
+void t.test('a refusal has no effect and leaves the key free', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const planId = await insertPlan(api.sql, merchant);
+  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { status: 'expired' });
+  const url = `/merchant/apps/${merchant.appId}/subscriptions/${subscription}/cancel`;
+  t.equal((await post(api, merchant.key, 'k', {}, url)).status, 409);
+  await api.sql`update subscriptions set status = 'active'`;
+  t.equal((await post(api, merchant.key, 'k', {}, url)).status, 200);
+});
+
+void t.test('a key is 1 to 255 printable characters', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  t.equal((await post(api, token, 'k'.repeat(255), { name: 'A' })).status, 201);
+  for (const key of ['', 'k'.repeat(256), 'é']) {
+    t.match(
+      await post(api, token, key, { name: 'A' }),
+      { status: 400, body: { error: { details: [{ path: 'idempotency-key' }] } } },
+      JSON.stringify(key),
+    );
+  }
+});
+
+void t.test('every POST that creates something and returns no secret honours it', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const plan = await api.publishedPlan(merchant);
+  const subscriber = await api.signIn('subscriber', api.funded());
+  const subscriptionPda = await api.subscribed(subscriber, plan.id);
+  const apps = `/merchant/apps/${merchant.appId}`;
+  const endpoint = await api.call<{ id: string }>('POST', `${apps}/webhooks`, { token: merchant.key, body: { url: 'https://a.test/' } });
+  const registration = { appId: merchant.appId, planId: plan.id, subscriptionPda };
+  const registered = await post(api, subscriber.token, 'register', registration, '/subscriber/subscriptions');
+  t.equal(registered.status, 201);
+  t.equal(
+    (await post(api, subscriber.token, 'register', registration, '/subscriber/subscriptions')).text,
+    registered.text,
+    'instead of CONFLICT',
+  );
+  const { deliveryId } = await insertEvent(api.sql, registered.body.data.id);
+  const cases: [string, unknown, string][] = [
+    [`${apps}/plans`, { name: 'Plan', amount: '1', periodHours: 1 }, 'plans'],
+    [`${apps}/webhooks/${endpoint.body.data.id}/deliveries/${deliveryId}/replay`, undefined, 'deliveries'],
+    [`${apps}/subscriptions/${registered.body.data.id}/cancel`, { mode: 'force' }, 'events'],
+  ];
+  for (const [url, body, table] of cases) {
+    const rows = async () => (await api.sql`select 1 from ${api.sql(table)}`).length;
+    const before = await rows();
+    const [first, second] = [await post(api, merchant.key, url, body, url), await post(api, merchant.key, url, body, url)];
+    t.ok(first.status === 201 || first.status === 200, url);
+    t.equal(second.text, first.text);
+    t.equal(await rows(), before + 1);
+  }
+  t.equal((await api.sql`select 1 from subscriptions`).length, 1);
+});

@@ -1,0 +1,215 @@
+// decisions.md, Plans.
+import { Transaction } from '@solana/web3.js';
+import t from 'tap';
+import { decodePlan } from '../../../src/chain/layouts.ts';
+import { chainApi, randomAddress, testApi, type ChainApi } from '../../fixtures/http.ts';
+import { insertPlan } from '../../fixtures/rows.ts';
+
+interface Plan {
+  id: string;
+  status: string;
+  planPda: string;
+  transaction: string;
+  [field: string]: unknown;
+}
+
+const terms = { name: 'Monthly', amount: '10000000', periodHours: 730 };
+
+async function create(api: ChainApi, { token, appId }: { token: string; appId: string }, body: Record<string, unknown> = {}) {
+  return api.call<Plan>('POST', `/merchant/apps/${appId}/plans`, { token, body: { ...terms, ...body } });
+}
+
+void t.test('a plan is pending until its account is on chain, and the transaction names our keeper and both destinations', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
+  const endsAt = new Date(Number(await api.chainNow()) * 1000 + 731 * 3600_000).toISOString();
+  const created = await create(api, merchant, { endsAt, metadataUri: 'https://a.test/p.json' });
+  t.match(created, {
+    status: 201,
+    body: { data: { ...terms, status: 'pending', metadataUri: 'https://a.test/p.json', appId: merchant.appId } },
+  });
+  t.equal(Date.parse(String(created.body.data.endsAt)), Math.floor(Date.parse(endsAt) / 1000) * 1000, 'to the second');
+  const path = `/merchant/apps/${merchant.appId}/plans/${created.body.data.id}`;
+  t.equal((await api.call('GET', path, { token: merchant.key })).body.data.status, 'pending');
+
+  const unsigned = Transaction.from(Buffer.from(created.body.data.transaction, 'base64'));
+  t.equal(unsigned.feePayer?.toBase58(), merchant.wallet);
+  t.equal(unsigned.instructions.length, 1);
+  await api.submit(merchant.keypair, created.body.data.transaction);
+  const { accounts } = await api.deps.chain.getMultipleAccounts([created.body.data.planPda]);
+  const { puller, treasury, mint } = api.deps.network;
+  t.match(decodePlan(accounts[0]!.data), {
+    owner: merchant.wallet,
+    mint,
+    amount: 10_000_000n,
+    periodHours: 730n,
+    pullers: [puller],
+    destinations: [merchant.wallet, treasury],
+  });
+
+  const seen = await api.call<Plan>('GET', path, { token: merchant.key });
+  t.equal(seen.body.data.status, 'active', 'the merchant who just published it sees so');
+  t.notOk('transaction' in seen.body.data);
+  t.match(await api.call('POST', `${path}/transaction`, { token: merchant.key }), { status: 409 }, 'there is nothing left to publish');
+  t.same((await api.call('GET', `/merchant/apps/${merchant.appId}/plans`, { token: merchant.key })).body.data, [seen.body.data]);
+});
+
+void t.test('a fresh transaction publishes the same plan', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
+  const { id } = (await create(api, merchant)).body.data;
+  api.localnet.mineBlocks(200);
+  const path = `/merchant/apps/${merchant.appId}/plans/${id}`;
+  const fresh = await api.call<Plan>('POST', `${path}/transaction`, { token: merchant.key });
+  await api.submit(merchant.keypair, fresh.body.data.transaction);
+  t.equal((await api.call('GET', path, { token: merchant.key })).body.data.status, 'active');
+});
+
+void t.test('adopting takes a plan of the merchant that names our keeper and both destinations, once', async (t) => {
+  const api = await chainApi(t);
+  const [merchant, other] = [await api.merchant(), await api.merchant()];
+  const published = await api.publishedPlan(merchant, { amount: '7', periodHours: 24 });
+  const adopt = (who: typeof merchant, body: Record<string, unknown>) =>
+    api.call<Plan>('POST', `/merchant/apps/${who.appId}/plans`, {
+      token: who.key,
+      body: { name: 'Adopted', planPda: published.planPda, ...body },
+    });
+  t.match(await adopt(merchant, {}), { status: 409, body: { error: { code: 'CONFLICT' } } }, 'it is registered');
+  await api.sql`delete from plans`;
+  t.match(await adopt(other, {}), { status: 403 }, 'another wallet’s plan');
+  t.match(await adopt(merchant, { planPda: randomAddress() }), { status: 404 }, 'nothing there');
+  t.match(
+    await adopt(merchant, { planPda: api.deps.network.mint }),
+    { status: 400, body: { error: { details: [{ path: 'planPda' }] } } },
+    'no plan at all',
+  );
+  t.match(await adopt(merchant, { amount: '7', periodHours: 24 }), {
+    status: 400,
+    body: { error: { details: [{ path: 'amount' }, { path: 'periodHours' }] } },
+  });
+  const adopted = await adopt(merchant, {});
+  t.match(adopted, {
+    status: 201,
+    body: { data: { name: 'Adopted', status: 'active', amount: '7', periodHours: 24, planPda: published.planPda } },
+  });
+  t.notOk('transaction' in adopted.body.data);
+});
+
+void t.test('a plan that another keeper would collect cannot be adopted, nor does it turn active', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const { id, planPda } = await api.publishedPlan(merchant);
+  await api.sql`update plans set puller = ${randomAddress()}`;
+  const path = `/merchant/apps/${merchant.appId}/plans`;
+  t.equal((await api.call('GET', `${path}/${id}`, { token: merchant.key })).body.data.status, 'pending');
+  await api.sql`delete from plans`;
+  api.deps.network = { ...api.deps.network };
+  const elsewhere = await chainApi(t);
+  const foreign = await elsewhere.signIn('merchant', merchant.keypair);
+  const app = await elsewhere.call<{ id: string }>('POST', '/merchant/apps', { token: foreign.token, body: { name: 'App' } });
+  await elsewhere.publishedPlan({ ...foreign, appId: app.body.data.id });
+  const [plan] = await elsewhere.sql<{ planPda: string }[]>`select plan_pda from plans`;
+  await elsewhere.sql`delete from plans`;
+  const third = await testApi(t, { rpcUrl: elsewhere.localnet.rpcUrl, network: { ...elsewhere.deps.network, puller: randomAddress() } });
+  const owner = await third.signIn('merchant', merchant.keypair);
+  const thirdApp = await third.call<{ id: string }>('POST', '/merchant/apps', { token: owner.token, body: { name: 'App' } });
+  const refused = await third.call('POST', `/merchant/apps/${thirdApp.body.data.id}/plans`, {
+    token: owner.token,
+    body: { name: 'X', planPda: plan!.planPda },
+  });
+  t.match(refused, { status: 400, body: { error: { details: [{ path: 'planPda', message: /puller/ }] } } });
+  t.ok(planPda);
+});
+
+void t.test('PATCH renames, and sunsets one way', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const id = await insertPlan(api.sql, merchant);
+  const pending = await insertPlan(api.sql, merchant, { status: 'pending', chainCreatedAt: null });
+  const patch = (plan: string, body: unknown) =>
+    api.call<Plan>('PATCH', `/merchant/apps/${merchant.appId}/plans/${plan}`, { token: merchant.key, body });
+  t.match(await patch(id, { name: 'Renamed' }), { status: 200, body: { data: { name: 'Renamed', status: 'active' } } });
+  t.match(await patch(id, {}), { status: 200, body: { data: { name: 'Renamed' } } });
+  t.match(await patch(pending, { status: 'sunset' }), { status: 409 });
+  t.match(await patch(id, { status: 'sunset' }), { status: 200, body: { data: { status: 'sunset' } } });
+  t.match(await patch(id, { status: 'sunset', name: 'Again' }), { status: 200, body: { data: { status: 'sunset', name: 'Again' } } });
+  t.match(await patch(id, { status: 'active' }), { status: 400 }, 'there is no way back');
+  t.match(await patch(id, { amount: '1' }), { status: 400, body: { error: { details: [{ path: 'amount' }] } } });
+});
+
+void t.test('bad terms are VALIDATION_ERROR with the field’s name', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const soon = new Date(Date.now() + 3600_000).toISOString();
+  const cases: [string, unknown][] = [
+    ['name', ''],
+    ['name', ' '],
+    ['name', 'x'.repeat(121)],
+    ['name', 'a\nb'],
+    ['name', 'a\0b'],
+    ['name', '\ud800'],
+    ['name', 5],
+    ['name', undefined],
+    ['amount', 10],
+    ['amount', '0'],
+    ['amount', '-1'],
+    ['amount', '1.5'],
+    ['amount', '1e3'],
+    ['amount', '01'],
+    ['amount', ''],
+    ['amount', '9223372036854775808'],
+    ['amount', undefined],
+    ['periodHours', 0],
+    ['periodHours', 8761],
+    ['periodHours', 1.5],
+    ['periodHours', '24'],
+    ['periodHours', undefined],
+    ['endsAt', soon],
+    ['endsAt', 'tomorrow'],
+    ['endsAt', '1970-01-01'],
+    ['endsAt', 5],
+    ['metadataUri', 'x'.repeat(129)],
+    ['metadataUri', 'é'.repeat(65)],
+    ['planPda', 'x'],
+    ['other', 1],
+  ];
+  for (const [path, value] of cases) {
+    const answer = await create(api, merchant, { [path]: value });
+    t.match(
+      answer,
+      { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path }] } } },
+      `${path}: ${String(JSON.stringify(value)).slice(0, 40)}`,
+    );
+  }
+  for (const good of [
+    { name: '💶'.repeat(120) },
+    { amount: '9223372036854775807' },
+    { periodHours: 8760 },
+    { periodHours: 1 },
+    { endsAt: null },
+    { metadataUri: 'é'.repeat(64) },
+  ]) {
+    t.equal((await create(api, merchant, good)).status, 201, JSON.stringify(good).slice(0, 40));
+  }
+});
+
+void t.test('a plan of another app is 404, of another merchant 403', async (t) => {
+  const api = await testApi(t);
+  const [mine, other] = [await api.merchant(), await api.merchant()];
+  const second = await api.call<{ id: string }>('POST', '/merchant/apps', { token: mine.token, body: { name: 'Second' } });
+  const id = await insertPlan(api.sql, mine);
+  for (const [method, suffix, body] of [
+    ['GET', ''],
+    ['PATCH', '', { name: 'x' }],
+    ['POST', '/transaction'],
+  ] as const) {
+    t.equal(
+      (await api.call(method, `/merchant/apps/${second.body.data.id}/plans/${id}${suffix}`, { token: mine.key, body })).status,
+      404,
+      method,
+    );
+    t.equal((await api.call(method, `/merchant/apps/${mine.appId}/plans/${id}${suffix}`, { token: other.key, body })).status, 403, method);
+  }
+});

@@ -1,0 +1,148 @@
+// service.md, Webhook endpoint; decisions.md: one per app, secret once, ping.
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { createGuard } from '../../../src/dispatch/guard.ts';
+import { sendPing } from '../../../src/dispatch/ping.ts';
+import { testApi } from '../../fixtures/http.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+
+interface Endpoint {
+  id: string;
+  url: string;
+  secret: string;
+}
+const url = 'https://shop.test/hooks';
+
+void t.test('an app has at most one endpoint: a second is 409, and after delete it is 201 again, with another secret', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const path = `/merchant/apps/${merchant.appId}/webhooks`;
+  const post = () => api.call<Endpoint>('POST', path, { token: merchant.key, body: { url } });
+  const first = await post();
+  t.match(first, { status: 201, body: { data: { url, appId: merchant.appId } } });
+  t.match(await post(), { status: 409, body: { error: { code: 'CONFLICT' } } });
+  const all = await Promise.all([post(), post(), post()]);
+  t.same(
+    all.map(({ status }) => status),
+    [409, 409, 409],
+  );
+  t.equal((await api.call('DELETE', `${path}/${first.body.data.id}`, { token: merchant.key })).status, 200);
+  t.same((await api.call('GET', path, { token: merchant.key })).body.data, []);
+  t.equal((await api.call('GET', `${path}/${first.body.data.id}`, { token: merchant.key })).status, 404);
+  t.equal((await api.call('DELETE', `${path}/${first.body.data.id}`, { token: merchant.key })).status, 404);
+  const raced = await Promise.all([post(), post(), post()]);
+  t.same(raced.map(({ status }) => status).sort(), [201, 409, 409]);
+  t.not(raced.find(({ status }) => status === 201)!.body.data.secret, first.body.data.secret);
+});
+
+void t.test('the secret is whsec_ and 32 bytes, shown once and encrypted at rest under the endpoint’s id', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const path = `/merchant/apps/${merchant.appId}/webhooks`;
+  const { body } = await api.call<Endpoint>('POST', path, { token: merchant.key, body: { url } });
+  t.match(body.data.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  for (const later of [path, `${path}/${body.data.id}`])
+    t.notOk((await api.call('GET', later, { token: merchant.key })).text.includes('whsec_'));
+  const [row] = await api.sql<{ secret: Buffer }[]>`select secret from webhook_endpoints`;
+  t.notOk(row!.secret.toString('latin1').includes(body.data.secret.slice(6)));
+  t.equal(api.deps.secretBox.open(row!.secret, body.data.id), body.data.secret);
+});
+
+void t.test('HTTPS is required in production, and an address inside a private network is refused there', async (t) => {
+  const guard = createGuard({ enabled: true, allow: [], nameServers: [] });
+  const api = await testApi(t, { environment: 'production', checkWebhookHost: (hostname) => guard.checkLiteral(hostname) });
+  const merchant = await api.merchant();
+  const post = (target: unknown) =>
+    api.call('POST', `/merchant/apps/${merchant.appId}/webhooks`, { token: merchant.key, body: { url: target } });
+  const bad = [
+    'http://shop.test/',
+    'ftp://shop.test/',
+    '//shop.test',
+    'shop.test',
+    '',
+    'https://',
+    'javascript:alert(1)',
+    `https://a.test/${'x'.repeat(2100)}`,
+    5,
+    null,
+    'https://user:pass@shop.test/',
+    'https://a.test/\0',
+    'https://127.0.0.1/',
+    'https://10.1.2.3/',
+    'https://[::1]/',
+    'https://[::ffff:10.0.0.1]/',
+    'https://169.254.169.254/',
+    'https://2130706433/',
+    'https://0x7f.1/',
+  ];
+  for (const target of bad)
+    t.match(
+      await post(target),
+      { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path: 'url' }] } } },
+      String(target).slice(0, 60),
+    );
+  t.equal((await post('https://shop.test:8443/hooks?a=b')).status, 201);
+});
+
+void t.test('deleting an endpoint cancels what was still to be sent, in hand or not', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const path = `/merchant/apps/${merchant.appId}/webhooks`;
+  const { body } = await api.call<Endpoint>('POST', path, { token: merchant.key, body: { url } });
+  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId: await insertPlan(api.sql, merchant) });
+  for (let n = 0; n < 3; n += 1) await insertEvent(api.sql, subscription);
+  await api.sql`update deliveries set status = 'delivered', finished_at = now() where id = (select id from deliveries order by id limit 1)`;
+  await api.sql`update deliveries set claim_id = gen_random_uuid(), lease_until = now() + interval '1 minute' where id = (select id from deliveries order by id desc limit 1)`;
+  await api.call('DELETE', `${path}/${body.data.id}`, { token: merchant.key });
+  const rows = await api.sql<{ status: string; claimId: string | null }[]>`select status, claim_id from deliveries order by id`;
+  t.same(
+    rows.map(({ status }) => status),
+    ['delivered', 'cancelled', 'cancelled'],
+  );
+  t.same(
+    rows.map(({ claimId }) => claimId),
+    [null, null, null],
+  );
+});
+
+void t.test('the test sends one signed ping at once and tells what came back', async (t) => {
+  const received: { headers: IncomingHttpHeaders; body: string }[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (text: string) => (body += text));
+    request.on('end', () => {
+      received.push({ headers: request.headers, body });
+      response.writeHead(418).end('short and stout');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const config = { webhookGuard: false, webhookAllowCidrs: [], webhookNameServers: [] };
+  const api = await testApi(t, { ping: (target) => sendPing({ config, ...target }) });
+  const merchant = await api.merchant();
+  const path = `/merchant/apps/${merchant.appId}/webhooks`;
+  const { port } = server.address() as AddressInfo;
+  const { body } = await api.call<Endpoint>('POST', path, { token: merchant.key, body: { url: `http://127.0.0.1:${port}/hook?x=1` } });
+  const answer = await api.call('POST', `${path}/${body.data.id}/test`, {
+    token: merchant.key,
+    headers: { 'content-type': 'application/json' },
+  });
+  t.match(answer, { status: 200, body: { data: { status: 418, error: null, response: 'short and stout' } } });
+  t.equal(received.length, 1);
+  const [{ headers, body: sent }] = received as [{ headers: IncomingHttpHeaders; body: string }];
+  t.match(JSON.parse(sent), { type: 'ping', data: { appId: merchant.appId, webhookId: body.data.id } });
+  const expected = createHmac('sha256', body.data.secret)
+    .update(`${String(headers['x-service-timestamp'])}.${sent}`)
+    .digest('hex');
+  t.equal(headers['x-service-signature'], `sha256=${expected}`);
+  server.close();
+  server.closeAllConnections();
+  t.match(await api.call('POST', `${path}/${body.data.id}/test`, { token: merchant.key }), {
+    status: 200,
+    body: { data: { status: null, error: String } },
+  });
+});

@@ -1,0 +1,216 @@
+import t from 'tap';
+import { tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { transferSubscription } from '../../src/chain/instructions.ts';
+import { createFlight } from '../../src/keeper/flight.ts';
+import { startStage, HOUR } from '../fixtures/billing.ts';
+
+void t.test('a registered subscription is collected once: net to the merchant, fee to the treasury, and told', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const subscription = await stage.subscriber(plan);
+  const treasuryBefore = await stage.balance(stage.treasury.address);
+  const merchantBefore = await stage.balance(plan.merchant.address);
+  const account = await stage.onChain(subscription);
+  await stage.startKeeper();
+  await stage.until('the payment is recorded', async () => (await stage.payments(subscription)).length > 0);
+  await stage.quiet();
+
+  const [payment, ...more] = await stage.payments(subscription);
+  t.same(more, []);
+  const start = new Date(Number(account?.periodStart) * 1000);
+  const end = new Date(start.getTime() + 720 * HOUR * 1000);
+  t.match(payment, {
+    status: 'succeeded',
+    source: 'keeper',
+    amountGross: 5_000_000n,
+    platformFee: 50_000n,
+    amountNet: 4_950_000n,
+    periodStart: start,
+    periodEnd: end,
+    attempt: 1,
+  });
+  t.equal((await stage.balance(stage.treasury.address)) - treasuryBefore, 50_000n);
+  t.equal((await stage.balance(plan.merchant.address)) - merchantBefore, 4_950_000n);
+  t.match(await stage.row(subscription), { status: 'active', paidThrough: end, nextPaymentDue: end, dueAt: end, claimId: null });
+  const events = await stage.events(subscription);
+  t.same(
+    events.map(({ type }) => type),
+    ['subscription_created', 'payment_success'],
+  );
+  t.match(events[1]?.data, {
+    amountGross: '5000000',
+    platformFee: '50000',
+    amountNet: '4950000',
+    txSignature: payment?.txSignature,
+    nextPaymentDue: end.toISOString(),
+    paidThrough: end.toISOString(),
+    status: 'active',
+  });
+});
+
+void t.test('a fee that rounds to zero sends one transfer', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ amount: 99n });
+  const subscription = await stage.subscriber(plan);
+  await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.match((await stage.payments(subscription))[0], { amountGross: 99n, platformFee: 0n, amountNet: 99n });
+  t.equal(await stage.balance(stage.treasury.address), 1n);
+});
+
+void t.test("a merchant's own fee goes before the operator's", async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ amount: 1_000_003n, feeBps: 333 });
+  const subscription = await stage.subscriber(plan);
+  await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.match((await stage.payments(subscription))[0], { amountGross: 1_000_003n, platformFee: 33_300n, amountNet: 966_703n });
+});
+
+void t.test('receivers without a token account get one, in the transaction that pays them', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ merchant: stage.wallet({ usdc: 0n }) });
+  await stage.net.rpc('surfnet_setAccount', tokenAccountAddress(stage.treasury.address, stage.net.mint).address, {
+    lamports: 0,
+    data: '',
+    owner: '11111111111111111111111111111111',
+  });
+  const subscription = await stage.subscriber(plan);
+  await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.equal(await stage.balance(plan.merchant.address), 4_950_000n);
+  t.equal(await stage.balance(stage.treasury.address), 50_000n);
+});
+
+void t.test('due at the boundary: not a second before it, at it, and after it', async (t) => {
+  for (const [offset, collected] of [
+    [-1, 0],
+    [0, 1],
+    [1, 1],
+  ] as const) {
+    const stage = await startStage(t, { blockMs: 0 });
+    const plan = await stage.plan({ periodHours: 1 });
+    const subscription = await stage.subscriber(plan);
+    const first = stage.parts();
+    const flight = createFlight(first.context, first.landing);
+    await first.collector.turn();
+    flight.add(first.taken);
+    await stage.until('the first payment is recorded', async () => {
+      stage.net.mineBlocks(4);
+      return (await stage.payments(subscription)).length === 1;
+    });
+    await flight.stop(0);
+    const boundary = Math.floor((await stage.row(subscription)).paidThrough!.getTime() / 1000);
+    stage.net.timeTravel({ absoluteTimestamp: (boundary + offset) * 1000 });
+    stage.net.mineBlocks();
+    t.equal((await stage.rpc.getClock()).unixTimestamp, BigInt(boundary + offset));
+    const { collector, taken } = stage.parts();
+    await collector.turn();
+    t.equal(taken.length, collected, `${offset} s from the boundary`);
+    if (collected === 1) t.equal(taken[0]!.attempt.periodStart.getTime() / 1000, boundary);
+  }
+});
+
+void t.test('three skipped periods are gone: one payment, for the period that runs', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 24 });
+  const subscription = await stage.subscriber(plan);
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  const { paidThrough } = await stage.row(subscription);
+  stage.net.passSeconds(4 * 24 * HOUR + 60);
+  await stage.startKeeper();
+  await stage.until('it is paid again', async () => (await stage.payments(subscription)).length === 2);
+  await stage.quiet();
+  const payments = await stage.payments(subscription);
+  t.equal(payments.length, 2);
+  t.equal(payments[1]!.periodStart.getTime() - paidThrough!.getTime(), 3 * 24 * HOUR * 1000);
+  t.equal((await stage.row(subscription)).paidThrough?.getTime(), payments[1]!.periodEnd.getTime());
+});
+
+void t.test("when the second transfer fails the first has not happened, and it is not the subscriber's failure", async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const subscription = await stage.subscriber(plan);
+  const merchantBefore = await stage.balance(plan.merchant.address);
+  const freeze = (state: string) => stage.net.rpc('surfnet_setTokenAccount', stage.treasury.address, stage.net.mint, { state });
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 30, count: 1 });
+  await stage.startKeeper();
+  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
+  await freeze('frozen');
+  await stage.until(
+    'the attempt has failed',
+    async () => (await stage.sql`select 1 from payment_attempts where state = 'failed'`).length === 1,
+  );
+  t.equal(await stage.balance(plan.merchant.address), merchantBefore);
+  t.match(await stage.row(subscription), { status: 'active', setbacks: 1 });
+  t.same(await stage.payments(subscription), []);
+  await freeze('initialized');
+  stage.net.passSeconds(60);
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.match(await stage.row(subscription), { status: 'active', setbacks: 0 });
+});
+
+void t.test('a keeper that is no puller of the plan: alerted and tried again, nothing happens to the subscriber', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ pullers: [] });
+  const subscription = await stage.subscriber(plan);
+  const keeper = await stage.startKeeper();
+  await stage.until('it was tried', async () => (await stage.row(subscription)).setbacks >= 1);
+  t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+  t.same(await stage.sql`select 1 from payment_attempts`, [], 'nothing is signed for it');
+  t.match(await keeper.registry.metrics(), /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/);
+});
+
+void t.test('out of SOL: nothing is signed and readiness says why; refilled, it goes on', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const subscription = await stage.subscriber(plan);
+  const refill = (lamports: number) => stage.net.rpc('surfnet_setAccount', stage.keeper.address, { lamports });
+  await refill(1_000_000);
+  stage.net.mineBlocks();
+  const keeper = await stage.startKeeper();
+  await stage.until('it is noticed', async () => /out of SOL/.test((await keeper.ready()) ?? ''));
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  t.same(await stage.sql`select 1 from payment_attempts`, []);
+  t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+  await refill(1_000_000_000);
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  t.equal(await keeper.ready(), undefined);
+});
+
+void t.test('a pull by the plan owner is recognised: the period is paid, with its real signature and no fee', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const subscription = await stage.subscriber(plan);
+  const pull = transferSubscription(stage.net.programId, {
+    caller: plan.merchant.address,
+    subscriber: subscription.wallet.address,
+    plan: plan.pda,
+    subscription: subscription.pda,
+    mint: stage.net.mint,
+    receiver: plan.merchant.address,
+    amount: plan.terms.amount,
+  });
+  const signature = await stage.send([plan.merchant], [pull]);
+  await stage.startKeeper();
+  await stage.until('it is recorded', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  t.same(
+    (await stage.payments(subscription)).map(({ source, txSignature, amountGross, platformFee }) => ({
+      source,
+      txSignature,
+      amountGross,
+      platformFee,
+    })),
+    [{ source: 'foreign', txSignature: signature, amountGross: 5_000_000n, platformFee: 0n }],
+  );
+  t.same(await stage.sql`select 1 from payment_attempts`, [], 'the keeper does not pull in addition');
+  // And in the middle of a later period, before the keeper gets to it.
+  const keeperBefore = (await stage.row(subscription)).paidThrough!;
+  stage.net.passSeconds(720 * HOUR + 5);
+  await stage.until('the keeper collects the next period', async () => (await stage.payments(subscription)).length === 2);
+  t.match((await stage.payments(subscription))[1], { source: 'keeper', periodStart: keeperBefore });
+});
