@@ -91,10 +91,10 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         if (free <= 0 || grants.length >= grantLimit) break;
         const room = Math.min(endpoint.window - endpoint.inFlight, free, endpoint.proven ? free : probes);
         if (room <= 0) continue;
-        const rooms = divide(room, endpoint);
+        const rooms = divide(room, endpoint, left);
         for (const kind of [0, 1] as const) {
           const granted = Math.min(rooms[kind], left[kind]);
-          if (granted <= 0) continue;
+          if (granted <= 0 || !endpoint.due[kind]) continue;
           grants.push({ endpointId: endpoint.id, kind, room: granted, from: endpoint.from[kind] });
           left[kind] -= granted;
           free -= granted;
@@ -161,10 +161,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
 }
 
 /** Room for first sendings and for retries: half each while both wait, turn by turn when it is one. */
-function divide(room: number, endpoint: Endpoint): [number, number] {
-  const [first, retry] = endpoint.due;
-  if (!retry) return [room, 0];
-  if (!first) return [0, room];
+function divide(room: number, endpoint: Endpoint, left: readonly [number, number]): [number, number] {
+  if (!endpoint.due[1] || left[1] <= 0) return [room, 0];
+  if (!endpoint.due[0] || left[0] <= 0) return [0, room];
   if (room > 1) return [room - Math.floor(room / 2), Math.floor(room / 2)];
   endpoint.next = endpoint.next === 0 ? 1 : 0;
   return endpoint.next === 0 ? [1, 0] : [0, 1];

@@ -64,6 +64,7 @@ export function buildApp(deps: ApiDeps): FastifyInstance {
     requestTimeout,
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
+    http: { connectionsCheckingInterval: 2000 },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: deps.trustProxy.length > 0 ? [...deps.trustProxy] : false,

@@ -32,10 +32,7 @@ export const Failure = Type.Object(
       details: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
     }),
   },
-  {
-    title: 'Failure',
-    examples: [{ success: false, data: null, error: { code: 'NOT_FOUND', message: 'There is no such app.' } }],
-  },
+  { title: 'Failure' },
 );
 
 /** A refusal. */

@@ -34,7 +34,7 @@ export const formats = {
     fits: (text: string) => isText(text, 128) && !/\s/.test(text) && Buffer.byteLength(text) <= 128,
     message: 'must be at most 128 bytes without white space',
   },
-  time: {
+  instant: {
     fits: (text: string) => time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < latestTime,
     message: 'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
   },
@@ -67,7 +67,7 @@ export const Name = Type.String({ format: 'name', description: '1 to 120 charact
 export const UnsignedTransaction = Type.String({
   contentEncoding: 'base64',
   description: 'An unsigned Solana transaction in Base64, for the wallet to sign and send.',
-  examples: ['AQAAAAAAAAAAAAAA...'],
+  examples: ['AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 });
 
 /** USDC base units (6 decimals) as a string, in an answer. */
@@ -85,7 +85,7 @@ export const AmountInput = Type.String({
   examples: ['10000000'],
 });
 export const Time = Type.Unsafe<Date>({ type: 'string', format: 'date-time', description: 'ISO 8601, UTC.', examples: [exampleTime] });
-export const TimeInput = Type.String({ format: 'time', description: 'ISO 8601 time or date.', examples: ['2026-01-31T00:00:00Z'] });
+export const TimeInput = Type.String({ format: 'instant', description: 'ISO 8601 time or date.', examples: ['2026-01-31T00:00:00Z'] });
 
 /** The field or null, in an answer: what the row has. */
 export function nullable<T extends TSchema>(schema: T) {

@@ -2,6 +2,8 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
+import type { ErrorCode } from '../errors.ts';
+import { refusal } from './envelope.ts';
 
 const description = `Recurring USDC payments on Solana.
 
@@ -11,15 +13,15 @@ follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`.
 \`RateLimit-Reset\`; one with status 429 says in \`Retry-After\` how many seconds to wait. Requests are checked in this order: credentials (401), rate
 (429), role (403), input (400), existence (404), ownership (403).`;
 
-const meanings: Record<string, string> = {
-  '400': 'VALIDATION_ERROR: the request is not valid.',
-  '401': 'UNAUTHORIZED: the credentials are missing, invalid, expired or revoked.',
-  '403': 'FORBIDDEN: not for this kind of caller, or somebody else’s.',
-  '404': 'NOT_FOUND: it does not exist.',
-  '409': 'CONFLICT: it exists already, or its state does not allow this.',
-  '429': 'RATE_LIMITED: wait for as many seconds as Retry-After says.',
-  '500': 'INTERNAL_ERROR: our fault.',
-  '503': 'INTERNAL_ERROR: not ready.',
+const refusals: Record<string, [ErrorCode, string]> = {
+  '400': ['VALIDATION_ERROR', 'the request is not valid.'],
+  '401': ['UNAUTHORIZED', 'the credentials are missing, invalid, expired or revoked.'],
+  '403': ['FORBIDDEN', 'not for this kind of caller, or somebody else’s.'],
+  '404': ['NOT_FOUND', 'it does not exist.'],
+  '409': ['CONFLICT', 'it exists already, or its state does not allow this.'],
+  '429': ['RATE_LIMITED', 'wait for as many seconds as Retry-After says.'],
+  '500': ['INTERNAL_ERROR', 'our fault.'],
+  '503': ['INTERNAL_ERROR', 'not ready.'],
 };
 
 type Json = Record<string, unknown>;
@@ -114,8 +116,15 @@ function tidy(document: Json): Json {
   const paths = walk(document.paths) as Record<string, Record<string, { responses: Record<string, Json>; requestBody?: Json }>>;
   for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
     for (const [status, response] of Object.entries(operation.responses)) {
-      const success = status.startsWith('2') && response.description === 'Default Response';
-      response.description = meanings[status] ?? (success ? 'Done.' : response.description);
+      const refused = refusals[status];
+      if (refused === undefined) {
+        if (response.description === 'Default Response') response.description = 'Done.';
+        continue;
+      }
+      const [code, meaning] = refused;
+      const content = response.content as Record<string, Json>;
+      response.description = `${code}: ${meaning}`;
+      for (const media of Object.values(content)) media.example = refusal(code, meaning);
       if (status === '429')
         response.headers = { 'Retry-After': { description: 'Whole seconds to wait.', schema: { type: 'integer', minimum: 1 } } };
     }

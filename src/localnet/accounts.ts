@@ -64,23 +64,12 @@ export function programAccountsAt(chain: Chain, program: Key, height: number): M
   return accounts;
 }
 
-/** Whether two states of an account are the same. */
-export function sameAccount(one: AccountState | null, other: AccountState | null): boolean {
-  if (one === null || other === null) return one === other;
-  return (
-    one.lamports === other.lamports &&
-    one.owner === other.owner &&
-    one.executable === other.executable &&
-    one.rentEpoch === other.rentEpoch &&
-    one.data.equals(other.data)
-  );
-}
-
-/** Notes that LiteSVM's account has changed in the block being built. */
-export function noteChange(chain: Chain, key: Key, before: AccountState | null, after: AccountState | null): void {
+/** Notes that LiteSVM's account has changed in the block being built. `after` undefined: it is read when somebody asks. */
+export function noteChange(chain: Chain, key: Key, before: AccountState | null, after: AccountState | null | undefined): void {
   const { undo } = head(chain);
   if (!undo.has(key)) undo.set(key, before);
-  remember(chain, key, after);
+  if (after === undefined) chain.hot.delete(key);
+  else remember(chain, key, after);
 }
 
 /** Replaces an account (null removes it) in the block being built, as no transaction could, and says so to subscribers. */

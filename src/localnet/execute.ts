@@ -1,14 +1,15 @@
-import { accountAt, current, head, noteChange, sameAccount } from './accounts.ts';
+import { accountAt, current, head, noteChange } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
 import { addressKey, type Key } from './keys.ts';
 import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
-import { TOKEN_PROGRAM } from '../chain/addresses.ts';
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
 import type { TransactionError } from './transactionError.ts';
 import { type AccountState, type Outcome, type Vm } from './vm.ts';
-import { isWritable, offerOf, type TableLookup, type WireTransaction } from './wire.ts';
+import { isWritable, offerOf, type TableLookup, type WireMessage, type WireTransaction } from './wire.ts';
 
 // Running transactions in the block being built.
 
+const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
 const LOOKUP_TABLE_HEADER = 56;
 const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([addressKey(TOKEN_PROGRAM), addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb')]);
@@ -63,29 +64,21 @@ export function loadKeys(chain: Chain, { message: { keys, lookups } }: WireTrans
   return { keys: [...keys, ...writable, ...readonly], loaded: { writable, readonly } };
 }
 
-/** The token balances among accounts, before and after. */
-export function tokenChanges(
-  chain: Chain,
-  before: readonly (AccountState | null)[],
-  after: readonly (AccountState | null)[],
-): TokenChange[] {
-  const changes: TokenChange[] = [];
-  before.forEach((was, index) => {
-    const is = after[index] ?? null;
-    const token = isTokenAccount(is) ? is : isTokenAccount(was) ? was : null;
-    if (token === null) return;
-    const mint = token.data.toString('latin1', 0, 32);
-    changes.push({
-      index,
-      mint,
-      owner: token.data.toString('latin1', 32, 64),
-      program: token.owner,
-      decimals: current(chain, mint)?.data[44] ?? 0,
-      before: isTokenAccount(was) ? was.data.readBigUInt64LE(64) : null,
-      after: isTokenAccount(is) ? is.data.readBigUInt64LE(64) : null,
-    });
-  });
-  return changes;
+/** The token balance of an account before and after, null when it is a token account on neither side. */
+export function tokenChange(chain: Chain, index: number, was: AccountState | null, is: AccountState | null): TokenChange | null {
+  const [before, after] = [isTokenAccount(was) ? was : null, isTokenAccount(is) ? is : null];
+  const token = after ?? before;
+  if (token === null) return null;
+  const mint = token.data.toString('latin1', 0, 32);
+  return {
+    index,
+    mint,
+    owner: token.data.toString('latin1', 32, 64),
+    program: token.owner,
+    decimals: current(chain, mint)?.data[44] ?? 0,
+    before: before?.data.readBigUInt64LE(64) ?? null,
+    after: after?.data.readBigUInt64LE(64) ?? null,
+  };
 }
 
 const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
@@ -97,54 +90,75 @@ export function hasLiveBlockhash(chain: Chain, transaction: WireTransaction, hei
 
 /**
  * Runs a transaction in the block being built. `undoFailure` is preflight: a transaction that fails is refused and leaves nothing, where
- * otherwise it lands with its error and pays the fee. One that cannot pay, or is not signed, never lands.
+ * otherwise it lands with its error and pays the fee. One that cannot pay, or is not signed, never lands. `verified` says that the signatures
+ * are known to be good.
  */
-export function execute(chain: Chain, transaction: WireTransaction, undoFailure: boolean): Landed | Refusal {
+export function execute(chain: Chain, transaction: WireTransaction, undoFailure: boolean, verified = false): Landed | Refusal {
+  const { slot, height } = head(chain);
   if (chain.byId.has(transaction.id)) return { refused: 'AlreadyProcessed', record: null };
-  if (!hasLiveBlockhash(chain, transaction, head(chain).height)) return { refused: 'BlockhashNotFound', record: null };
-  const { message } = transaction;
+  if (!hasLiveBlockhash(chain, transaction, height)) return { refused: 'BlockhashNotFound', record: null };
   const { keys, loaded } = loadKeys(chain, transaction);
-  const before = keys.map((key) => current(chain, key));
-  const { err, record } = chain.vm.execute(transaction.bytes);
+  const states: (AccountState | null)[] = [];
+  for (const key of keys) states.push(current(chain, key));
+  const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null) {
-    const payer = rereadPayer(chain.vm, keys, before);
+    const payer = rereadPayer(chain.vm, keys, states);
     if (payer === undefined) return { refused: err, record };
     if (undoFailure) {
       chain.vm.write(payer.key, payer.before);
       return { refused: err, record };
     }
   }
-  const writable = (index: number) =>
-    index < message.keys.length ? isWritable(message, index) : index < message.keys.length + loaded.writable.length;
-  const changed: Key[] = [];
-  const after = before.map((was, index) => {
-    const key = keys[index];
-    if (key === undefined || !(err === null ? writable(index) : index === 0)) return was;
-    const is = chain.vm.read(key);
-    if (sameAccount(was, is)) return was;
-    noteChange(chain, key, was, is);
-    changed.push(key);
-    return is;
-  });
-  const { price, fee } = offerOf(message);
+  const { price, fee } = offerOf(transaction.message);
+  const after = takeStock(chain, transaction.message, { keys, loaded }, states, err === null);
   const landed: Landed = {
     id: transaction.id,
-    slot: head(chain).slot,
-    height: head(chain).height,
+    slot,
+    height,
     err,
     price,
     payload: {
       bytes: transaction.bytes,
       fee,
       loaded,
-      before: before.map(lamportsOf),
-      after: after.map(lamportsOf),
-      tokens: tokenChanges(chain, before, after),
+      before: states.map(lamportsOf),
+      after: after.lamports,
+      tokens: after.tokens,
       details: record,
     },
   };
-  land(chain, landed, changed);
+  land(chain, landed, after.changed);
   return landed;
+}
+
+// Reading an account costs 7 us, so only the tokens of accounts that may be token accounts are read now: what was one, what is new, and
+// wallets other than the payer. The rest is read when somebody asks. Every account that the transaction could write counts as changed, as
+// a validator counts.
+function takeStock(
+  chain: Chain,
+  message: WireMessage,
+  { keys, loaded }: LoadedKeys,
+  states: readonly (AccountState | null)[],
+  succeeded: boolean,
+) {
+  const lamports: bigint[] = [];
+  const tokens: TokenChange[] = [];
+  const changed: Key[] = [];
+  const looked = message.keys.length + loaded.writable.length;
+  for (const [index, key] of keys.entries()) {
+    const was = states[index] ?? null;
+    const written = succeeded ? (index < message.keys.length ? isWritable(message, index) : index < looked) : index === 0;
+    const whole = written && index > 0 && (was === null || was.owner === SYSTEM || TOKEN_PROGRAMS.has(was.owner));
+    const is = whole ? chain.vm.read(key) : was;
+    lamports.push(written && !whole ? chain.vm.lamports(key) : lamportsOf(is));
+    if (written) {
+      noteChange(chain, key, was, whole ? is : undefined);
+      changed.push(key);
+    }
+    const token = tokenChange(chain, index, was, is);
+    if (token !== null) tokens.push(token);
+  }
+  return { lamports, tokens, changed };
 }
 
 // A failed transaction changes one account at most: its fee payer's, by the fee.
@@ -152,7 +166,7 @@ function rereadPayer(vm: Vm, keys: readonly Key[], before: readonly (AccountStat
   const [key] = keys;
   const was = before[0] ?? null;
   if (key === undefined || was === null) return undefined;
-  return lamportsOf(vm.read(key)) < was.lamports ? { key, before: was } : undefined;
+  return vm.lamports(key) < was.lamports ? { key, before: was } : undefined;
 }
 
 function land(chain: Chain, landed: Landed, changed: readonly Key[]): void {

@@ -66,9 +66,11 @@ export function clearFaults(chain: Chain): void {
 }
 
 /** The fault that a request of these methods meets, counted down, or undefined. */
-export function answerFaultFor({ chain, lagging }: Endpoint, methods: readonly string[]): AnswerFault | undefined {
+export function answerFaultFor({ chain, lagging }: Endpoint, methodsOf: () => readonly string[]): AnswerFault | undefined {
   const { faults } = chain;
-  if (faults.answers.length === 0 || methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_'))) return undefined;
+  if (faults.answers.length === 0) return undefined;
+  const methods = methodsOf();
+  if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_'))) return undefined;
   const found = faults.answers.find(
     (fault) =>
       (fault.endpoint === 'both' || (fault.endpoint === 'lagging') === lagging) &&

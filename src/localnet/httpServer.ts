@@ -1,6 +1,6 @@
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import { answerFaultFor } from './faults.ts';
-import { answer, errorAnswer, methodsOf, parseBody } from './jsonRpc.ts';
+import { answer, errorAnswer, methodsOf, parseBody, prepare } from './jsonRpc.ts';
 import type { Endpoint } from './params.ts';
 
 /** Bytes that a request's body may have: a validator's own limit. */
@@ -22,15 +22,18 @@ function refuse(error: FastifyError, reply: FastifyReply) {
   }
 }
 
-function serve(body: Buffer, endpoint: Endpoint, reply: FastifyReply) {
+async function serve(body: Buffer, endpoint: Endpoint, reply: FastifyReply) {
   let parsed: unknown;
   try {
     parsed = parseBody(body.toString('utf8'));
   } catch (error) {
     return reply.send(errorAnswer(null, error));
   }
-  const fault = answerFaultFor(endpoint, methodsOf(parsed));
-  if (fault === undefined) return reply.send(answer(parsed, endpoint));
+  const fault = answerFaultFor(endpoint, () => methodsOf(parsed));
+  if (fault === undefined) {
+    await prepare(parsed);
+    return reply.send(answer(parsed, endpoint));
+  }
   if (fault.status === null) {
     reply.hijack();
     endpoint.chain.events.once('faultsCleared', () => reply.raw.destroy());

@@ -6,7 +6,7 @@ import { historyMethods } from './history.ts';
 import { toJson } from './json.ts';
 import type { Endpoint } from './params.ts';
 import { internalError, invalidParams, invalidRequest, methodNotFound, parseError, RpcError } from './rpcError.ts';
-import { sendMethods } from './sendMethods.ts';
+import { sendMethods, verifyAhead } from './sendMethods.ts';
 import { messageOf } from '../errors.ts';
 
 // JSON-RPC 2.0: requests, batches, notifications and error answers.
@@ -43,9 +43,19 @@ export function readCall(value: unknown): Call {
   return { id: soundId ? id : null, method: sound ? method : null, params };
 }
 
+const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
+
+/** Verifies the signatures of a body's transactions, all at once; null when it has none. */
+export function prepare(body: unknown): Promise<unknown> | null {
+  const sends: Promise<void>[] = [];
+  for (const { method, params } of callsOf(body)) {
+    if (method === 'sendTransaction' && Array.isArray(params)) sends.push(verifyAhead(params));
+  }
+  return sends.length === 0 ? null : Promise.all(sends);
+}
+
 /** The methods that a body asks for. */
-export const methodsOf = (body: unknown): string[] =>
-  (Array.isArray(body) ? body : [body]).flatMap((value: unknown) => readCall(value).method ?? []);
+export const methodsOf = (body: unknown): string[] => callsOf(body).flatMap(({ method }) => method ?? []);
 
 /** The text of an error answer. */
 export function errorAnswer(id: unknown, error: unknown): string {

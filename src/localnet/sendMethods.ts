@@ -2,7 +2,7 @@ import bs58 from 'bs58';
 import { accountAt, current, head } from './accounts.ts';
 import { accountEncoding, encodeAccount } from './encodeAccount.ts';
 import { innerInstructions, loadedAddresses, returnData, tokenBalances } from './encodeTransaction.ts';
-import { hasLiveBlockhash, loadKeys, type Refusal, tokenChanges } from './execute.ts';
+import { hasLiveBlockhash, loadKeys, type Refusal, tokenChange } from './execute.ts';
 import { airdrop } from './faucet.ts';
 import { base58 } from './keys.ts';
 import { choice, type Endpoint, flag, publicKey, required, settings, type Settings, u64, viewOf } from './params.ts';
@@ -11,6 +11,7 @@ import { BLOCKHASH_AGE } from './state.ts';
 import { submit } from './submit.ts';
 import { errorText, type TransactionError } from './transactionError.ts';
 import { type Details, detailsOf, type Simulation } from './vm.ts';
+import { isSigned } from './verify.ts';
 import { decodeTransaction, offerOf, WireError, type WireTransaction } from './wire.ts';
 
 // Sending and simulating.
@@ -54,12 +55,32 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
+// Transactions of requests under way whose signatures have been found good, by the requests' parameters.
+const verified = new WeakMap<readonly unknown[], WireTransaction>();
+
+/**
+ * Verifies the signatures of a sendTransaction request before it is answered. What is wrong with the request is for its answer to say.
+ */
+export async function verifyAhead(params: readonly unknown[]): Promise<void> {
+  try {
+    const transaction = decode(required(params, 0), encodingOf(settings(params, 1)));
+    if (await isSigned(transaction)) verified.set(params, transaction);
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error;
+  }
+}
+
 function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {
   const from = settings(params, 1);
-  const transaction = decode(required(params, 0), encodingOf(from));
+  const ready = verified.get(params);
+  const transaction = ready ?? decode(required(params, 0), encodingOf(from));
   const skipPreflight = flag(from['skipPreflight'], 'skipPreflight', false);
   const preflight = viewOf(endpoint, { commitment: from['preflightCommitment'], minContextSlot: from['minContextSlot'] });
-  const refusal = submit(endpoint.chain, transaction, { skipPreflight, preflightHeight: preflight.height });
+  const refusal = submit(endpoint.chain, transaction, {
+    skipPreflight,
+    preflightHeight: preflight.height,
+    verified: ready !== undefined,
+  });
   if (refusal !== null) throw preflightFailure(refusal);
   return base58(transaction.id);
 }
@@ -103,7 +124,7 @@ function simulateTransaction(params: readonly unknown[], endpoint: Endpoint) {
   const details = simulation === null ? NOT_RUN : detailsOf(simulation.record);
   const before = keys.map((key) => current(chain, key));
   const after = keys.map((key, index) => simulation?.accounts.get(key) ?? before[index] ?? null);
-  const tokens = tokenChanges(chain, before, after);
+  const tokens = before.flatMap((was, index) => tokenChange(chain, index, was, after[index] ?? null) ?? []);
   const latest = chain.blocks.at(-2) ?? head(chain);
   return {
     context,

@@ -9,6 +9,8 @@ export interface Submission {
   readonly skipPreflight: boolean;
   /** The height of the block that preflight checks the blockhash against. */
   readonly preflightHeight: number;
+  /** The signatures are known to be good. */
+  readonly verified: boolean;
 }
 
 /**
@@ -16,12 +18,16 @@ export interface Submission {
  * just never lands. With preflight the reason comes back, and nothing has happened. Account state is always the newest, whatever the
  * preflight commitment; the blockhash must be known at that commitment.
  */
-export function submit(chain: Chain, transaction: WireTransaction, { skipPreflight, preflightHeight }: Submission): Refusal | null {
+export function submit(
+  chain: Chain,
+  transaction: WireTransaction,
+  { skipPreflight, preflightHeight, verified }: Submission,
+): Refusal | null {
   chain.events.emit('received', transaction.id);
   if (!skipPreflight && !knownAt(chain, transaction, preflightHeight)) return { refused: 'BlockhashNotFound', record: null };
   const { hold } = chain.faults;
   if (chain.faults.drop > 0 || (hold !== null && hold.count > 0)) return divert(chain, transaction, skipPreflight);
-  const result = execute(chain, transaction, !skipPreflight);
+  const result = execute(chain, transaction, !skipPreflight, verified);
   return skipPreflight || !('refused' in result) ? null : result;
 }
 

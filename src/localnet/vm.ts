@@ -63,8 +63,10 @@ export interface Vm {
   /** Replaces an account; null removes it. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** Runs and commits a decoded transaction, signatures verified. A failed one has paid its fee, or was not charged at all. */
-  execute(transaction: Buffer): Outcome;
+  /** Lamports of an account, 0 where there is none. */
+  lamports(key: Key): bigint;
+  /** Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at all. */
+  execute(transaction: Buffer, verifySignatures: boolean): Outcome;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
   /** Times in seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
@@ -154,8 +156,9 @@ export function openVm(snapshot?: Uint8Array): Vm {
     },
     accountsOf: (program) =>
       new Map(svm.getProgramAccounts(bytesOf(program)).map((entry) => [keyOf(entry.address), stateOf(entry.account())])),
-    execute: (transaction) => {
-      svm.setSigverify(true);
+    lamports: (key) => svm.getBalance(bytesOf(key)) ?? 0n,
+    execute: (transaction, verifySignatures) => {
+      svm.setSigverify(verifySignatures);
       return outcomeOf(svm.sendVersionedTransaction(transaction));
     },
     simulate: (transaction, verifySignatures) => {

@@ -86,7 +86,7 @@ void t.test('first sendings and retries leave an eighth of the places to each ot
 });
 
 void t.test('the endpoint that was served last comes last', async (t) => {
-  const lanes = createLanes({ total: 4, perEndpoint: 2 });
+  const lanes = createLanes({ total: 8, perEndpoint: 2 });
   const served: string[] = [];
   for (const id of ['a', 'b', 'c', 'd']) lanes.found(id, 0, true);
   for (let round = 0; round < 4; round += 1) {

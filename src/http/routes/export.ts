@@ -42,7 +42,6 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(transactionFilters, { additionalProperties: false }),
-        produces: ['text/csv'],
         response: {
           200: {
             description: 'A header line and one line per transaction.',

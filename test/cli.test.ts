@@ -1,0 +1,124 @@
+import { chmod, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import t from 'tap';
+import { generateKeypair } from '../src/chain/keypair.ts';
+import { LOCALNET_MINT } from '../src/localnet/genesis.ts';
+import { bytesOf, walletFromSeed } from '../src/sandbox/wallet.ts';
+import { run, start } from './fixtures/command.ts';
+import { startTestChain } from './fixtures/localnet.ts';
+import { testDatabase } from './fixtures/postgres.ts';
+
+const treasury = generateKeypair().address;
+const keeper = walletFromSeed(Buffer.alloc(32, 7));
+
+async function keeperEnv(dir: string, databaseUrl: string, rpcUrl: string, mint = treasury) {
+  const keypair = join(dir, 'keeper.json');
+  await writeFile(keypair, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+  return {
+    DATABASE_URL: databaseUrl,
+    SOLANA_RPC_URL: rpcUrl,
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: mint,
+    KEEPER_KEYPAIR: keypair,
+    PLATFORM_TREASURY: treasury,
+    METRICS_PORT: '0',
+  };
+}
+
+void t.test('--help and --version answer on stdout with exit code 0', async (t) => {
+  const help = await run(t, ['--help']);
+  t.equal(help.code, 0);
+  for (const command of ['serve', 'keeper', 'dispatch', 'migrate', 'localnet', 'sandbox']) t.match(help.stdout, command);
+  t.match(await run(t, ['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
+});
+
+void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
+  for (const args of [['serv'], ['keeper', '--fast'], ['sandbox', '--subscribers', 'many'], ['localnet', '--port', '99999']]) {
+    const { code, stderr } = await run(t, args);
+    t.equal(code, 2, args.join(' '));
+    t.match(stderr, /error: /, args.join(' '));
+    t.notMatch(stderr, /\n\s+at /, args.join(' '));
+  }
+});
+
+void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
+  const { code, stderr } = await run(t, ['serve'], { PORT: 'x', JWT_SECRET: 'short' });
+  t.equal(code, 2);
+  for (const name of ['PORT', 'JWT_SECRET', 'DATABASE_URL', 'SOLANA_RPC_URL', 'KEEPER_ADDRESS', 'PLATFORM_TREASURY', 'ENCRYPTION_KEY'])
+    t.match(stderr, name);
+  t.notMatch(stderr, /\n\s+at /);
+});
+
+void t.test('no Postgres: the host and the next step, exit code 1', async (t) => {
+  const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
+  for (const args of [['migrate'], ['dispatch']]) {
+    const { code, stderr } = await run(t, args, { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32) });
+    t.equal(code, 1, args.join(' '));
+    t.match(stderr, /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/);
+    t.notMatch(stderr, /hunter2|\n\s+at /);
+  }
+});
+
+void t.test('an unmigrated database: daemons refuse and say what to run; after migrate they start', async (t) => {
+  const { url } = await testDatabase(t, { empty: true });
+  const env = { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32), METRICS_PORT: '0' };
+  t.match(await run(t, ['dispatch'], env), { code: 1, stderr: /no schema yet\. Run "billing migrate" first/ });
+  t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: /^\{"applied":\["0001_/ });
+  t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
+  const dispatch = start(t, ['dispatch'], env);
+  await dispatch.line('dispatch is running');
+  dispatch.child.kill('SIGTERM');
+  t.match(await dispatch.ended, { code: 0 }, 'SIGTERM stops it with exit code 0');
+});
+
+void t.test('a keypair file that others can read, or that is none: the file and what to do, exit code 2', async (t) => {
+  const { url } = await testDatabase(t);
+  const dir = t.testdir({ 'open.json': '[1,2,3]', 'none.json': '{}' });
+  const env = await keeperEnv(dir, url, 'http://127.0.0.1:1');
+  await chmod(join(dir, 'open.json'), 0o644);
+  await chmod(join(dir, 'none.json'), 0o600);
+  const open = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'open.json') });
+  t.match(open, { code: 2, stderr: /open\.json is open to others \(mode 644\): run chmod 600/ });
+  const none = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'none.json') });
+  t.match(none, { code: 2, stderr: /none\.json is not a Solana CLI keypair/ });
+  t.notMatch(open.stderr + none.stderr, /\n\s+at /);
+});
+
+void t.test('an RPC out of reach: the keeper waits, says so once, is not ready, and goes on when the chain is there', async (t) => {
+  const { url } = await testDatabase(t);
+  // A port that nobody listens on until the chain takes it.
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  await new Promise((resolve) => probe.close(resolve));
+
+  const running = start(t, ['keeper'], await keeperEnv(t.testdir(), url, `http://127.0.0.1:${port}`, LOCALNET_MINT));
+  const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
+  await running.line('no Solana RPC endpoint answers; the keeper waits');
+  const before = await fetch(`${metrics}/readyz`);
+  t.equal(before.status, 503);
+  t.match(await before.text(), /127\.0\.0\.1/);
+
+  const chain = await startTestChain(t, { port });
+  chain.fund(keeper.address, { lamports: 10_000_000_000n });
+  await running.line('the chain is the configured one');
+  let ready = 503;
+  for (let tries = 0; ready !== 200 && tries < 100; tries += 1) {
+    ready = (await fetch(`${metrics}/readyz`)).status;
+    if (ready !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  t.equal(ready, 200);
+  running.child.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
+void t.test('a closed pipe is no error', async (t) => {
+  const running = start(t, ['--help']);
+  running.child.stdout?.destroy();
+  const { code, stderr } = await running.ended;
+  t.equal(code, 0);
+  t.equal(stderr, '');
+});

@@ -1,0 +1,202 @@
+// decisions.md: the strict envelope, and what a client can do wrong below the routes; over real sockets where it takes one.
+import { connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { testApi, type TestApi } from '../fixtures/http.ts';
+
+const envelope = { success: false, data: null };
+
+async function listening(t: Test): Promise<{ api: TestApi; port: number }> {
+  const api = await testApi(t);
+  await api.app.listen({ host: '127.0.0.1', port: 0 });
+  return { api, port: (api.app.server.address() as AddressInfo).port };
+}
+
+/** Sends raw text and resolves with everything that came back until the server closed the connection. */
+function raw(port: number, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(text));
+    socket.setEncoding('utf8').on('data', (chunk: string) => (answer += chunk));
+    socket.on('error', reject).on('close', () => resolve(answer));
+  });
+}
+
+void t.test('malformed JSON, another content type, no body and an over-large body are VALIDATION_ERROR', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  const post = (payload: string | undefined, type: string | undefined) =>
+    api.call('POST', '/merchant/apps', {
+      token,
+      ...(payload === undefined ? {} : { payload }),
+      ...(type === undefined ? {} : { headers: { 'content-type': type } }),
+    });
+  const json = 'application/json';
+  const cases: [string, string | undefined, string | undefined][] = [
+    ['cut off', '{"name":"x"', json],
+    ['not JSON', 'name=x', json],
+    ['a trailing comma', '{"name":"x",}', json],
+    ['a form', 'name=x', 'application/x-www-form-urlencoded'],
+    ['text', '{"name":"x"}', 'text/plain'],
+    ['XML', '<name>x</name>', 'application/xml'],
+    ['a type that is none', '{"name":"x"}', 'nonsense'],
+    ['no body', undefined, json],
+    ['nothing at all', undefined, undefined],
+    ['an array', '[]', json],
+    ['null', 'null', json],
+    ['a number', '1e999', json],
+    ['a string', '"x"', json],
+    ['__proto__', '{"name":"x","__proto__":{"admin":true}}', json],
+    ['constructor', '{"name":"x","constructor":{"prototype":{}}}', json],
+    ['deep', `{"name":${'['.repeat(5000)}${']'.repeat(5000)}}`, json],
+    ['65537 bytes', JSON.stringify({ name: 'x', description: 'x'.repeat(65_536 - 27) }).padEnd(65_537, ' '), json],
+  ];
+  for (const [what, payload, type] of cases) {
+    t.match(await post(payload, type), { status: 400, body: { ...envelope, error: { code: 'VALIDATION_ERROR' } } }, what);
+  }
+  t.equal((await post(`{"name":"x"}${' '.repeat(65_524)}`, json)).status, 201, '65536 bytes are fine');
+  t.equal((await post('{"name":"x"}', 'application/json; charset=UTF-8')).status, 201);
+  t.equal((await post('{"name":"x","name":"y"}', json)).body.data.name, 'y', 'the last of two, as JSON.parse has it');
+});
+
+void t.test('an unknown route, a wrong method, a URL that cannot be decoded or is far too long is NOT_FOUND', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  const notFound = { status: 404, body: { ...envelope, error: { code: 'NOT_FOUND' } } };
+  for (const url of [
+    '/',
+    '/merchant',
+    '/merchant/',
+    '/merchant/nothing',
+    '/MERCHANT/profile',
+    '/merchant/profile/',
+    '//',
+    '/%zz',
+    '/merchant/apps/%E0%A4%A',
+    `/merchant/apps/${'x'.repeat(5000)}`,
+    '/metrics',
+    '/..%2f..%2fetc%2fpasswd',
+    '/docs/static/..%2f..%2fpackage.json',
+  ]) {
+    t.match(await api.call('GET', url, { token }), notFound, url.slice(0, 40));
+  }
+  for (const [method, url] of [
+    ['PUT', '/merchant/profile'],
+    ['DELETE', '/merchant/profile'],
+    ['POST', '/merchant/profile'],
+    ['GET', '/auth/nonce'],
+  ] as const) {
+    t.match(await api.call(method, url, { token }), notFound, `${method} ${url}`);
+  }
+});
+
+void t.test('what is unexpected is INTERNAL_ERROR, tells nothing of our insides and is logged with the request’s id', async (t) => {
+  const { pino } = await import('pino');
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) });
+  const api = await testApi(t, { log });
+  const merchant = await api.merchant();
+  await api.sql`alter table apps rename to hidden`;
+  const answer = await api.call('GET', '/merchant/apps', { token: merchant.token, headers: { 'x-request-id': 'my-own-id' } });
+  t.match(answer, { status: 500, body: { ...envelope, error: { code: 'INTERNAL_ERROR' } }, headers: { 'x-request-id': 'my-own-id' } });
+  t.notMatch(answer.text, /relation|apps|postgres|stack|\.ts/i);
+  const logged = lines.find(({ level }) => level === 50);
+  t.match(logged, { requestId: 'my-own-id', err: { message: /relation "apps" does not exist/ } });
+});
+
+void t.test('X-Request-Id comes back when it is a plain word, else one is made; every log line of the request has it', async (t) => {
+  const api = await testApi(t);
+  t.equal((await api.call('GET', '/healthz', { headers: { 'x-request-id': 'abc-123' } })).headers['x-request-id'], 'abc-123');
+  for (const id of ['', 'a b', 'x'.repeat(129), '"}', 'é']) {
+    const given = (await api.call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers['x-request-id'];
+    t.match(given, /^[0-9a-f-]{36}$/, id.slice(0, 10));
+  }
+});
+
+void t.test('what is no HTTP, or has headers without end, is answered in the envelope and cut off', async (t) => {
+  const { port } = await listening(t);
+  const nonsense = await raw(port, 'HELLO\r\n\r\n');
+  t.match(nonsense, /^HTTP\/1\.1 400 /);
+  t.match(JSON.parse(nonsense.split('\r\n\r\n')[1]!), { ...envelope, error: { code: 'VALIDATION_ERROR' } });
+  const flood = await raw(port, `GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`);
+  t.match(flood, /^HTTP\/1\.1 431 /);
+  const smuggled = await raw(
+    port,
+    'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+  );
+  t.match(smuggled, /^HTTP\/1\.1 400 /);
+});
+
+void t.test('a slow client is cut off, and others are served meanwhile', async (t) => {
+  const { api, port } = await listening(t);
+  t.equal(api.app.server.requestTimeout, 30_000, 'thirty seconds for a whole request');
+  t.ok(api.app.server.headersTimeout > 0 && api.app.server.headersTimeout <= 60_000);
+  // The same server with shorter patience.
+  api.app.server.requestTimeout = 300;
+  api.app.server.headersTimeout = 300;
+  const began = Date.now();
+  const dripping = raw(port, 'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{');
+  t.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
+  const answer = await dripping;
+  t.match(answer, /^HTTP\/1\.1 408 /);
+  t.ok(Date.now() - began < 45_000);
+});
+
+void t.test('stopping cuts idle keep-alive connections and finishes what is in hand', async (t) => {
+  const { api, port } = await listening(t);
+  const idle = connect(port, '127.0.0.1');
+  idle.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
+  await new Promise((resolve) => idle.once('data', resolve));
+  const closed = new Promise((resolve) => idle.once('close', resolve));
+  const body = JSON.stringify({ wallet: api.deps.network.treasury });
+  const inHand = connect(port, '127.0.0.1');
+  const answered = new Promise<string>((resolve) => inHand.setEncoding('utf8').once('data', resolve));
+  inHand.write(
+    `POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+  );
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const began = Date.now();
+  const stopped = api.app.close();
+  await closed;
+  inHand.write(body.slice(5));
+  t.match(await answered, /^HTTP\/1\.1 200 /);
+  await stopped;
+  t.ok(Date.now() - began < 5000);
+});
+
+void t.test('CORS: configured origins alone are allowed', async (t) => {
+  const api = await testApi(t, { corsOrigins: ['https://shop.test/'] });
+  const preflight = (origin: string) =>
+    api.call('OPTIONS' as 'GET', '/merchant/profile', {
+      headers: { origin, 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' },
+    });
+  const good = await preflight('https://shop.test');
+  t.equal(good.status, 204);
+  t.match(good.headers, { 'access-control-allow-origin': 'https://shop.test', 'access-control-allow-headers': /authorization/ });
+  t.equal((await preflight('https://evil.test')).headers['access-control-allow-origin'], undefined);
+  const answer = await api.call('GET', '/merchant/profile', { headers: { origin: 'https://shop.test' } });
+  t.match(answer, {
+    status: 401,
+    headers: { 'access-control-allow-origin': 'https://shop.test', 'access-control-expose-headers': /x-next-cursor/ },
+  });
+  const none = await testApi(t);
+  t.equal(
+    (await none.call('GET', '/healthz', { headers: { origin: 'https://shop.test' } })).headers['access-control-allow-origin'],
+    undefined,
+  );
+});
+
+void t.test('helmet’s headers are on every answer', async (t) => {
+  const api = await testApi(t);
+  for (const url of ['/healthz', '/nowhere', '/merchant/profile', '/openapi.json']) {
+    const { headers } = await api.call('GET', url);
+    t.match(
+      headers,
+      { 'x-content-type-options': 'nosniff', 'content-security-policy': /default-src 'none'/, 'referrer-policy': 'no-referrer' },
+      url,
+    );
+    t.equal(headers['strict-transport-security'], undefined, 'over http it would be a lie');
+  }
+  const secure = await testApi(t, { publicUrl: 'https://billing.test' });
+  t.match((await secure.call('GET', '/healthz')).headers['strict-transport-security'], /max-age=/);
+});

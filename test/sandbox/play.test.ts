@@ -1,0 +1,79 @@
+// The main job, end to end, as a person runs it. The longer proof is `npm run seeds` (seeds 1 to 20 and kills).
+import t from 'tap';
+import { run, start } from '../fixtures/command.ts';
+
+interface Summary {
+  subscribers: number;
+  periods: number;
+  payments: { succeeded: number; failed: number };
+  events: Record<string, number>;
+  deliveries: { delivered: number; failed: number; attempts: number };
+  invariants: Record<string, boolean>;
+  chainSeconds: number;
+  elapsedMs: number;
+  kills: Record<string, number>;
+}
+
+const types = [
+  'subscription_created',
+  'payment_success',
+  'payment_failed',
+  'cancel_requested',
+  'cancel_finalized',
+  'cancel_forced',
+  'delegation_revoked',
+];
+
+void t.test(
+  'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
+  { timeout: 180_000 },
+  async (t) => {
+    const args = ['sandbox', '--once', '--json', '--subscribers', '16', '--periods', '5', '--seed', '2', '--chaos', '6'];
+    const { code, stdout, stderr } = await run(t, args);
+    t.equal(stderr, '');
+    t.equal(code, 0);
+    const summary = JSON.parse(stdout) as Summary;
+    t.match(summary, { subscribers: 16, periods: 5 });
+    for (const type of types) t.ok((summary.events[type] ?? 0) > 0, type);
+    t.equal(Object.keys(summary.invariants).length, 11);
+    for (const [name, holds] of Object.entries(summary.invariants)) t.ok(holds, name);
+    t.equal(summary.payments.succeeded, summary.events.payment_success);
+    t.ok(summary.deliveries.attempts > summary.deliveries.delivered, 'the failing merchant server cost attempts');
+    t.ok(summary.chainSeconds > 5 * 29 * 86_400);
+    t.equal(
+      Object.values(summary.kills).reduce((total, count) => total + count, 0),
+      6,
+    );
+  },
+);
+
+void t.test(
+  'without --once, --json tells where everything is, and --no-play leaves the wallets idle; SIGINT ends it with 0',
+  { timeout: 120_000 },
+  async (t) => {
+    const running = start(t, ['sandbox', '--json', '--no-play', '--subscribers', '8']);
+    const ready = JSON.parse(await running.line('"ready":true')) as {
+      apiUrl: string;
+      rpcUrl: string;
+      metricsUrls: Record<string, string>;
+      merchants: { token: string; apiKey: string; appId: string; planId: string; webhookSecret: string; secretKey: string }[];
+      subscribers: { wallet: string; secretKey: string; token: string }[];
+    };
+    t.equal(ready.subscribers.length, 8);
+    const [merchant] = ready.merchants;
+    t.match(merchant?.webhookSecret, /^whsec_/);
+    const path = `${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/subscriptions`;
+    for (const credential of [merchant?.apiKey, merchant?.token]) {
+      const response = await fetch(path, { headers: { authorization: `Bearer ${credential ?? ''}` } });
+      t.equal(response.status, 200);
+      t.same(await response.json(), { success: true, data: [] }, 'nobody has subscribed');
+    }
+    const mine = await fetch(`${ready.apiUrl}/subscriber/subscriptions`, {
+      headers: { authorization: `Bearer ${ready.subscribers[0]?.token ?? ''}` },
+    });
+    t.equal(mine.status, 200);
+    for (const url of Object.values(ready.metricsUrls)) t.equal((await fetch(`${url}/readyz`)).status, 200, url);
+    running.child.kill('SIGINT');
+    t.equal((await running.ended).code, 0);
+  },
+);
