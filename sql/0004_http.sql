@@ -36,5 +36,7 @@ create index subscriptions_by_app_status on subscriptions (app_id, status, creat
 create index subscriptions_by_plan_time on subscriptions (plan_id, created_at, id);
 create index payments_by_plan_time on payments (plan_id, occurred_at, id);
 create index payments_by_app_status on payments (app_id, status, occurred_at, id);
+-- By id alone Postgres would walk the primary key, past everything newer of other apps.
+create index events_by_app_time on events (app_id, created_at, id);
 create index deliveries_by_endpoint_time on deliveries (endpoint_id, created_at, id);
 create index deliveries_by_endpoint_status on deliveries (endpoint_id, status, created_at, id);

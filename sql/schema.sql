@@ -138,6 +138,7 @@ create table events (
 );
 comment on column events.body is 'the exact text that every attempt and replay sends';
 CREATE INDEX events_by_app ON public.events USING btree (app_id, id);
+CREATE INDEX events_by_app_time ON public.events USING btree (app_id, created_at, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION check_event_sequence();
 
 create table idempotency_keys (

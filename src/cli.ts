@@ -1,6 +1,8 @@
 // The commander tree: maps flags to calls. The only place that prints an error and decides the exit code (0 done, 1 failed, 2 wrong usage).
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import type { ReconcileFlags } from './commands/reconcile.ts';
+import type { ReplayFlags } from './commands/replay.ts';
 import type { SandboxFlags } from './commands/sandbox.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
@@ -47,6 +49,30 @@ function build(finish: (code: number) => void): Command {
     .action(async ({ envFile, json }: EnvFlag & { json?: boolean }) => {
       const { migrateCommand } = await import('./commands/migrate.ts');
       finish(await migrateCommand(envFile, json === true));
+    });
+  withEnv(program.command('replay').description('sends events again: of the deliveries named, or of all that the filters match'))
+    .argument('[deliveryId...]', 'deliveries whose events are queued again')
+    .option('--webhook <id>', 'deliveries of this webhook endpoint')
+    .option('--app <id>', 'deliveries and unsent events of this app')
+    .option('--status <status>', 'failed, delivered, pending, cancelled or unsent')
+    .option('--type <type>', 'events of this type')
+    .option('--since <time>', 'events from this time on (ISO 8601)')
+    .option('--until <time>', 'events before this time (ISO 8601)')
+    .option('--dry-run', 'count only')
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (ids: string[], flags: ReplayFlags) => {
+      const { replay } = await import('./commands/replay.ts');
+      finish(await replay(ids, flags));
+    });
+  withEnv(program.command('reconcile').description('compares recorded payments with the chain, both ways, and names each difference'))
+    .option('--since <time>', 'from this time on (ISO 8601; the last 30 days when absent)')
+    .option('--until <time>', 'before this time (ISO 8601)')
+    .option('--repair', 'record what the chain has and the database lacks; nothing is deleted')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ReconcileFlags) => {
+      const { reconcileCommand } = await import('./commands/reconcile.ts');
+      finish(await reconcileCommand(flags));
     });
   program
     .command('localnet')

@@ -30,7 +30,8 @@ async function keeperEnv(dir: string, databaseUrl: string, rpcUrl: string, mint 
 void t.test('--help and --version answer on stdout with exit code 0', async (t) => {
   const help = await run(t, ['--help']);
   t.equal(help.code, 0);
-  for (const command of ['serve', 'keeper', 'dispatch', 'migrate', 'localnet', 'sandbox']) t.match(help.stdout, command);
+  for (const command of ['serve', 'keeper', 'dispatch', 'migrate', 'replay', 'reconcile', 'localnet', 'sandbox'])
+    t.match(help.stdout, command);
   t.match(await run(t, ['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
 

@@ -50,8 +50,12 @@ async function listen(count: number, answers: boolean): Promise<number[]> {
 }
 
 process.on('message', (message: 'reset' | 'times' | 'count' | 'time' | { tell: number }) => {
-  if (message === 'reset') [received, tellAt, perPort, times] = [0, Infinity, new Map(), undefined];
-  else if (message === 'time') times = [];
+  if (message === 'reset') {
+    received = 0;
+    tellAt = Infinity;
+    perPort = new Map();
+    times = undefined;
+  } else if (message === 'time') times = [];
   else if (message === 'times') process.send?.({ times: times ?? [] });
   else if (message === 'count') process.send?.({ received, perPort: [...perPort] });
   else if (received >= message.tell) process.send?.({ told: performance.timeOrigin + performance.now() });

@@ -87,7 +87,8 @@ export function parseSelection(ids: string[], { webhook, app, status, type, sinc
   if (status !== undefined && !statuses.includes(status)) throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
   if (status === 'unsent' && app === undefined)
     throw new OperatorError('--status unsent needs --app: what was never sent has no webhook.', 2);
-  if (type !== undefined && !(type in types)) throw new OperatorError(`--type must be one of ${Object.keys(types).join(', ')}.`, 2);
+  if (type !== undefined && !Object.hasOwn(types, type))
+    throw new OperatorError(`--type must be one of ${Object.keys(types).join(', ')}.`, 2);
   return {
     ids: ids.length === 0 ? null : [...new Set(ids.map((id) => id.toLowerCase()))],
     endpointId: webhook?.toLowerCase() ?? null,

@@ -21,8 +21,10 @@ export function listEvents(
 ): Promise<EventListRow[]> {
   return sql<EventListRow[]>`
     select id, app_id, subscription_id, sequence::float8 as sequence, type, body, created_at from events
-    where app_id = ${appId} and id < coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    order by id desc limit ${limit}`;
+    where app_id = ${appId}
+      and (created_at, id) < (case when ${after}::uuid is null then 'infinity' else (select c.created_at from events c where c.id = ${after}) end,
+        coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    order by created_at desc, id desc limit ${limit}`;
 }
 
 export async function findEvent(sql: Queryable, id: string): Promise<EventListRow | undefined> {

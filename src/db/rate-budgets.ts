@@ -54,8 +54,8 @@ export async function askForLeases(sql: Sql, subject: string): Promise<void> {
 
 /** Told of every such question, our own too. Resolves when it listens, with what stops it. */
 export async function onLeasesAskedFor(sql: Sql, told: (subject: string) => void): Promise<() => Promise<void>> {
-  const { unlisten } = await sql.listen(channel, told);
-  return unlisten;
+  const listening = await sql.listen(channel, told);
+  return () => listening.unlisten();
 }
 
 /** Deletes windows that ended over a minute ago; returns how many. */

@@ -115,6 +115,13 @@ export async function releaseClaims(sql: Queryable, claims: { id: string; claimI
     from held where s.id = held.id`;
 }
 
+/** Gives one lease back and puts the subscription off to a chain time, after a failure of ours. */
+export async function postpone(sql: Queryable, { id, claimId, until }: { id: string; claimId: string; until: Date }): Promise<void> {
+  await sql`
+    update subscriptions set due_at = ${until}, setbacks = setbacks + 1, lease_until = null, claim_id = null
+    where id = ${id} and claim_id = ${claimId}`;
+}
+
 /** Locks, in the caller's transaction, those that are still held under these claims; returns their ids. */
 export async function lockClaimed(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`

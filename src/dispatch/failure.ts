@@ -32,11 +32,12 @@ const tls =
 export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
-  const { code, syscall, cause } = error as NodeJS.ErrnoException;
+  const { code, syscall, cause, name } = error as NodeJS.ErrnoException;
   // The same names stand for other things when the name server said them.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND') return 'dns';
+  // llhttp's errors have their code only for some faults.
+  if (name === 'HTTPParserError') return 'protocol';
   if (code === undefined) return cause === undefined ? 'error' : classify(cause);
   if (tls.test(code)) return 'tls';
-  if (code.startsWith('HPE_')) return 'protocol';
   return byCode[code] ?? 'error';
 }

@@ -1,18 +1,21 @@
 // Who may be sent to next, and how much at once: what keeps a hung or flooding endpoint from costing the others anything. In memory, per process.
 //
-// Each endpoint has a window of requests in flight. It starts at two, grows by one with each success up to the configured cap and halves with each
+// Each endpoint has a window of requests in flight. It starts at one, grows by one with each success up to the configured cap and halves with each
 // failure down to one, so that an endpoint that is down is probed by one request at a time while its deliveries wait their turn, and one that is
-// back gets its backlog, oldest first, at once. All endpoints that have not just proven to answer share half of the places: the other half is
-// there for those that do. First sendings and retries each leave an eighth of the places to the other.
+// back gets its backlog, oldest first, at once. All endpoints whose last request failed share a quarter of the places, and those that nothing is
+// known of half: a quarter at least is there for those that answer. First sendings and retries each leave an eighth of the places to the other.
 import type { ClaimedDelivery, Grant, LaneKind } from '../db/deliveries.ts';
 
 /** A place that one request takes. */
 export interface Place {
   endpointId: string;
   kind: LaneKind;
-  /** Counted against the places of those that have not proven to answer. */
-  probe: boolean;
+  /** Whose places it takes. */
+  standing: Standing;
 }
+
+/** What the last request to an endpoint showed. */
+export type Standing = 'unknown' | 'answers' | 'fails';
 
 export interface Lanes {
   /** There may be due deliveries in this lane; `swept`: the oldest of them may be older than what was claimed of it so far. */
@@ -27,12 +30,14 @@ export interface Lanes {
   /** Forgets endpoints that nothing was heard of for `idleMs`. */
   forget(idleMs: number): void;
   readonly inFlight: number;
+  /** Those of them that go to endpoints that answer: places that will soon be free. */
+  readonly answering: number;
 }
 
 interface Endpoint {
   id: string;
   window: number;
-  proven: boolean;
+  standing: Standing;
   inFlight: number;
   due: [boolean, boolean];
   /** By kind: when the newest that was claimed since the last sweep was due (Unix ms). */
@@ -42,7 +47,7 @@ interface Endpoint {
   usedAt: number;
 }
 
-const firstWindow = 2;
+const firstWindow = 1;
 /** Lanes of one claim at the most: bounds the statement when thousands of endpoints are due. */
 const grantLimit = 500;
 
@@ -52,18 +57,18 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
   // In the order in which they were served last: the one that waits longest comes first.
   const due = new Set<Endpoint>();
   const share = total - Math.floor(total / 8);
-  const probeShare = Math.ceil(total / 2);
+  const standingShare: Record<Standing, number> = { answers: total, unknown: Math.ceil(total / 2), fails: Math.ceil(total / 4) };
   const byKind: [number, number] = [0, 0];
   let inFlight = 0;
-  let probing = 0;
+  const byStanding: Record<Standing, number> = { answers: 0, unknown: 0, fails: 0 };
 
   const endpointOf = (id: string): Endpoint => {
     const known = endpoints.get(id);
     if (known !== undefined) return known;
     const endpoint: Endpoint = {
       id,
-      window: Math.min(firstWindow, perEndpoint),
-      proven: false,
+      window: firstWindow,
+      standing: 'unknown',
       inFlight: 0,
       due: [false, false],
       from: [0, 0],
@@ -85,11 +90,15 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     grant() {
       const grants: Grant[] = [];
       let free = total - inFlight;
-      let probes = probeShare - probing;
+      const leftOf: Record<Standing, number> = {
+        answers: standingShare.answers - byStanding.answers,
+        unknown: standingShare.unknown - byStanding.unknown,
+        fails: standingShare.fails - byStanding.fails,
+      };
       const left: [number, number] = [share - byKind[0], share - byKind[1]];
       for (const endpoint of due) {
         if (free <= 0 || grants.length >= grantLimit) break;
-        const room = Math.min(endpoint.window - endpoint.inFlight, free, endpoint.proven ? free : probes);
+        const room = Math.min(endpoint.window - endpoint.inFlight, free, leftOf[endpoint.standing]);
         if (room <= 0) continue;
         const rooms = divide(room, endpoint, left);
         for (const kind of [0, 1] as const) {
@@ -98,7 +107,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
           grants.push({ endpointId: endpoint.id, kind, room: granted, from: endpoint.from[kind] });
           left[kind] -= granted;
           free -= granted;
-          if (!endpoint.proven) probes -= granted;
+          leftOf[endpoint.standing] -= granted;
           // Until `claimed` says otherwise; found() in the meantime counts.
           endpoint.due[kind] = false;
         }
@@ -132,19 +141,19 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       endpoint.usedAt = performance.now();
       inFlight += 1;
       byKind[kind] += 1;
-      if (!endpoint.proven) probing += 1;
-      return { endpointId, kind, probe: !endpoint.proven };
+      byStanding[endpoint.standing] += 1;
+      return { endpointId, kind, standing: endpoint.standing };
     },
 
-    free({ endpointId, kind, probe }, result) {
+    free({ endpointId, kind, standing }, result) {
       const endpoint = endpointOf(endpointId);
       endpoint.inFlight -= 1;
       inFlight -= 1;
       byKind[kind] -= 1;
-      if (probe) probing -= 1;
+      byStanding[standing] -= 1;
       if (result === 'unsent') return;
-      endpoint.proven = result === 'good';
-      endpoint.window = endpoint.proven ? Math.min(perEndpoint, endpoint.window + 1) : Math.max(1, Math.floor(endpoint.window / 2));
+      endpoint.standing = result === 'good' ? 'answers' : 'fails';
+      endpoint.window = result === 'good' ? Math.min(perEndpoint, endpoint.window + 1) : Math.max(1, Math.floor(endpoint.window / 2));
     },
 
     forget(idleMs) {
@@ -156,6 +165,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
 
     get inFlight() {
       return inFlight;
+    },
+    get answering() {
+      return byStanding.answers;
     },
   };
 }

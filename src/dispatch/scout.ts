@@ -16,8 +16,9 @@ export interface Scout {
 
 /** A row is visible only once its transaction commits; one that takes longer than this after queueing is found by the sweep. */
 const commitMs = 500;
-/** A sweep may take this share of the time: with very many lanes it comes less often. */
+/** A sweep may take this share of the time: with very many lanes it comes less often, but not much. */
 const sweepShare = 0.1;
+const longestSweepPauseMs = 10_000;
 /** An endpoint that has been idle for this long starts anew. */
 const forgetMs = 600_000;
 
@@ -37,7 +38,7 @@ export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock
     }
     lanes.forget(forgetMs);
     const ended = performance.now();
-    nextSweep = ended + Math.max(pollMs, (ended - askedAt) / sweepShare);
+    nextSweep = ended + Math.max(pollMs, Math.min(longestSweepPauseMs, (ended - askedAt) / sweepShare));
     since = Math.max(since, now - commitMs);
   };
 

@@ -46,7 +46,7 @@ export async function checkRegistration(
 }
 
 /** The rules over what was read; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
-export function judgeRegistration(
+function judgeRegistration(
   { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
   plan: PlanRow,
   network: Network,

@@ -8,7 +8,7 @@ const minute = 60_000;
 const hour = 60 * minute;
 
 /** Milliseconds from the end of failed attempt 1, 2, 3, 4, 5 to the next. */
-export const retryDelays: readonly number[] = [minute, 5 * minute, 30 * minute, 2 * hour, 12 * hour];
+const retryDelays: readonly number[] = [minute, 5 * minute, 30 * minute, 2 * hour, 12 * hour];
 
 /** Milliseconds that a Retry-After is followed at the most. */
 export const longestRetryAfter = 12 * hour;

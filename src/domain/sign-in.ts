@@ -3,7 +3,7 @@ import { createPublicKey, randomBytes, verify } from 'node:crypto';
 import bs58 from 'bs58';
 import type { Role } from './tokens.ts';
 
-export const nonceLifetimeMs = 5 * 60_000;
+const nonceLifetimeMs = 5 * 60_000;
 
 export interface SignInRequest {
   wallet: string;

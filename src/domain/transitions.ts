@@ -74,7 +74,8 @@ export function applyPayment({ row, state, happenings, payments }: Draft, pull: 
     attempt: state.failedAttempts + 1,
     occurredAt: timeOf(pull.at),
   });
-  settleUp(state, periodEnd, next);
+  // An old period that comes to light late changes nothing but the books.
+  if (state.paidThrough === null || state.paidThrough < periodEnd) settleUp(state, periodEnd, next);
   happenings.push({
     type: 'payment_success',
     extra: {

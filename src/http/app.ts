@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import helmet from '@fastify/helmet';
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { createCursors } from '../domain/cursors.ts';
 import { createTokens } from '../domain/tokens.ts';
@@ -45,7 +45,7 @@ const bodyLimit = 64 * 1024;
 /** Milliseconds within which a whole request must have arrived. */
 const requestTimeout = 30_000;
 
-export function buildApp(deps: ApiDeps): FastifyInstance {
+export function buildApp(deps: ApiDeps): Api {
   const { log, publicUrl, jwtSecrets } = deps;
   const tokens = createTokens(jwtSecrets, publicUrl);
   const limiter = createLimiter(deps.sql, (error) =>
@@ -57,8 +57,9 @@ export function buildApp(deps: ApiDeps): FastifyInstance {
     reply.header('x-request-id', request.id);
     gate.describe(request, reply);
   };
+  const logger: FastifyBaseLogger = log;
   const app = Fastify({
-    loggerInstance: log as FastifyBaseLogger,
+    loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     bodyLimit,
     requestTimeout,
@@ -110,6 +111,14 @@ export function buildApp(deps: ApiDeps): FastifyInstance {
 
   // Answers that are no route's (unknown routes, health, documents) tell the address's standing; the routes below tell their caller's.
   app.addHook('onRequest', async (request, reply) => introduce(request, reply));
+  let closing = false;
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
+  // A connection that still has a request in hand when we stop would stay open after its answer.
+  app.addHook('onSend', async (_request, reply) => {
+    if (closing) reply.header('connection', 'close');
+  });
   app.addHook('onReady', () => limiter.start());
   app.addHook('onClose', () => limiter.stop());
 
@@ -129,7 +138,7 @@ export function buildApp(deps: ApiDeps): FastifyInstance {
       strictPreflight: false,
     });
   }
-  registerOpenApi(app as unknown as FastifyInstance, publicUrl, deps.version);
+  registerOpenApi(app, publicUrl, deps.version);
 
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
     void app.register(
@@ -159,7 +168,7 @@ export function buildApp(deps: ApiDeps): FastifyInstance {
     eventRoutes(api, deps, pages);
   });
   forCallers('/subscriber', 'subscriber', (api) => subscriberRoutes(api, deps, pages));
-  return app as unknown as FastifyInstance;
+  return app;
 }
 
 /** The caller's own id of a request where it is a plain word, so that it can be followed through both sides' logs. */

@@ -22,7 +22,7 @@ export function ok<T>(data: T): { success: true; data: T } {
   return { success: true, data };
 }
 
-export const Failure = Type.Object(
+const Failure = Type.Object(
   {
     success: Type.Literal(false),
     data: Type.Null(),

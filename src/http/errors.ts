@@ -18,7 +18,7 @@ const framework: Record<string, [ErrorCode, string]> = {
 };
 
 /** Answers with the envelope. */
-export function sendRefusal(reply: FastifyReply, code: ErrorCode, message: string, details?: readonly Fault[]): FastifyReply {
+function sendRefusal(reply: FastifyReply, code: ErrorCode, message: string, details?: readonly Fault[]): FastifyReply {
   if (code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer');
   return reply
     .code(statusOf[code])

@@ -9,7 +9,8 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 // Text that Postgres cannot store (NUL) or that is not text at all (lone surrogates), and other control characters but line breaks and tabs.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
-const isText = (text: string, most: number) => !unstorable.test(text) && [...text].length <= most;
+// Code points, as Postgres's length() counts.
+const isText = (text: string, most: number) => !unstorable.test(text) && Array.from(text).length <= most;
 const isHttpUrl = (text: string) => isText(text, 2048) && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 
 /** Formats of our own, with what is said when a value does not fit. */

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../db/connect.ts';
 import { askForLeases, type Grant, onLeasesAskedFor, returnLease, takeLease } from '../db/rate-budgets.ts';
 
-export const windowMs = 60_000;
+const windowMs = 60_000;
 /** A lease is this part of what is left, so that several processes get theirs. */
 const leasePart = 8;
 /** Milliseconds in which the other processes can give their leases back. */

@@ -1,7 +1,7 @@
 // The OpenAPI document, made from the routes' own schemas, and the pages that show it (served from here: they load nothing from elsewhere).
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance } from 'fastify';
+import type { Api } from './context.ts';
 import type { ErrorCode } from '../errors.ts';
 import { refusal } from './envelope.ts';
 
@@ -27,7 +27,7 @@ const refusals: Record<string, [ErrorCode, string]> = {
 type Json = Record<string, unknown>;
 
 /** Before any route: the plugins collect them. */
-export function registerOpenApi(app: FastifyInstance, publicUrl: string, version: string): void {
+export function registerOpenApi(app: Api, publicUrl: string, version: string): void {
   void app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -110,8 +110,8 @@ function tidy(document: Json): Json {
     const walked = Object.fromEntries(Object.entries(node).map(([key, value]) => [key, walk(value)]));
     if (typeof walked.title !== 'string' || walked.type === undefined) return walked;
     const { title, ...schema } = walked;
-    schemas[title as string] = schema;
-    return { $ref: `#/components/schemas/${title as string}` };
+    schemas[title] = schema;
+    return { $ref: `#/components/schemas/${title}` };
   };
   const paths = walk(document.paths) as Record<string, Record<string, { responses: Record<string, Json>; requestBody?: Json }>>;
   for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {

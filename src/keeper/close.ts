@@ -26,7 +26,8 @@ export async function closeAccounts(context: Context, fees: Fees, rows: readonly
   });
   const closed = new Map<string, bigint>();
   const deadline = performance.now() + PATIENCE_MS;
-  for (let sentAt = -Infinity; open.length > 0 && performance.now() < deadline; await pause(POLL_MS)) {
+  let sentAt = -Infinity;
+  while (open.length > 0 && performance.now() < deadline) {
     if (performance.now() - sentAt >= RESEND_MS) {
       sentAt = performance.now();
       // Whatever an endpoint says to that: only the status tells.
@@ -41,6 +42,7 @@ export async function closeAccounts(context: Context, fees: Fees, rows: readonly
       else log.warn({ subscription: row.id, signature, reason }, 'an account whose rent is ours could not be closed');
       return false;
     });
+    if (open.length > 0) await pause(POLL_MS);
   }
   return closed;
 }

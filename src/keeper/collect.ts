@@ -1,7 +1,7 @@
 // Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
-import { claimDue, type HeldSubscription, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
+import { claimDue, type HeldSubscription, postpone, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
 import { decide, type Decision, type Findings } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
@@ -12,6 +12,7 @@ import { closeAccounts } from './close.ts';
 import { type Context, LEASE_SECONDS } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flight, Flying } from './flight.ts';
+import { isolating } from './isolate.ts';
 import { findPulls, type PullParties } from './pulls.ts';
 import { type Reading, readViews } from './read.ts';
 import { report } from './report.ts';
@@ -37,7 +38,15 @@ export function createCollector(context: Context, { clock, fees, flight }: { clo
       if (ids.length === 0) return false;
       const rows = await readSubscriptions(sql, ids);
       try {
-        flight.add(await commit(context, fees, claimId, rows, clock));
+        await isolating(
+          rows,
+          async (some) => flight.add(await commit(context, fees, claimId, some, clock)),
+          async (row, error) => {
+            context.metrics.alerts.inc({ reason: 'cannot_be_processed' });
+            context.log.error({ err: error, subscription: row.id }, 'a subscription cannot be processed; it is tried again later');
+            await postpone(sql, { id: row.id, claimId, until: setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1) });
+          },
+        );
       } catch (error) {
         // Whoever comes next does it over. When the database is gone, the leases run out by themselves.
         await releaseClaims(
@@ -52,7 +61,13 @@ export function createCollector(context: Context, { clock, fees, flight }: { clo
 }
 
 /** Everything between claim and take-off for one batch; returns the attempts that were committed. */
-async function commit(context: Context, fees: Fees, claimId: string, rows: HeldSubscription[], clock: ChainClock): Promise<Flying[]> {
+async function commit(
+  context: Context,
+  fees: Fees,
+  claimId: string,
+  rows: readonly HeldSubscription[],
+  clock: ChainClock,
+): Promise<Flying[]> {
   const { sql } = context;
   const { reading, findings } = await lookInto(context, fees, rows);
   clock.heard(reading.now);
@@ -135,7 +150,7 @@ function sign(context: Context, row: HeldSubscription, collectable: NonNullable<
 async function lookInto(
   context: Context,
   fees: Fees,
-  rows: HeldSubscription[],
+  rows: readonly HeldSubscription[],
 ): Promise<{ reading: Reading; findings: Map<string, Findings> }> {
   const minSlot = rows.reduce((highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest), 0n);
   const options = { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) } as const;

@@ -10,6 +10,7 @@ import { releaseClaims, renewLeases, stillCollectable } from '../db/subscription
 import type { Held } from '../domain/settlement.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Context, LEASE_SECONDS } from './context.ts';
+import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
 
 /** An open attempt that this keeper watches. */
@@ -34,6 +35,7 @@ interface Watched extends Flying {
   sentAt: number;
   sends: number;
   polledAt: number;
+  settleAt: number;
   status: SignatureStatus | null;
 }
 
@@ -47,6 +49,9 @@ const POLL_LATEST_MS = 1000;
 /** The endpoints' status caches reach back some 150 blocks; what is older is looked up in their history. */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
+/** What could not be settled, for want of its transaction or by a fault in the books, is tried again after these. */
+const SETTLE_AGAIN_MS = 5000;
+const FAULT_PAUSE_MS = 60_000;
 const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
 /** Starts watching; `landing` settles what has come to its end. */
@@ -56,8 +61,9 @@ export function createFlight(context: Context, landing: Landing): Flight {
   let expiryCheckedAt = -Infinity;
   let emptied: (() => void) | undefined;
 
-  const forget = (ids: Iterable<string>) => {
-    for (const id of ids) flying.delete(id);
+  /** A subscription may be back under a new claim by now: that one stays. */
+  const forget = (done: Iterable<Pick<Flying, 'id' | 'claimId'>>) => {
+    for (const { id, claimId } of done) if (flying.get(id)?.claimId === claimId) flying.delete(id);
     metrics.inFlight.set(flying.size);
     if (flying.size === 0) emptied?.();
   };
@@ -106,22 +112,30 @@ export function createFlight(context: Context, landing: Landing): Flight {
       ready.filter((one) => !isRecent(one)),
       true,
     );
-    const final = [...flying.values()].filter(({ status }) => status?.commitment === 'finalized');
+    const final = [...flying.values()].filter(({ status, settleAt }) => status?.commitment === 'finalized' && now >= settleAt);
+    for (const one of final) one.settleAt = now + SETTLE_AGAIN_MS;
     for (let start = 0; start < final.length; start += STATUSES_AT_ONCE) {
       const batch = final
         .slice(start, start + STATUSES_AT_ONCE)
         .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
-      forget(await landing.landed(batch));
+      await isolating(batch, async (some) => forget(await landing.landed(some)), fault);
     }
     if (now - expiryCheckedAt >= EXPIRY_CHECK_MS) {
       expiryCheckedAt = now;
       const unseen = [...flying.values()].filter(
         ({ status, takenAt, periodEnd }) => status === null && (periodEnd === null || now - takenAt > RESEND_MS),
       );
-      if (unseen.length > 0) forget(await landing.expired(unseen));
+      if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
     }
     return false;
   }
+
+  const fault = ({ id, attempt }: Flying, error: unknown) => {
+    const one = flying.get(id);
+    if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
+    metrics.alerts.inc({ reason: 'cannot_be_settled' });
+    log.error({ err: error, subscription: id, signature: attempt.signature }, 'a payment cannot be settled: run "billing reconcile"');
+  };
 
   async function look(ready: readonly Watched[], history: boolean): Promise<void> {
     for (let start = 0; start < ready.length; start += STATUSES_AT_ONCE) {
@@ -144,7 +158,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
     if (old.length === 0) return;
     const kept = new Set(await renewLeases(sql, old, LEASE_SECONDS));
     for (const one of old) one.renewedAt = now;
-    forget(old.filter(({ id }) => !kept.has(id)).map(({ id }) => id));
+    forget(old.filter(({ id }) => !kept.has(id)));
   }
 
   const onError = (what: string) => (error: unknown, failures: number) => {
@@ -160,7 +174,16 @@ export function createFlight(context: Context, landing: Landing): Flight {
     add(taken) {
       const now = performance.now();
       for (const one of taken) {
-        flying.set(one.id, { ...one, takenAt: now, renewedAt: now, sentAt: -Infinity, sends: 0, polledAt: now, status: null });
+        flying.set(one.id, {
+          ...one,
+          takenAt: now,
+          renewedAt: now,
+          sentAt: -Infinity,
+          sends: 0,
+          polledAt: now,
+          settleAt: now,
+          status: null,
+        });
       }
       metrics.inFlight.set(flying.size);
       loops[0]?.wake();

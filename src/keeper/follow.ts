@@ -22,7 +22,7 @@ export interface Notices {
 const MOST = 10_000;
 
 /** Whether an account in a notice says something that the row does not know: our own payments do not. Pure. */
-export function isNotable(row: HeldSubscription, account: SubscriptionAccount, underWay: boolean): boolean {
+function isNotable(row: HeldSubscription, account: SubscriptionAccount, underWay: boolean): boolean {
   if (sameInstance(row, account) === null) return true;
   if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
     return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;

@@ -19,10 +19,10 @@ import { report } from './report.ts';
 import { anatomyOf } from './sign.ts';
 
 export interface Landing {
-  /** Settles attempts that are final on chain, landed or failed; returns the subscriptions that are done with (or not ours any more). */
-  landed(batch: readonly (Flying & { status: SignatureStatus })[]): Promise<string[]>;
-  /** Of attempts that no endpoint has seen, settles those that can never land any more; returns the subscriptions that are done with. */
-  expired(batch: readonly Flying[]): Promise<string[]>;
+  /** Settles attempts that are final on chain, landed or failed; returns those that are done with (or not ours any more). */
+  landed(batch: readonly (Flying & { status: SignatureStatus })[]): Promise<Flying[]>;
+  /** Of attempts that no endpoint has seen, settles those that can never land any more; returns those that are done with. */
+  expired(batch: readonly Flying[]): Promise<Flying[]>;
 }
 
 /** What became of one attempt. */
@@ -77,7 +77,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     return transaction === null ? undefined : pullsIn(transaction, partiesOf(row))[0];
   }
 
-  async function conclude(batch: readonly Flying[], reading: Reading, ends: Map<string, End>): Promise<string[]> {
+  async function conclude(batch: readonly Flying[], reading: Reading, ends: Map<string, End>): Promise<Flying[]> {
     const concluded = batch.filter(({ id }) => ends.has(id));
     if (concluded.length === 0) return [];
     const byId = new Map(concluded.map((one) => [one.id, one]));
@@ -93,7 +93,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     });
     if (settled.queued > 0) context.deliveries.notify();
     for (const { draft, alert } of drafts) if (settled.written.has(draft.row.id)) report(context, draft, alert);
-    return concluded.map(({ id }) => id);
+    return concluded;
   }
 
   function outcomeOf(

@@ -1,5 +1,6 @@
 // The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
 // off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   makeDue,
   readSubscriptions,
@@ -15,18 +16,20 @@ import type { ChainClock } from './clock.ts';
 import type { Context } from './context.ts';
 import { type View, readViews } from './read.ts';
 
-/** Rows a request's worth: each has its subscription, authority and token account, and shares plan and receivers. */
-const BATCH = 32;
+/** Three requests' worth: each has its subscription, authority and token account, and shares plan and receivers. */
+const BATCH = 96;
 /** What has not been looked at for this long is looked at when there is nothing else to do; ten minutes is the promise. */
 const IDLE_AGE_SECONDS = 15;
 const URGENT_AGE_SECONDS = 300;
 const NEAR_MS = 15 * 60_000;
-const NEAR_AGE_SECONDS = 15;
+const NEAR_AGE_SECONDS = 30;
+/** Between batches that are caught up with: collecting comes first. */
+const CATCH_UP_PAUSE_MS = 50;
 /** An approval is the token program's business, and no notice tells of it. */
 const REVOKED_AGE_SECONDS = 3;
 
 /** Whether a look at the chain tells something that the row does not know yet. Pure. */
-export function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
+function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { draft, needs } = decide(row, view, rules);
   if (needs !== undefined) return true;
@@ -84,7 +87,10 @@ export function createSweep(context: Context, clock: ChainClock): Sweep {
         await returnUnobserved(sql, ids);
         throw error;
       }
-      if (gapAt !== undefined) return true;
+      if (gapAt !== undefined) {
+        await pause(CATCH_UP_PAUSE_MS);
+        return true;
+      }
       // Idle looks are taken slowly, one batch a turn; what is late is caught up with at once.
       const late = await takeUnobserved(sql, { maxAgeSeconds: URGENT_AGE_SECONDS, limit: BATCH });
       if (late.length === 0) return false;
@@ -92,6 +98,7 @@ export function createSweep(context: Context, clock: ChainClock): Sweep {
         await returnUnobserved(sql, late);
         throw error;
       });
+      await pause(CATCH_UP_PAUSE_MS);
       return true;
     },
     gap() {

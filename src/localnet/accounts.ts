@@ -38,7 +38,7 @@ export function current(chain: Chain, key: Key): AccountState | null {
   return state;
 }
 
-function remember(chain: Chain, key: Key, state: AccountState | null): void {
+function remember(chain: Chain, key: Key, state: AccountState | null | undefined): void {
   if (chain.hot.size >= ACCOUNTS_CACHED) chain.hot.clear();
   chain.hot.set(key, state);
 }
@@ -68,8 +68,7 @@ export function programAccountsAt(chain: Chain, program: Key, height: number): M
 export function noteChange(chain: Chain, key: Key, before: AccountState | null, after: AccountState | null | undefined): void {
   const { undo } = head(chain);
   if (!undo.has(key)) undo.set(key, before);
-  if (after === undefined) chain.hot.delete(key);
-  else remember(chain, key, after);
+  remember(chain, key, after);
 }
 
 /** Replaces an account (null removes it) in the block being built, as no transaction could, and says so to subscribers. */

@@ -79,7 +79,7 @@ function forgetOld(chain: Chain): void {
 }
 
 /** Drops what is kept of transactions beyond TRANSACTIONS_KEPT, and old statuses whose transaction is gone. */
-export function forgetTransactions(chain: Chain): void {
+function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
   for (; chain.firstPayload < landed.length - TRANSACTIONS_KEPT; chain.firstPayload += 1) {
     const oldest = landed[chain.firstPayload];

@@ -4,7 +4,7 @@ import { addressKey, type Key } from './keys.ts';
 import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
 import type { TransactionError } from './transactionError.ts';
-import { type AccountState, type Outcome, type Vm } from './vm.ts';
+import type { AccountState, Outcome } from './vm.ts';
 import { isWritable, offerOf, type TableLookup, type WireMessage, type WireTransaction } from './wire.ts';
 
 // Running transactions in the block being built.
@@ -98,19 +98,23 @@ export function execute(chain: Chain, transaction: WireTransaction, undoFailure:
   if (chain.byId.has(transaction.id)) return { refused: 'AlreadyProcessed', record: null };
   if (!hasLiveBlockhash(chain, transaction, height)) return { refused: 'BlockhashNotFound', record: null };
   const { keys, loaded } = loadKeys(chain, transaction);
-  const states: (AccountState | null)[] = [];
-  for (const key of keys) states.push(current(chain, key));
+  const states: (AccountState | null | undefined)[] = [];
+  const before: bigint[] = [];
+  for (const key of keys) {
+    const state = stateBefore(chain, key);
+    states.push(state);
+    before.push(state === undefined ? chain.vm.lamports(key) : lamportsOf(state));
+  }
+  const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
-  if (err !== null) {
-    const payer = rereadPayer(chain.vm, keys, states);
-    if (payer === undefined) return { refused: err, record };
-    if (undoFailure) {
-      chain.vm.write(payer.key, payer.before);
-      return { refused: err, record };
-    }
+  if (err !== null && payer !== undefined) {
+    // A failed transaction changes one account at most: its fee payer's, by the fee.
+    const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
+    if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
+    if (!charged || undoFailure) return { refused: err, record };
   }
   const { price, fee } = offerOf(transaction.message);
-  const after = takeStock(chain, transaction.message, { keys, loaded }, states, err === null);
+  const after = takeStock(chain, transaction.message, { keys, loaded }, states, before, err === null);
   const landed: Landed = {
     id: transaction.id,
     slot,
@@ -121,7 +125,7 @@ export function execute(chain: Chain, transaction: WireTransaction, undoFailure:
       bytes: transaction.bytes,
       fee,
       loaded,
-      before: states.map(lamportsOf),
+      before,
       after: after.lamports,
       tokens: after.tokens,
       details: record,
@@ -131,42 +135,56 @@ export function execute(chain: Chain, transaction: WireTransaction, undoFailure:
   return landed;
 }
 
-// Reading an account costs 7 us, so only the tokens of accounts that may be token accounts are read now: what was one, what is new, and
-// wallets other than the payer. The rest is read when somebody asks. Every account that the transaction could write counts as changed, as
-// a validator counts.
+// Reading an account costs 7 us, so what nobody may ever ask for is not read. undefined: changed in this block already, so that its older
+// state is in the journal, and not read since.
+function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
+  const known = chain.hot.get(key);
+  if (known !== undefined) return known;
+  return chain.hot.has(key) && head(chain).undo.has(key) ? undefined : current(chain, key);
+}
+
+function refund(chain: Chain, payer: Key, lamports: bigint): void {
+  const charged = chain.vm.read(payer);
+  if (charged !== null) chain.vm.write(payer, { ...charged, lamports });
+}
+
+// Only accounts that may hold tokens are read after the run: what did before, what is new, and wallets other than the payer. The rest
+// waits until somebody asks. Every account that the transaction could write counts as changed, as a validator counts.
 function takeStock(
   chain: Chain,
   message: WireMessage,
   { keys, loaded }: LoadedKeys,
-  states: readonly (AccountState | null)[],
+  states: readonly (AccountState | null | undefined)[],
+  before: readonly bigint[],
   succeeded: boolean,
 ) {
   const lamports: bigint[] = [];
   const tokens: TokenChange[] = [];
   const changed: Key[] = [];
-  const looked = message.keys.length + loaded.writable.length;
-  for (const [index, key] of keys.entries()) {
-    const was = states[index] ?? null;
-    const written = succeeded ? (index < message.keys.length ? isWritable(message, index) : index < looked) : index === 0;
-    const whole = written && index > 0 && (was === null || was.owner === SYSTEM || TOKEN_PROGRAMS.has(was.owner));
-    const is = whole ? chain.vm.read(key) : was;
-    lamports.push(written && !whole ? chain.vm.lamports(key) : lamportsOf(is));
-    if (written) {
-      noteChange(chain, key, was, whole ? is : undefined);
-      changed.push(key);
+  const fixed = message.keys.length;
+  for (let index = 0; index < keys.length; index += 1) {
+    const key = keys[index] ?? '';
+    const was = states[index];
+    const written = succeeded ? (index < fixed ? isWritable(message, index) : index < fixed + loaded.writable.length) : index === 0;
+    if (!written) {
+      lamports.push(before[index] ?? 0n);
+      const token = was === undefined ? null : tokenChange(chain, index, was, was);
+      if (token !== null) tokens.push(token);
+      continue;
     }
+    changed.push(key);
+    if (was === undefined || (was !== null && was.owner !== SYSTEM && !TOKEN_PROGRAMS.has(was.owner)) || index === 0) {
+      lamports.push(chain.vm.lamports(key));
+      noteChange(chain, key, was ?? null, undefined);
+      continue;
+    }
+    const is = chain.vm.read(key);
+    lamports.push(lamportsOf(is));
+    noteChange(chain, key, was, is);
     const token = tokenChange(chain, index, was, is);
     if (token !== null) tokens.push(token);
   }
   return { lamports, tokens, changed };
-}
-
-// A failed transaction changes one account at most: its fee payer's, by the fee.
-function rereadPayer(vm: Vm, keys: readonly Key[], before: readonly (AccountState | null)[]) {
-  const [key] = keys;
-  const was = before[0] ?? null;
-  if (key === undefined || was === null) return undefined;
-  return vm.lamports(key) < was.lamports ? { key, before: was } : undefined;
 }
 
 function land(chain: Chain, landed: Landed, changed: readonly Key[]): void {

@@ -45,13 +45,12 @@ export function readCall(value: unknown): Call {
 
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
-/** Verifies the signatures of a body's transactions, all at once; null when it has none. */
-export function prepare(body: unknown): Promise<unknown> | null {
-  const sends: Promise<void>[] = [];
-  for (const { method, params } of callsOf(body)) {
-    if (method === 'sendTransaction' && Array.isArray(params)) sends.push(verifyAhead(params));
-  }
-  return sends.length === 0 ? null : Promise.all(sends);
+/** What has to happen before a body is answered: the signatures of its transactions are verified all at once. */
+export async function prepare(body: unknown): Promise<void> {
+  if (!Array.isArray(body)) return;
+  const sends: (readonly unknown[])[] = [];
+  for (const { method, params } of callsOf(body)) if (method === 'sendTransaction' && Array.isArray(params)) sends.push(params);
+  await verifyAhead(sends);
 }
 
 /** The methods that a body asks for. */

@@ -11,7 +11,7 @@ import { BLOCKHASH_AGE } from './state.ts';
 import { submit } from './submit.ts';
 import { errorText, type TransactionError } from './transactionError.ts';
 import { type Details, detailsOf, type Simulation } from './vm.ts';
-import { isSigned } from './verify.ts';
+import { signedOnes } from './verify.ts';
 import { decodeTransaction, offerOf, WireError, type WireTransaction } from './wire.ts';
 
 // Sending and simulating.
@@ -58,16 +58,24 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
 // Transactions of requests under way whose signatures have been found good, by the requests' parameters.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
+// Fewer are verified by LiteSVM as they run: handing them over is not worth it.
+const VERIFIED_TOGETHER = 4;
+
 /**
- * Verifies the signatures of a sendTransaction request before it is answered. What is wrong with the request is for its answer to say.
+ * Verifies the signatures of many sendTransaction requests, given by their parameters, before they are answered. What is wrong with a request
+ * is for its answer to say.
  */
-export async function verifyAhead(params: readonly unknown[]): Promise<void> {
-  try {
-    const transaction = decode(required(params, 0), encodingOf(settings(params, 1)));
-    if (await isSigned(transaction)) verified.set(params, transaction);
-  } catch (error) {
-    if (!(error instanceof RpcError)) throw error;
+export async function verifyAhead(requests: readonly (readonly unknown[])[]): Promise<void> {
+  if (requests.length < VERIFIED_TOGETHER) return;
+  const byTransaction = new Map<WireTransaction, readonly unknown[]>();
+  for (const params of requests) {
+    try {
+      byTransaction.set(decode(required(params, 0), encodingOf(settings(params, 1))), params);
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+    }
   }
+  for (const transaction of await signedOnes([...byTransaction.keys()])) verified.set(byTransaction.get(transaction) ?? [], transaction);
 }
 
 function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {

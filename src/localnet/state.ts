@@ -128,7 +128,8 @@ export interface Chain {
   /** ms that the chain's clock is ahead of the machine's. */
   offset: number;
   epochStart: { epoch: number; time: number };
-  readonly hot: Map<Key, AccountState | null>;
+  /** Accounts as they are now; undefined for one that has changed and was not read since. */
+  readonly hot: Map<Key, AccountState | null | undefined>;
   readonly landed: Landed[];
   readonly byId: Map<Key, Landed>;
   /** Index in `landed` of the first one that still has its payload. */

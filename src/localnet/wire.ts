@@ -40,6 +40,7 @@ export interface WireTransaction {
   readonly bytes: Buffer;
   readonly id: Key;
   readonly signaturesAt: number;
+  readonly keysAt: number;
   readonly message: WireMessage;
 }
 
@@ -168,10 +169,13 @@ export function decodeTransaction(bytes: Buffer): WireTransaction {
   const reader = new Reader(bytes);
   const count = reader.length();
   const signaturesAt = reader.skip(count * SIGNATURE_LENGTH);
+  const header = reader.at;
   const message = readMessage(reader);
   if (count === 0 || count !== message.requiredSignatures) throw new WireError('Transaction failed to sanitize accounts offsets correctly');
+  // After the version byte, if there is one, the header's three bytes and the number of keys.
+  const keysAt = header + (message.version === 0 ? 4 : 3) + (message.keys.length > 0x7f ? 2 : 1);
   const id = bytes.toString('latin1', signaturesAt, signaturesAt + SIGNATURE_LENGTH);
-  return { bytes: bytes.subarray(0, reader.at), id, signaturesAt, message };
+  return { bytes: bytes.subarray(0, reader.at), id, signaturesAt, keysAt, message };
 }
 
 /** Every signature of a transaction, in the order of its signers. */

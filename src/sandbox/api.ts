@@ -19,7 +19,7 @@ export interface Api {
 }
 
 /** The service said no. */
-export class ApiRefusal extends Error {
+class ApiRefusal extends Error {
   readonly code: string;
   readonly status: number;
 

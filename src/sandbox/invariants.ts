@@ -35,7 +35,7 @@ const endings: Record<Role, (at: number, periods: number) => { status: string; p
   resumes: (_at, periods) => ({ status: 'active', paid: periods }),
 };
 
-export const invariants: Record<string, Invariant> = {
+const invariants: Record<string, Invariant> = {
   chainPaymentsRecordedOnce({ pulls, payments }) {
     const recorded = payments.filter(({ status }) => status === 'succeeded').map((row) => pullKey(row.txSignature, row.subscriptionPda));
     const onChain = new Set(pulls.map((pull) => pullKey(pull.signature, pull.subscriptionPda)));

@@ -1,5 +1,6 @@
 // The play: wallets subscribe, then time passes period by period while each does what its role says. Time only moves when everything that was
 // due has been done, so months pass in seconds and nothing is skipped.
+import pRetry from 'p-retry';
 import { bringRetriesForward, readWorkLeft } from '../db/sandbox.ts';
 import { subscriptionsDue } from '../db/notify.ts';
 import type { Chaos } from './chaos.ts';
@@ -121,16 +122,8 @@ async function quiet({ stage, processes, chaos }: PlayOptions): Promise<void> {
 }
 
 /** Postgres may be away for a moment: the chaos kills it now and then. */
-async function retrying<T>(ask: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + 20_000;
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (Date.now() > deadline) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  }
+function retrying<T>(ask: () => Promise<T>): Promise<T> {
+  return pRetry(ask, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
 }
 
 async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {

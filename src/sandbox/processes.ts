@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { backoff } from '../backoff.ts';
+import pRetry from 'p-retry';
 import { connect, type Sql } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
 import { bytesOf, walletFromSeed } from './wallet.ts';
@@ -87,7 +87,9 @@ async function open(
     return started;
   };
 
-  const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--data-dir', join(directory, 'chain'), '--json'];
+  const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
+  // Writing every block down is work that a chain nobody keeps can do without.
+  if (dataDir !== undefined) chainArgs.push('--data-dir', join(directory, 'chain'));
   const chain = daemon('localnet', ['localnet', ...chainArgs.map(String)], {}, `${rpcUrl}/health`);
   const postgres = await keepPostgres(join(directory, 'postgres'));
   onStop(postgres.stop);
@@ -148,16 +150,10 @@ async function keepPostgres(dataDir: string): Promise<{ url: string; kill: () =>
   const guard = () => {
     guarding = server.exited.then(async () => {
       // The killed server's children may hold its shared memory for a moment: the next start then fails, and the one after does not.
-      for (let attempt = 1; !isStopping(); attempt += 1) {
-        try {
-          server = await startEmbeddedPostgres({ dataDir, port });
-          guard();
-          return;
-        } catch (error) {
-          if (attempt === 20) throw error;
-          await new Promise((resolve) => setTimeout(resolve, backoff(attempt, { base: 50, cap: 1000 })));
-        }
-      }
+      if (isStopping()) return;
+      const restart = () => startEmbeddedPostgres({ dataDir, port });
+      server = await pRetry(restart, { retries: 20, minTimeout: 50, maxTimeout: 1000, shouldRetry: () => !isStopping() });
+      guard();
     });
   };
   const isStopping = () => stopping;

@@ -69,7 +69,7 @@ export interface Sandbox {
 }
 
 // Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
-const blockMs = 50;
+const blockMs = 30;
 // SOL that a wallet gets for its fees and rents.
 const walletLamports = 1_000_000_000n;
 const keeperLamports = 1_000_000_000_000n;

@@ -15,7 +15,10 @@ function literal(url: string, options: Partial<GuardOptions> = {}): void {
 async function lookup(t: Test, zone: Zone, name: string, options: Partial<GuardOptions> = {}): Promise<LookupAddress[]> {
   const guard = guardOf({ nameServers: [await startNameServer(t, zone)], ...options });
   return new Promise((resolve, reject) =>
-    guard.lookup?.(name, { all: true }, (error, addresses) => (error ? reject(error) : resolve(addresses as LookupAddress[]))),
+    guard.lookup?.(name, { all: true }, (error, addresses) => {
+      if (error === null) resolve(addresses as LookupAddress[]);
+      else reject(error);
+    }),
   );
 }
 
@@ -90,10 +93,7 @@ void t.test('public addresses and names pass as literals', async (t) => {
 
 void t.test('an operator can allow ranges, of each family by itself', async (t) => {
   t.doesNotThrow(() => literal('http://10.1.2.3/', { allow: ['10.0.0.0/8'] }));
-  t.throws(
-    () => literal('http://11.1.2.3/', { allow: ['11.0.0.0/32'] }) ?? literal('http://127.0.0.1/', { allow: ['10.0.0.0/8'] }),
-    blocked,
-  );
+  t.throws(() => literal('http://127.0.0.1/', { allow: ['10.0.0.0/8'] }), blocked);
   t.doesNotThrow(() => literal('http://[fd00::1]/', { allow: ['fd00::/8'] }));
   t.throws(() => literal('http://[::ffff:10.1.2.3]/', { allow: ['10.0.0.0/8'] }), blocked);
 });

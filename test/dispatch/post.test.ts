@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
@@ -41,10 +42,9 @@ async function rawServer(
     sockets.add(socket);
     socket.on('error', () => undefined);
     socket.on('data', (chunk) => {
-      for (const _ of chunk.toString('latin1').matchAll(/^POST /gm)) {
-        requests += 1;
-        onRequest(socket);
-      }
+      if (!chunk.toString('latin1').includes('POST ')) return;
+      requests += 1;
+      onRequest(socket);
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -103,19 +103,6 @@ void t.test('a body that drips, one byte each 200 ms, is cut at 5 s, and its sta
   t.match(answer, { httpStatus: 200, error: null });
   t.ok(cutAtDeadline(answer), `${answer.durationMs} ms`);
   t.match(answer.response?.toString(), /^x{10,30}$/);
-});
-
-void t.test('an address that never answers the connection is a timeout', besides, async (t) => {
-  // A full backlog: the kernel drops the connection attempts beyond it.
-  const server = createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 });
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const { connect } = await import('node:net');
-  process.stdout.write('');
-  server.close();
-  const answer = await send(sender(t), `http://127.0.0.1:${port}/`);
-  t.match(answer, { httpStatus: null, error: 'refused', address: null });
-  t.equal(typeof connect, 'function');
 });
 
 for (const code of [300, 301, 302, 303, 304, 307, 308]) {
@@ -262,10 +249,20 @@ void t.test(
   besides,
   async (t) => {
     const names: string[] = [];
-    let requests = 0;
+    let received = 0;
     const server = createTlsServer(
-      { SNICallback: (name, callback) => (names.push(name), callback(new Error('no certificate'))) },
-      () => (requests += 1),
+      {
+        key: await readFile(new URL('../fixtures/tls/leaf.key', import.meta.url)),
+        cert: await readFile(new URL('../fixtures/tls/leaf.pem', import.meta.url)),
+        SNICallback(name, callback) {
+          names.push(name);
+          callback(null);
+        },
+      },
+      (socket) => {
+        socket.on('error', () => undefined);
+        socket.on('data', (chunk: Buffer) => (received += chunk.length));
+      },
     ).listen(0, '127.0.0.1');
     server.on('tlsClientError', () => undefined);
     await once(server, 'listening');
@@ -273,9 +270,8 @@ void t.test(
     const { port } = server.address() as AddressInfo;
     const nameServers = [await startNameServer(t, () => ['127.0.0.1'])];
     const parts = sender(t, { enabled: true, allow: ['127.0.0.0/8'], nameServers });
-    const answer = await send(parts, `https://secure.example:${port}/hook`);
-    t.equal(answer.httpStatus, null);
+    t.match(await send(parts, `https://secure.example:${port}/hook`), { httpStatus: null, error: 'tls' });
     t.same(names, ['secure.example']);
-    t.equal(requests, 0);
+    t.equal(received, 0);
   },
 );

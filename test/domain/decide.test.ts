@@ -276,7 +276,8 @@ const acts: Record<string, (world: World, size: number) => void> = {
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
     // Not on the old one's boundaries, to the second: then the two cannot be told apart.
-    if ((world.now - START - 10n) % length === 0n) world.now += 1n;
+    const anchor = world.row.periodAnchor === null ? 0n : unixSeconds(world.row.periodAnchor);
+    if ((world.now - anchor) % length === 0n) world.now += 1n;
     world.account = newAccount(world.now, 'wallet');
     world.reopened = world.row.periodAnchor !== null;
   },

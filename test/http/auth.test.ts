@@ -130,8 +130,10 @@ void t.test('JWTs: another algorithm, none, another issuer or audience, no role,
   const key = createSecretKey(jwtSecret, 'utf8');
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: publicUrl, aud: publicUrl, sub: wallet, role: 'merchant', iat: now, exp: now + 600, jti: randomUUID() };
-  const sign = (changes: Record<string, unknown>, alg = 'HS256', secret = key) =>
-    new SignJWT(Object.fromEntries(Object.entries({ ...claims, ...changes }).filter(([, value]) => value !== undefined)))
+  const sign = (changes: Record<string, string | number | undefined>, alg = 'HS256', secret = key) =>
+    new SignJWT(
+      Object.fromEntries(Object.entries<string | number | undefined>({ ...claims, ...changes }).filter(([, value]) => value !== undefined)),
+    )
       .setProtectedHeader({ alg })
       .sign(secret);
   const get = (bearer: string) => api.call('GET', '/merchant/profile', { token: bearer });

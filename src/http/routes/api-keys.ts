@@ -57,7 +57,7 @@ export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pag
         tags,
         security,
         params: Type.Object({ keyId: PathId }),
-        response: { 200: success(ApiKey), ...failures(401, 403, 404) },
+        response: { 200: success(ApiKey), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {

@@ -65,7 +65,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
 
 async function* lines({ sql }: ApiDeps, appId: string, filters: TransactionFilters): AsyncGenerator<string> {
   const csv = { record_delimiter: 'windows', escape_formulas: true, cast: { date: (date: Date) => date.toISOString(), bigint: String } };
-  yield stringify([columns as unknown as string[]], csv);
+  yield stringify([columns], csv);
   for (let after: string | null = null; ;) {
     const rows: Awaited<ReturnType<typeof exportTransactions>> = await exportTransactions(sql, appId, filters, {
       after,

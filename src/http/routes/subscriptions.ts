@@ -58,7 +58,7 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
     const owner = { hash: via === 'key' ? credential.hash : null, wallet: via === 'key' ? null : credential.wallet };
     const found = await subscriptionPage(sql, owner, request.params.appId, page.limit);
     const { id } = gate.confirmed(request, found);
-    if (found?.appOwner == null) throw absent('app');
+    if (found === undefined || found.appOwner === null) throw absent('app');
     if (found.appOwner !== id) throw foreign('app');
     if (found.last !== null) pages.lead(request, reply, found.last);
     return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${found.rows ?? ''}]}`);

@@ -102,7 +102,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps): void {
         description: 'What was still to be sent to it is cancelled.',
         tags,
         params,
-        response: { 200: success(Endpoint), ...failures(401, 403, 404) },
+        response: { 200: success(Endpoint), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {

@@ -180,7 +180,7 @@ void t.test('bad terms are VALIDATION_ERROR with the field’s name', async (t) 
     t.match(
       answer,
       { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path }] } } },
-      `${path}: ${String(JSON.stringify(value)).slice(0, 40)}`,
+      `${path}: ${JSON.stringify(value ?? null).slice(0, 40)}`,
     );
   }
   for (const good of [

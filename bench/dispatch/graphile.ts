@@ -1,0 +1,71 @@
+// graphile-worker doing the same job. For a backlog at its best settings (localQueue 500, completeJobBatchDelay 5: measured over a grid); for
+// latency plain, since both of those make a job wait.
+import { Logger, run, runMigrations } from 'graphile-worker';
+import { bodyOf, now, type Database, type Receivers } from './harness.ts';
+import { createAttemptLog, createSender, type Payload } from './job.ts';
+
+const silent = { error: () => undefined, warn: () => undefined, info: () => undefined, debug: () => undefined };
+
+export async function prepareGraphile({ sql, url }: Database): Promise<void> {
+  await runMigrations({ connectionString: url });
+  await createAttemptLog(sql);
+}
+
+async function start(database: Database, receivers: Receivers, mode: 'throughput' | 'latency'): Promise<() => Promise<void>> {
+  const concurrency = mode === 'throughput' ? 200 : 20;
+  const origins = receivers.urls.map((url) => new URL(url).origin);
+  const sender = createSender(database.sql, origins, Math.ceil(concurrency / origins.length));
+  const runner = await run({
+    connectionString: database.url,
+    concurrency,
+    maxPoolSize: 10,
+    noHandleSignals: true,
+    pollInterval: 1000,
+    logger: new Logger(() => () => silent),
+    preset: mode === 'throughput' ? { worker: { localQueue: { size: 500 }, completeJobBatchDelay: 5, failJobBatchDelay: 5 } } : {},
+    taskList: { send: (payload) => sender.send(payload as Payload) },
+  });
+  return async () => {
+    await runner.stop();
+    await sender.close();
+  };
+}
+
+/** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
+export async function deliverGraphile(database: Database, receivers: Receivers, count: number): Promise<number> {
+  const { sql } = database;
+  const body = bodyOf('a delivery');
+  for (let from = 0; from < count; from += 5000) {
+    await sql`
+      select count(graphile_worker.add_job('send', json_build_object('id', gen_random_uuid(), 'url', (${receivers.urls}::text[])[1 + number % ${receivers.urls.length}], 'body', ${body}::text)))
+      from generate_series(${from}::int, ${Math.min(count, from + 5000) - 1}::int) as number`;
+  }
+  await sql`vacuum analyze`;
+  receivers.reset();
+  const started = now();
+  const stop = await start(database, receivers, 'throughput');
+  await receivers.got(count);
+  for (;;) {
+    const [row] = await sql<{ left: boolean }[]>`select exists (select from graphile_worker._private_jobs) as left`;
+    if (row?.left !== true) break;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  const elapsed = now() - started;
+  await stop();
+  return (count / elapsed) * 1000;
+}
+
+/** Starts it for single jobs; `enqueue` queues one whose body carries `id`. */
+export async function startGraphile(
+  database: Database,
+  receivers: Receivers,
+): Promise<{ enqueue(id: string): Promise<void>; stop(): Promise<void> }> {
+  const stop = await start(database, receivers, 'latency');
+  const [url = ''] = receivers.urls;
+  return {
+    async enqueue(id) {
+      await database.sql`select graphile_worker.add_job('send', json_build_object('id', ${id}::uuid, 'url', ${url}::text, 'body', ${bodyOf(id)}::text))`;
+    },
+    stop,
+  };
+}

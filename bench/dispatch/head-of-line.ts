@@ -1,0 +1,47 @@
+// How long a healthy endpoint's 1,000 deliveries take, alone and with others that hang, at the default settings. The dispatcher runs and has
+// delivered to every endpoint, or tried to, before the clock starts; those that hang have a backlog all the while.
+import { setTimeout as delay } from 'node:timers/promises';
+import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
+import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
+import { queueBodies } from '../../test/fixtures/webhooks.ts';
+import { startOurs } from './ours.ts';
+
+const count = 1000;
+
+/** Milliseconds from queueing to the last receipt; `receivers.urls[0]` is the endpoint that is watched. `backlog` waits for each that hangs. */
+export async function healthyMs(database: Database, receivers: Receivers, backlog: number): Promise<number> {
+  const { sql } = database;
+  const apps = await seedApps(sql, receivers.urls);
+  const hung = await seedApps(sql, receivers.hungUrls);
+  const [watched] = apps;
+  if (watched === undefined) throw new Error('no receiver');
+  if (hung.length > 0) await fillQueue(sql, hung, backlog * hung.length);
+  receivers.reset();
+  const dispatcher = await startOurs(database, {});
+  const notifier = createNotifier(sql, deliveriesQueued);
+  await fillQueue(sql, apps, 20 * apps.length);
+  notifier.notify();
+  let warm = 0;
+  while (warm < 20 * apps.length) {
+    await delay(100);
+    const counts = await receivers.counts();
+    warm = receivers.urls.reduce((sum, url) => sum + (counts.get(Number(new URL(url).port)) ?? 0), 0);
+  }
+  if (hung.length > 0) await delay(6000);
+  receivers.reset();
+  const port = Number(new URL(receivers.urls[0] ?? '').port);
+  const bodies = Array<string>(count).fill(bodyOf('a delivery'));
+  const started = now();
+  await queueBodies(sql, watched, bodies);
+  notifier.notify();
+  for (;;) {
+    await delay(5);
+    const received = (await receivers.counts()).get(port) ?? 0;
+    if (received >= count) break;
+  }
+  const elapsed = now() - started;
+  await notifier.flush();
+  // Requests to those that hang would hold a stop up for 5 s.
+  await dispatcher.stop();
+  return elapsed;
+}

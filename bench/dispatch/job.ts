@@ -1,0 +1,98 @@
+// The same job for the peers: sign afresh, post with undici, log the attempt. Their attempt log is written in batches as ours is, and a job ends
+// when its attempt is written.
+import { setImmediate } from 'node:timers/promises';
+import { Pool } from 'undici';
+import type { Sql } from '../../src/db/connect.ts';
+import { signedHeaders, signingKeys } from '../../src/dispatch/sign.ts';
+import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
+
+export interface Payload {
+  id: string;
+  url: string;
+  body: string;
+}
+
+interface Entry {
+  row: { jobId: string; startedAt: number; durationMs: number; httpStatus: number; response: string };
+  written: () => void;
+  failed: (error: unknown) => void;
+}
+
+export interface Sender {
+  /** Sends one and resolves when its attempt is logged. */
+  send(payload: Payload): Promise<void>;
+  /** Sends many side by side and logs their attempts in one statement. */
+  sendAll(payloads: Payload[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `log` is a pool to the database in which `createAttemptLog` made the table. */
+export function createSender(log: Sql, origins: string[], connections: number): Sender {
+  const keys = signingKeys(generateWebhookSecret());
+  const pools = new Map(origins.map((origin) => [origin, new Pool(origin, { connections, headersTimeout: 5000, bodyTimeout: 5000 })]));
+  let waiting: Entry[] = [];
+  let writing: Promise<void> | undefined;
+
+  const post = async ({ id, url, body }: Payload): Promise<Entry['row']> => {
+    const { origin, pathname } = new URL(url);
+    const bytes = Buffer.from(body);
+    const startedAt = Date.now();
+    const answer = await pools.get(origin)!.request({
+      method: 'POST',
+      path: pathname,
+      headers: signedHeaders(keys, id, Math.floor(startedAt / 1000), bytes),
+      body: bytes,
+    });
+    const response = Buffer.from(await answer.body.arrayBuffer()).toString('hex');
+    if (answer.statusCode !== 200) throw new Error(`the receiver answered ${answer.statusCode}`);
+    return { jobId: id, startedAt, durationMs: Date.now() - startedAt, httpStatus: answer.statusCode, response };
+  };
+  const write = async (rows: Entry['row'][]) => {
+    const list = (values: (string | number)[]) => `{${values.join(',')}}`;
+    await log`
+      insert into attempts (job_id, number, started_at, duration_ms, http_status, response, address)
+      select job_id, 1, to_timestamp(started_at / 1000), duration_ms, http_status, decode(response, 'hex'), '127.0.0.1'
+      from unnest(${list(rows.map((row) => row.jobId))}::uuid[], ${list(rows.map((row) => row.startedAt))}::float8[],
+        ${list(rows.map((row) => row.durationMs))}::int[], ${list(rows.map((row) => row.httpStatus))}::int[],
+        ${list(rows.map((row) => row.response))}::text[]) as given (job_id, started_at, duration_ms, http_status, response)`;
+  };
+  const drain = async () => {
+    await setImmediate();
+    while (waiting.length > 0) {
+      const batch = waiting;
+      waiting = [];
+      try {
+        await write(batch.map(({ row }) => row));
+        for (const { written } of batch) written();
+      } catch (error) {
+        for (const { failed } of batch) failed(error);
+      }
+    }
+    writing = undefined;
+  };
+
+  return {
+    async send(payload) {
+      const row = await post(payload);
+      await new Promise<void>((written, failed) => {
+        waiting.push({ row, written, failed });
+        writing ??= drain();
+      });
+    },
+    async sendAll(payloads) {
+      await write(await Promise.all(payloads.map(post)));
+    },
+    async close() {
+      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
+    },
+  };
+}
+
+/** Our own table's shape. */
+export async function createAttemptLog(sql: Sql): Promise<void> {
+  await sql`
+    create table attempts (
+      job_id uuid not null, number int not null check (number > 0), started_at timestamptz not null,
+      duration_ms int not null check (duration_ms >= 0), http_status int, error text, response bytea, address text,
+      primary key (job_id, number))`;
+}

@@ -1,0 +1,53 @@
+// pg-boss doing the same job at its best: loops that fetch a batch, send it side by side and complete it in one call (its own work() is slower).
+import PgBoss from 'pg-boss';
+import { randomUUID } from 'node:crypto';
+import { bodyOf, now, type Database, type Receivers } from './harness.ts';
+import { createAttemptLog, createSender, type Payload } from './job.ts';
+
+const queue = 'send';
+const loops = 4;
+const batchSize = 100;
+
+export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
+  await createAttemptLog(sql);
+  const boss = new PgBoss({ connectionString: url, max: 10, supervise: false, schedule: false });
+  boss.on('error', (error) => {
+    throw error;
+  });
+  await boss.start();
+  await boss.createQueue(queue);
+  return boss;
+}
+
+/** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
+export async function deliverPgBoss(boss: PgBoss, { sql }: Database, receivers: Receivers, count: number): Promise<number> {
+  const body = bodyOf('a delivery');
+  for (let from = 0; from < count; from += 5000) {
+    await boss.insert(
+      Array.from({ length: Math.min(5000, count - from) }, (_, index) => ({
+        name: queue,
+        data: { id: randomUUID(), url: receivers.urls[(from + index) % receivers.urls.length], body },
+      })),
+    );
+  }
+  await sql`vacuum analyze`;
+  const origins = receivers.urls.map((url) => new URL(url).origin);
+  const sender = createSender(sql, origins, Math.ceil((loops * batchSize) / origins.length));
+  receivers.reset();
+  const started = now();
+  const work = async () => {
+    for (;;) {
+      const jobs = await boss.fetch<Payload>(queue, { batchSize });
+      if (jobs.length === 0) return;
+      await sender.sendAll(jobs.map((job) => job.data));
+      await boss.complete(
+        queue,
+        jobs.map((job) => job.id),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: loops }, work));
+  const elapsed = now() - started;
+  await sender.close();
+  return (count / elapsed) * 1000;
+}

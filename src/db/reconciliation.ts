@@ -1,0 +1,67 @@
+// What `billing reconcile` compares with the chain, and whom a missing payment belongs to.
+import type { Queryable } from './connect.ts';
+
+export interface RecordedPayment {
+  id: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  source: 'keeper' | 'foreign';
+  periodStart: Date;
+  periodEnd: Date;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  txSignature: string;
+  treasury: string;
+}
+
+/** Successes of a time range (the payment's time, since inclusive, until exclusive) in pages, by id. */
+export function listRecorded(
+  sql: Queryable,
+  { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
+): Promise<RecordedPayment[]> {
+  return sql<RecordedPayment[]>`
+    select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net,
+      p.tx_signature, plans.treasury
+    from payments p join plans on plans.id = p.plan_id
+    where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until} and (${after}::uuid is null or p.id > ${after}::uuid)
+    order by p.id limit ${limit}`;
+}
+
+/** Every treasury that plans have named. */
+export async function listTreasuries(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ treasury: string }[]>`select distinct treasury from plans`;
+  return rows.map(({ treasury }) => treasury);
+}
+
+/** Which of these transactions are known: recorded, or signed and not yet settled. */
+export async function listKnown(
+  sql: Queryable,
+  signatures: string[],
+): Promise<{ signature: string; subscriptionPda: string; open: boolean }[]> {
+  return sql<{ signature: string; subscriptionPda: string; open: boolean }[]>`
+    select tx_signature as signature, subscription_pda, false as open from payments
+    where tx_signature = any(${signatures}::text[]) and status = 'succeeded'
+    union all
+    select a.signature, s.subscription_pda, true from payment_attempts a join subscriptions s on s.id = a.subscription_id
+    where a.signature = any(${signatures}::text[]) and a.state = 'open'`;
+}
+
+/** The registrations of an on-chain subscription, newest first. */
+export async function listRegistrations(sql: Queryable, subscriptionPda: string): Promise<{ id: string; signature: string[] | null }[]> {
+  return sql<{ id: string; signature: string[] | null }[]>`
+    select s.id, array(select a.signature from payment_attempts a where a.subscription_id = s.id) as signature
+    from subscriptions s where s.subscription_pda = ${subscriptionPda} order by s.id desc`;
+}
+
+/** Leases one subscription, whatever its state; false while somebody else has it. */
+export async function claimOne(
+  sql: Queryable,
+  { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },
+): Promise<boolean> {
+  const rows = await sql`
+    update subscriptions set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    where id = ${id} and (lease_until is null or lease_until < now())
+    returning 1`;
+  return rows.length === 1;
+}

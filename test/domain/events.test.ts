@@ -1,0 +1,128 @@
+import t from 'tap';
+import type { EventContext } from '../../src/db/events.ts';
+import { appendEvents, eventBody } from '../../src/domain/events.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+
+const context: EventContext = {
+  eventId: '01890000-0000-7000-8000-000000000001',
+  createdAt: new Date('2026-01-01T00:00:00.123Z'),
+  sequence: 3n,
+  subscriptionId: 's',
+  appId: 'a',
+  status: 'active',
+  paidThrough: new Date('2026-01-31T00:00:00Z'),
+  subscriptionPda: 'pda',
+  planId: 'p',
+  planName: 'Monthly',
+  subscriberWallet: 'subscriber',
+  merchantWallet: 'merchant',
+};
+
+void t.test(
+  'service.md, Events: the body carries the common fields, amounts as strings beyond 2^53, times as ISO 8601 with milliseconds',
+  (t) => {
+    const amountGross = 2n ** 63n - 1n;
+    const text = eventBody(context, 'payment_success', { amountGross, nextPaymentDue: new Date('2026-01-31T00:00:00Z') });
+    t.same(JSON.parse(text), {
+      id: context.eventId,
+      type: 'payment_success',
+      createdAt: '2026-01-01T00:00:00.123Z',
+      data: {
+        appId: 'a',
+        subscriptionId: 's',
+        subscriptionPda: 'pda',
+        planId: 'p',
+        planName: 'Monthly',
+        subscriberWallet: 'subscriber',
+        merchantWallet: 'merchant',
+        status: 'active',
+        paidThrough: '2026-01-31T00:00:00.000Z',
+        sequence: 3,
+        amountGross: '9223372036854775807',
+        nextPaymentDue: '2026-01-31T00:00:00.000Z',
+      },
+    });
+    t.end();
+  },
+);
+
+void t.test('service.md, Events: cancel events carry no amountGross or txSignature', (t) => {
+  for (const type of ['cancel_requested', 'cancel_finalized', 'cancel_forced'] as const) {
+    const { data } = JSON.parse(eventBody(context, type)) as { data: Record<string, unknown> };
+    t.notHas(data, { amountGross: String });
+    t.notOk('amountGross' in data || 'txSignature' in data, type);
+  }
+  t.end();
+});
+
+async function subscription(sql: Awaited<ReturnType<typeof testDatabase>>['sql']) {
+  const [row] = await sql<{ id: string; appId: string }[]>`
+    with merchant as (insert into merchants (wallet) values ('merchant') returning id),
+    app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
+    plan as (
+      insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
+      select id, 'plan', 'pda', 1, 'o', 'm', 't', 'p', 100, 24 from app returning id, app_id)
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+    select app_id, id, 'subscription pda', 'w', 100, 24 from plan returning app_id, id`;
+  return row!;
+}
+
+void t.test(
+  'several events of one subscription in one transaction keep their order; each is queued once for a live endpoint',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId } = await subscription(sql);
+    t.equal(
+      await sql.begin((tx) => appendEvents(tx, [{ subscriptionId: id, type: 'subscription_created' }])),
+      0,
+      'no endpoint: stored, not queued',
+    );
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
+    const queued = await sql.begin((tx) =>
+      appendEvents(tx, [
+        { subscriptionId: id, type: 'delegation_revoked' },
+        { subscriptionId: id, type: 'payment_failed' },
+      ]),
+    );
+    t.equal(queued, 2);
+    const rows = await sql<{ sequence: bigint; type: string; body: string }[]>`select sequence, type, body from events order by sequence`;
+    t.same(
+      rows.map(({ sequence, type }) => [sequence, type]),
+      [
+        [1n, 'subscription_created'],
+        [2n, 'delegation_revoked'],
+        [3n, 'payment_failed'],
+      ],
+    );
+    t.equal((JSON.parse(rows[2]?.body ?? '{}') as { data: { sequence: number } }).data.sequence, 3);
+    const [deliveries] = await sql<{ count: bigint }[]>`select count(*) from deliveries`;
+    t.equal(deliveries?.count, 2n);
+  },
+);
+
+void t.test('an event is never without its change: what rolls back takes the event, its delivery and the number with it', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id } = await subscription(sql);
+  await t.rejects(
+    sql.begin(async (tx) => {
+      await appendEvents(tx, [{ subscriptionId: id, type: 'cancel_forced' }]);
+      throw new Error('the change failed');
+    }),
+    /the change failed/,
+  );
+  await sql.begin((tx) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }]));
+  t.same(await sql<{ sequence: bigint; type: string }[]>`select sequence, type from events`, [{ sequence: 1n, type: 'payment_failed' }]);
+});
+
+void t.test('many transactions at once on one subscription: numbers without a gap', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { id } = await subscription(sql);
+  await Promise.all(
+    Array.from({ length: 40 }, () => sql.begin((tx) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }]))),
+  );
+  const rows = await sql<{ sequence: bigint }[]>`select sequence from events order by sequence`;
+  t.same(
+    rows.map(({ sequence }) => Number(sequence)),
+    Array.from({ length: 40 }, (_, index) => index + 1),
+  );
+});

@@ -1,0 +1,158 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import type { Sql } from '../../src/db/connect.ts';
+import { planReplay, replayDelivery, runReplay, type Selection } from '../../src/domain/replay.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { queueDeliveries, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
+
+const everything: Selection = { ids: null, endpointId: null, appId: null, status: null, type: null, since: null, until: null };
+
+async function finish(sql: Sql, status: string, ids: string[]): Promise<void> {
+  await sql`update deliveries set status = ${status}, attempts = 1, finished_at = now() where id = any(${ids}::uuid[])`;
+}
+
+/** 10 delivered, 20 failed, 5 pending. */
+async function mixed(
+  t: Test,
+): Promise<{ sql: Sql; url: string; app: SeededApp; delivered: string[]; failed: string[]; pending: string[] }> {
+  const { sql, url } = await testDatabase(t);
+  const app = await seedApp(sql, 'http://127.0.0.1:9/');
+  const ids = await queueDeliveries(sql, app, 35);
+  const [delivered, failed, pending] = [ids.slice(0, 10), ids.slice(10, 30), ids.slice(30)];
+  await finish(sql, 'delivered', delivered);
+  await finish(sql, 'failed', failed);
+  return { sql, url, app, delivered, failed, pending };
+}
+
+async function replayed(sql: Sql): Promise<string[]> {
+  return (await sql<{ replayOf: string }[]>`select replay_of from deliveries where replay_of is not null order by replay_of`).map(
+    (row) => row.replayOf,
+  );
+}
+
+async function replay(sql: Sql, selection: Selection, batch?: number): Promise<number> {
+  const plan = await planReplay(sql, selection);
+  const { queued } = await runReplay(sql, selection, plan, batch === undefined ? {} : { batch });
+  return queued;
+}
+
+void t.test('one delivery is queued again as a new one of the same event', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const [id = ''] = failed;
+  const again = await replayDelivery(sql, id);
+  const [pair] = await sql`
+    select new.status, new.attempts, new.replay_of, new.endpoint_id, new.event_id = old.event_id as same_event
+    from deliveries new join deliveries old on old.id = new.replay_of where new.id = ${again}`;
+  t.match(pair, { status: 'pending', attempts: 0, replayOf: id, endpointId: app.endpointId, sameEvent: true });
+});
+
+void t.test('without a live endpoint there is nothing to replay to; with a new one it goes there', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const [id = ''] = failed;
+  await sql`update webhook_endpoints set deleted_at = now()`;
+  await t.rejects(replayDelivery(sql, id), { code: 'CONFLICT' });
+  const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
+  t.match(await planReplay(sql, selection), { matching: [{ status: 'failed', count: 20, deliverable: 0 }], deliverable: 0 });
+  const [endpoint] = await sql<{ id: string }[]>`
+    insert into webhook_endpoints (app_id, url, secret) values (${app.appId}, 'http://127.0.0.1:9/', '') returning id`;
+  t.equal(await replay(sql, selection), 20);
+  const [queued] = await sql`select count(*) as count from deliveries where endpoint_id = ${endpoint?.id ?? ''} and replay_of is not null`;
+  t.match(queued, { count: 20n });
+});
+
+void t.test('filters choose by webhook, app, status, type and time; counts come first', async (t) => {
+  const { sql, app, failed, pending } = await mixed(t);
+  await seedApp(sql, 'http://127.0.0.1:9/').then((other) => queueDeliveries(sql, other, 3));
+  const count = async (selection: Partial<Selection>) => (await planReplay(sql, { ...everything, ...selection })).deliverable;
+  t.equal(await count({ endpointId: app.endpointId }), 35);
+  t.equal(await count({ appId: app.appId }), 35);
+  t.equal(await count({ appId: app.appId, status: 'failed' }), 20);
+  t.equal(await count({ appId: app.appId, status: 'pending' }), 5);
+  t.equal(await count({ appId: app.appId, type: 'payment_success' }), 35);
+  t.equal(await count({ appId: app.appId, type: 'payment_failed' }), 0);
+  const hour = 3_600_000;
+  await sql`update deliveries set created_at = now() - interval '2 hours' where id = any(${failed.slice(0, 4)}::uuid[])`;
+  t.equal(await count({ appId: app.appId, until: new Date(Date.now() - hour) }), 4);
+  t.equal(await count({ appId: app.appId, since: new Date(Date.now() - hour) }), 31);
+  t.equal(await count({ ids: [...failed.slice(0, 3), ...pending.slice(0, 1)] }), 4);
+  await t.rejects(planReplay(sql, { ...everything, ids: [app.appId] }), /There is no delivery/);
+  t.equal((await replayed(sql)).length, 0, 'counting queues nothing');
+});
+
+void t.test('each row is queued once, in batches, and a second run finds that its events are on their way', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const selection = { ...everything, appId: app.appId, status: 'failed' };
+  t.equal(await replay(sql, selection, 3), 20);
+  t.same(await replayed(sql), [...failed].sort());
+  t.equal(await replay(sql, selection, 3), 0);
+  t.equal((await replayed(sql)).length, 20);
+});
+
+void t.test('what failed again after its replay can be replayed again, once', async (t) => {
+  const { sql, app } = await mixed(t);
+  const selection = { ...everything, appId: app.appId, status: 'failed' };
+  await replay(sql, selection);
+  await sql`update deliveries set status = 'failed', finished_at = now() where replay_of is not null`;
+  t.equal(await replay(sql, selection), 20);
+});
+
+void t.test('events of a time without an endpoint are sent by a replay of the app', async (t) => {
+  const { sql, app } = await mixed(t);
+  await sql`delete from deliveries where status = 'pending'`;
+  t.match((await planReplay(sql, { ...everything, appId: app.appId })).matching, [
+    { status: 'delivered', count: 10 },
+    { status: 'failed', count: 20 },
+    { status: 'unsent', count: 5, deliverable: 5 },
+  ]);
+  t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }, 2), 5);
+  const [left] = await sql`select count(*) as count from events where not exists (select from deliveries where event_id = events.id)`;
+  t.match(left, { count: 0n });
+  t.equal(await replay(sql, { ...everything, appId: app.appId, status: 'unsent' }), 0);
+});
+
+void t.test('an interrupted run goes on where it was, also when what it had queued has failed in the meantime', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const selection = { ...everything, appId: app.appId, status: 'failed' };
+  const interrupt = new AbortController();
+  const plan = await planReplay(sql, selection);
+  const first = await runReplay(sql, selection, plan, { batch: 6, signal: interrupt.signal, onProgress: () => interrupt.abort() });
+  t.same(first, { queued: 6, finished: false });
+  await sql`update deliveries set status = 'failed', finished_at = now() where replay_of is not null`;
+  const again = await planReplay(sql, selection);
+  t.match(again.interrupted, { queued: 6, total: 20 });
+  t.same(await runReplay(sql, selection, again, { batch: 6 }), { queued: 20, finished: true });
+  t.same(await replayed(sql), [...failed].sort());
+});
+
+void t.test('two that replay the same selection at once queue it once', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const selection = { ...everything, appId: app.appId, status: 'failed' };
+  await Promise.all([replay(sql, selection, 2), replay(sql, selection, 2), replay(sql, selection, 2)]);
+  t.same(await replayed(sql), [...failed].sort());
+});
+
+void t.test('a replay of 25,000 that is killed with -9 midway, three times, queues each once', async (t) => {
+  const { sql, url } = await testDatabase(t);
+  const app = await seedApp(sql, 'http://127.0.0.1:9/');
+  const ids: string[] = [];
+  for (let index = 0; index < 5; index += 1) ids.push(...(await queueDeliveries(sql, app, 5000)));
+  await finish(sql, 'failed', ids);
+  const queuedNow = async () => (await replayed(sql)).length;
+  for (let kill = 0; kill < 3; kill += 1) {
+    const child = fork(fileURLToPath(new URL('../fixtures/replay-process.ts', import.meta.url)), [url, app.appId], {
+      execArgv: ['--import', 'tsx'],
+    });
+    for (let batches = 0; batches < 4; batches += 1) await once(child, 'message');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+  const midway = await queuedNow();
+  t.ok(midway >= 3 * 4 * 500 && midway < 25_000, `${midway} were queued when it was killed for the last time`);
+  const plan = await planReplay(sql, { ...everything, appId: app.appId, status: 'failed' });
+  t.match(plan.interrupted, { queued: midway, total: 25_000 });
+  await runReplay(sql, { ...everything, appId: app.appId, status: 'failed' }, plan);
+  t.same(await replayed(sql), [...ids].sort());
+  t.equal((await planReplay(sql, { ...everything, appId: app.appId, status: 'failed' })).deliverable, 0);
+});

@@ -1,0 +1,144 @@
+// Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its way.
+import { setTimeout as pause } from 'node:timers/promises';
+import t from 'tap';
+import { cancelSubscription } from '../../src/chain/instructions.ts';
+import { forceCancel } from '../../src/domain/cancel.ts';
+import { timeOf } from '../../src/domain/network.ts';
+import { AMOUNT, agree, due, pullsOnChain, signAndDie } from '../fixtures/agreement.ts';
+import { HOUR, startStage } from '../fixtures/billing.ts';
+
+for (const keepers of [2, 4]) {
+  void t.test(`${keepers} keepers at once: every subscription is paid once`, async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: AMOUNT });
+    const subscriptions = await Promise.all(Array.from({ length: 40 }, () => stage.subscriber(plan)));
+    await Promise.all(Array.from({ length: keepers }, () => stage.startKeeper()));
+    await stage.until('all are paid', async () => {
+      const [{ paid }] = await stage.sql<[{ paid: number }]>`select count(*)::int as paid from payments`;
+      return paid >= subscriptions.length;
+    });
+    for (const subscription of subscriptions.slice(0, 5)) await agree(t, stage, subscription, 1);
+    const [{ signed, paid }] = await stage.sql<[{ signed: number; paid: number }]>`
+      select (select count(*) from payment_attempts)::int as signed, (select count(*) from payments)::int as paid`;
+    t.same({ signed, paid }, { signed: 40, paid: 40 });
+    t.equal(await stage.balance(stage.treasury.address), 1n + (40n * AMOUNT) / 100n);
+  });
+}
+
+void t.test('the subscriber cancels while a payment is on its way: it is recorded, and it is the last', async (t) => {
+  const { stage, subscription } = await due(t);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 30, count: 1 });
+  await stage.startKeeper();
+  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
+  await pause(100);
+  const parties = { subscriber: subscription.wallet.address, plan: subscription.plan.pda, subscription: subscription.pda };
+  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  await agree(t, stage, subscription, 1);
+  await stage.until('the cancellation is seen', async () => (await stage.row(subscription)).cancelRequestedAt !== null);
+  t.match(await stage.row(subscription), { status: 'active', nextPaymentDue: null });
+  stage.net.passSeconds(720 * HOUR + 5);
+  await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
+  await agree(t, stage, subscription, 1);
+});
+
+void t.test('forced to an end between commit and send: never sent', async (t) => {
+  const { stage, subscription } = await due(t);
+  await signAndDie(stage);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+  await stage.startKeeper();
+  await agree(t, stage, subscription, 0);
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'cancel_forced'],
+  );
+  const [attempt] = await stage.sql<[{ state: string }]>`select state from payment_attempts`;
+  t.equal(attempt.state, 'expired');
+});
+
+void t.test('a payment that lands after a forced end is recorded truthfully, and is the last', async (t) => {
+  const { stage, subscription } = await due(t);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 40, count: 1 });
+  await stage.startKeeper();
+  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
+  await pause(200);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+  await stage.until('it has landed', async () => (await pullsOnChain(stage, subscription)).length === 1);
+  await agree(t, stage, subscription, 1);
+  t.match(await stage.row(subscription), { status: 'cancelled', dueAt: null });
+  t.same(
+    (await stage.events(subscription)).map(({ type, data }) => [type, data.status]),
+    [
+      ['subscription_created', 'active'],
+      ['cancel_forced', 'cancelled'],
+      ['payment_success', 'cancelled'],
+    ],
+  );
+  stage.net.passSeconds(720 * HOUR + 5);
+  await agree(t, stage, subscription, 1);
+});
+
+void t.test('a fork that drops a confirmed payment: the same transaction lands again, and only then it is recorded', async (t) => {
+  const { stage, subscription } = await due(t, { blockMs: 60 });
+  // What the wallet did is final before anything forks.
+  stage.net.mineBlocks(40);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 12, count: 1 });
+  await stage.startKeeper();
+  await stage.until('the payment is confirmed', async () => {
+    const [attempt] = await stage.sql<{ signature: string }[]>`select signature from payment_attempts`;
+    if (attempt === undefined) return false;
+    const { statuses } = await stage.rpc.getSignatureStatuses([attempt.signature]);
+    return statuses[0]?.commitment === 'confirmed';
+  });
+  t.same(await stage.payments(subscription), [], 'confirmed is not final');
+  await stage.net.rpc('localnet_forgetBlocks', 6);
+  t.same(await pullsOnChain(stage, subscription), [], 'the payment is gone');
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await agree(t, stage, subscription, 1);
+});
+
+void t.test('a fork that drops a confirmed payment and its blockhash: signed anew, recorded once', async (t) => {
+  const { stage, subscription } = await due(t, { blockMs: 30 });
+  // What the wallet did is final before anything forks.
+  stage.net.mineBlocks(40);
+  await stage.startKeeper();
+  await stage.until('the payment is confirmed', async () => (await pullsOnChain(stage, subscription)).length === 1);
+  await stage.net.rpc('localnet_forgetBlocks', 8);
+  t.same(await pullsOnChain(stage, subscription), []);
+  await agree(t, stage, subscription, 1);
+});
+
+void t.test('killed while a batch is under way, keeper after keeper: every subscription is paid once', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ amount: AMOUNT });
+  const subscriptions = await Promise.all(Array.from({ length: 20 }, () => stage.subscriber(plan)));
+  for (let round = 0; round < 3; round += 1) {
+    const taken = await signAndDie(stage);
+    await Promise.all(taken.slice(0, round * 7).map(({ attempt }) => stage.rpc.sendTransaction(attempt.transaction)));
+  }
+  await stage.startKeeper();
+  for (const subscription of subscriptions) await agree(t, stage, subscription, 1);
+});
+
+void t.test('one subscription whose books are broken does not hold up the others, and is not collected twice', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ amount: AMOUNT });
+  const [broken, ...others] = await Promise.all(Array.from({ length: 5 }, () => stage.subscriber(plan)));
+  const account = (await stage.onChain(broken!))!;
+  const start = timeOf(account.periodStart);
+  await stage.sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+      platform_fee, amount_net, tx_signature, occurred_at)
+    values (${plan.appId}, ${plan.id}, ${broken!.id}, ${broken!.pda}, ${broken!.wallet.address}, 'succeeded', ${start},
+      ${timeOf(account.periodStart + 720n * 3600n)}, 1, 0, 1, 'not a signature', ${start})`;
+  const keeper = await stage.startKeeper();
+  await stage.until('the others are paid', async () => {
+    const [{ paid }] = await stage.sql<
+      [{ paid: number }]
+    >`select count(*)::int as paid from payments where tx_signature <> 'not a signature'`;
+    return paid === others.length;
+  });
+  await stage.until('it is told', async () => (await keeper.registry.metrics()).includes('reason="cannot_be_settled"'));
+  const [open] = await stage.sql<[{ state: string }]>`select state from payment_attempts where subscription_id = ${broken!.id}`;
+  t.equal(open.state, 'open', 'and stays open for people to look into');
+  t.equal((await pullsOnChain(stage, broken!)).length, 1);
+});

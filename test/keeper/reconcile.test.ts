@@ -1,0 +1,78 @@
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import t from 'tap';
+import { reconcile } from '../../src/keeper/reconcile.ts';
+import { HOUR, startStage } from '../fixtures/billing.ts';
+
+const range = { since: new Date(0), until: new Date('2100-01-01') };
+
+void t.test(
+  'books that agree with the chain have no difference; what is missing, invented or altered is named, and missing payments are recorded',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 24 });
+    const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan), await stage.subscriber(plan)] as const;
+    const keeper = await stage.startKeeper();
+    const paid = async (count: number) => {
+      await stage.until('all are paid', async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count);
+      await stage.quiet();
+    };
+    await paid(3);
+    stage.net.passSeconds(24 * HOUR + 5);
+    await paid(6);
+    await keeper.stop();
+    const reconciler = { sql: stage.sql, rpc: stage.rpc, programId: stage.net.programId, keeper: stage.keeper.address };
+    t.same(await reconcile(reconciler, { ...range, repair: false }), { recorded: 6, onChain: 6, differences: [] });
+
+    const [lost, altered, invented] = subscriptions;
+    const [gone] = (await stage.payments(lost)).slice(-1);
+    await stage.sql`delete from payments where tx_signature = ${gone!.txSignature}`;
+    await stage.sql`update subscriptions set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where id = ${lost.id}`;
+    await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
+    and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
+    await stage.sql`update payments set tx_signature = ${generateKeypair().address} where subscription_id = ${invented.id}
+    and period_start = (select max(period_start) from payments where subscription_id = ${invented.id})`;
+
+    const kinds = async (repair: boolean) =>
+      (await reconcile(reconciler, { ...range, repair })).differences
+        .map(({ kind, subscriptionPda, repaired }) => [kind, subscriptions.findIndex(({ pda }) => pda === subscriptionPda), repaired])
+        .sort();
+    t.same(await kinds(false), [
+      ['not_on_chain', 2, false],
+      ['not_recorded', 0, false],
+      ['not_recorded', 2, false],
+      ['other_amounts', 1, false],
+    ]);
+    t.same(await kinds(true), [
+      ['not_on_chain', 2, false],
+      ['not_recorded', 0, true],
+      // Its period has a (wrong) payment: nothing is recorded beside it, nothing is deleted.
+      ['not_recorded', 2, false],
+      ['other_amounts', 1, false],
+    ]);
+    t.match((await stage.payments(lost)).at(-1), {
+      txSignature: gone!.txSignature,
+      amountGross: gone!.amountGross,
+      platformFee: gone!.platformFee,
+      periodStart: gone!.periodStart,
+      periodEnd: gone!.periodEnd,
+      source: 'keeper',
+    });
+    t.same((await stage.row(lost)).paidThrough, gone!.periodEnd);
+    t.equal((await stage.events(lost)).at(-1)?.data.txSignature, gone!.txSignature);
+    t.equal((await kinds(true)).length, 3, 'and once');
+  },
+);
+
+void t.test('a payment on its way is no difference, and a range looks at nothing else', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const { collector, taken } = stage.parts();
+  await collector.turn();
+  await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
+  stage.net.mineBlocks(40);
+  const reconciler = { sql: stage.sql, rpc: stage.rpc, programId: stage.net.programId, keeper: stage.keeper.address };
+  t.same(await reconcile(reconciler, { ...range, repair: true }), { recorded: 0, onChain: 1, differences: [] });
+  const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
+  t.same(await reconcile(reconciler, { ...before, repair: true }), { recorded: 0, onChain: 0, differences: [] });
+  t.same(await stage.payments(subscription), []);
+});
