@@ -25,11 +25,6 @@ comment on table rate_budgets is 'requests of the current minute, handed out to 
 comment on column rate_budgets.granted is 'requests handed out in this window, spent or not';
 comment on column rate_budgets.lease is 'how many of them the last grant was';
 
--- Timestamps as the API writes them: ISO 8601, UTC, milliseconds.
-create function iso(t timestamptz) returns text
-language sql stable parallel safe
-as $$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $$;
-
 -- The orders of the lists, with the filters that are equalities in front.
 create index subscriptions_by_app_time on subscriptions (app_id, created_at, id);
 create index subscriptions_by_app_status on subscriptions (app_id, status, created_at, id);

@@ -1,5 +1,5 @@
 // API keys: an environment marker and 256 random bits in Base58. Only the SHA-256 is stored (decisions.md, HTTP API).
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 
 export type Environment = 'development' | 'production';
@@ -24,7 +24,7 @@ export function generateKey(environment: Environment): NewKey {
 
 /** What is stored of a key: its SHA-256. */
 export function hashKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
+  return hash('sha256', key, 'buffer');
 }
 
 /** Whether a bearer token claims to be an API key at all, of whatever environment. */

@@ -1,7 +1,6 @@
 // The API: builds a Fastify instance and never listens. One schema per route, beside its handler, gives validation, types and documentation.
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
-import helmet from '@fastify/helmet';
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { createCursors } from '../domain/cursors.ts';
@@ -15,6 +14,7 @@ import { createGate } from './gate.ts';
 import { createLimiter } from './limits.ts';
 import { registerOpenApi } from './openapi.ts';
 import { createPages } from './pages.ts';
+import { securityHeaders } from './security-headers.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { appRoutes } from './routes/apps.ts';
@@ -53,9 +53,9 @@ export function buildApp(deps: ApiDeps): Api {
   );
   const gate = createGate(deps, tokens, limiter);
   const pages = createPages(createCursors(jwtSecrets), publicUrl);
+  let headers: Record<string, string> = {};
   const introduce = (request: FastifyRequest, reply: FastifyReply) => {
-    reply.header('x-request-id', request.id);
-    gate.describe(request, reply);
+    reply.headers(headers).header('x-request-id', request.id);
   };
   const logger: FastifyBaseLogger = log;
   const app = Fastify({
@@ -73,6 +73,7 @@ export function buildApp(deps: ApiDeps): Api {
     // No hook runs for these.
     frameworkErrors: (error, request, reply) => {
       introduce(request, reply);
+      gate.describe(request, reply);
       onError(error, request, reply);
     },
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
@@ -97,37 +98,42 @@ export function buildApp(deps: ApiDeps): Api {
   app.decorateRequest('credential', null);
   app.decorateRequest('caller', null);
   app.decorateRequest('assumed', false);
-  app.addHook('preValidation', async (request) => {
+  // Callbacks rather than promises: these run on every request.
+  app.addHook('onRequest', (request, reply, done) => {
+    introduce(request, reply);
+    done();
+  });
+  app.addHook('preValidation', (request, _reply, done) => {
     // Nothing is converted behind the schema's back but the one number that queries have.
     const query = request.query as { limit?: unknown };
     if (typeof query.limit === 'string' && /^\d{1,4}$/.test(query.limit)) query.limit = Number(query.limit);
+    done();
   });
-  app.addHook('onResponse', async (request, reply) => {
+  let closing = false;
+  app.addHook('preClose', (done) => {
+    closing = true;
+    done();
+  });
+  app.addHook('onSend', (request, reply, payload, done) => {
+    // An answer that no budget was spent for (unknown routes, health, documents, 401) tells the address's standing.
+    if (!reply.hasHeader('ratelimit-limit')) gate.describe(request, reply);
+    // A connection that still has a request in hand when we stop would stay open after its answer.
+    if (closing) reply.header('connection', 'close');
+    done(null, payload);
+  });
+  app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request;
     const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
     deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
     request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
+    done();
   });
-
-  // Answers that are no route's (unknown routes, health, documents) tell the address's standing; the routes below tell their caller's.
-  app.addHook('onRequest', async (request, reply) => introduce(request, reply));
-  let closing = false;
-  app.addHook('preClose', async () => {
-    closing = true;
-  });
-  // A connection that still has a request in hand when we stop would stay open after its answer.
-  app.addHook('onSend', async (_request, reply) => {
-    if (closing) reply.header('connection', 'close');
+  app.addHook('onReady', async () => {
+    headers = await securityHeaders(publicUrl);
   });
   app.addHook('onReady', () => limiter.start());
   app.addHook('onClose', () => limiter.stop());
 
-  void app.register(helmet, {
-    contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
-    // The API is there to be called from other sites; which ones, CORS says.
-    crossOriginResourcePolicy: { policy: 'cross-origin' },
-    ...(publicUrl.startsWith('https:') ? {} : { strictTransportSecurity: false }),
-  });
   if (deps.corsOrigins.length > 0) {
     void app.register(cors, {
       origin: deps.corsOrigins.map((origin) => new URL(origin).origin),

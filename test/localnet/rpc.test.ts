@@ -589,6 +589,7 @@ void t.test('a transaction that is sent again is not executed again', async (t) 
 });
 
 void t.test('a transaction is processed, confirmed with the next block, and finalized 32 blocks after its own', async (t) => {
+  t.equal(FINALITY_BLOCKS, 32);
   const { chain, payer, stranger } = await setup(t);
   chain.mineBlocks(FINALITY_BLOCKS);
   const transfer = signedTransfer(payer, stranger, 1_000_000, (await latest(chain)).blockhash);

@@ -60,8 +60,14 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
     const { id } = gate.confirmed(request, found);
     if (found === undefined || found.appOwner === null) throw absent('app');
     if (found.appOwner !== id) throw foreign('app');
-    if (found.last !== null) pages.lead(request, reply, found.last);
-    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${found.rows ?? ''}]}`);
+    const rows = found.lines === null ? [] : found.lines.split('\n');
+    // The row beyond the page says that there is another one after it.
+    if (rows.length === page.limit) {
+      rows.pop();
+      const [, last] = /^{"id":"([^"]+)"/.exec(rows.at(-1) ?? '') ?? [];
+      if (last !== undefined) pages.lead(request, reply, last);
+    }
+    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${withIsoTimes(rows.join(','))}]}`);
   };
 
   api.get(
@@ -136,4 +142,12 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
 /** Whether a request for the list is well-formed and has no filters nor a cursor. */
 function isPlain({ validationError, query, params }: FastifyRequest<{ Params: { appId: string } }>): boolean {
   return validationError === undefined && Object.keys(query as object).every((name) => name === 'limit') && isId(params.appId);
+}
+
+/** Postgres's JSON times (2026-01-31T12:00:00.123456+00:00, fewer digits or none) as the API writes them: milliseconds and Z. */
+function withIsoTimes(json: string): string {
+  return json.replace(
+    /"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00"/g,
+    (_, seconds: string, fraction = '') => `"${seconds}.${(fraction as string).slice(0, 3).padEnd(3, '0')}Z"`,
+  );
 }
