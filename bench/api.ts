@@ -12,9 +12,9 @@ import type { Subject } from './api/serve.ts';
 import type { Result } from './run.ts';
 
 const UNDER_WAY = 64;
-const ROUNDS = 5;
+const ROUNDS = 30;
 const WARM_UP_MS = 2_000;
-const ROUND_MS = 3_000;
+const ROUND_MS = 500;
 
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 

@@ -1,8 +1,10 @@
 // Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called directly, over the same kind of signed
-// pulls (transfer_subscription for net and for fee, and a memo). The chain runs in a process of its own and this one is the load: batches of
-// 32 sendTransaction requests with preflight, four batches under way at a time. Rounds alternate; the figures are medians.
-import { type ChildProcess, fork } from 'node:child_process';
+// pulls (transfer_subscription for net and for fee, and a memo). The chain is `billing localnet`, built first, in a process of its own; this
+// one is the load: batches of 32 sendTransaction requests with preflight, four batches under way at a time, made before the clock runs.
+// Rounds alternate; the figures are medians. Quiet machines only: the load and the chain need a core each.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js';
 import { Pool } from 'undici';
@@ -15,6 +17,8 @@ import { decodeTransaction } from '../src/localnet/wire.ts';
 import { prepare, type Scene, signPulls, type Target } from './localnet/pulls.ts';
 import type { Result } from './run.ts';
 
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const BILLING = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 const WALLETS = 256;
 const ROUNDS = 5;
 const PULLS = 4_000;
@@ -39,10 +43,12 @@ interface Server {
   readonly startMs: number;
 }
 
+/** The product as it is installed, in a process of its own. */
 async function startServer(): Promise<Server> {
   const started = performance.now();
-  const child = fork(fileURLToPath(new URL('localnet/serve.ts', import.meta.url)), { execArgv: ['--expose-gc', '--import', 'tsx'] });
-  const [{ rpcUrl }] = (await once(child, 'message')) as [{ rpcUrl: string }];
+  const child = spawn(process.execPath, [BILLING, 'localnet', '--port', '0', '--json'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  const { rpcUrl } = JSON.parse(line) as { rpcUrl: string };
   const pool = new Pool(rpcUrl, { connections: BATCHES_UNDER_WAY });
   await call(pool, 'getHealth');
   return { child, pool, startMs: performance.now() - started };
@@ -153,14 +159,14 @@ async function oneByOne(pool: Pool, scene: Scene, count: number): Promise<number
   return (count * 1000) / (performance.now() - started);
 }
 
-async function rssMb({ child }: Server): Promise<number> {
-  child.send('rss');
-  const [{ rss }] = (await once(child, 'message')) as [{ rss: number }];
-  return rss / 1024 / 1024;
+/** Resident memory of the chain's process. */
+function rssMb({ child }: Server): number {
+  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(child.pid)], { encoding: 'utf8' })) / 1024;
 }
 
 /** Runs the benchmark. */
 export async function run(): Promise<Result> {
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();
   const { pool } = server;
   const direct = await prepareDirect();
@@ -177,24 +183,24 @@ export async function run(): Promise<Result> {
 
   const sent = PULLS / 4 + ROUNDS * PULLS + PULLS / 4;
   let total = sent;
-  const before = await rssMb(server);
+  const before = rssMb(server);
   for (; total < MEMORY_TRANSACTIONS / 2; total += PULLS) await rpcRound(pool, scene, PULLS);
-  const halfway = await rssMb(server);
+  const halfway = rssMb(server);
   for (; total < MEMORY_TRANSACTIONS; total += PULLS) await rpcRound(pool, scene, PULLS);
-  const afterTransactions = await rssMb(server);
+  const afterTransactions = rssMb(server);
   let now = Date.now() + 1000;
   for (let travel = 0; travel < TRAVELS; travel += 1) {
     now += (SLOTS_TRAVELLED / TRAVELS) * SLOT_MS;
     await call(pool, 'surfnet_timeTravel', { absoluteTimestamp: now });
   }
-  const afterTravel = await rssMb(server);
+  const afterTravel = rssMb(server);
   const moved = Number(
     (await call<{ value: { amount: string } }>(pool, 'getTokenAccountBalance', await treasuryAccount(scene), { commitment: 'processed' }))
       .value.amount,
   );
   if (moved !== total) throw new Error(`${total} pulls were sent, but the treasury has ${moved} base units`);
   await pool.close();
-  server.child.disconnect();
+  server.child.kill();
 
   return {
     figures: {

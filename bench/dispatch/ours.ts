@@ -12,7 +12,7 @@ export function startOurs({ sql, url }: Database, env: Record<string, string>): 
 }
 
 /** Resolves once nothing is left to deliver. */
-export async function drained(sql: Sql): Promise<void> {
+async function drained(sql: Sql): Promise<void> {
   for (;;) {
     const [row] = await sql<{ left: boolean }[]>`select exists (select from deliveries where finished_at is null) as left`;
     if (row?.left !== true) return;

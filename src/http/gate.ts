@@ -28,12 +28,14 @@ export interface Gate {
   /** Looks up a caller that is only assumed, before a refusal for another reason. Throws UNAUTHORIZED. */
   confirm(request: FastifyRequest): Promise<void>;
   /** What the route's own statement found of an assumed caller; undefined: nobody. Throws UNAUTHORIZED then. */
-  confirmed(request: FastifyRequest, holder: VerifiedHolder | undefined): MerchantCaller;
+  confirmed<H extends VerifiedHolder>(request: FastifyRequest, holder: H | undefined): H;
   /** RateLimit headers of an answer that no budget was spent for. */
   describe(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-export type VerifiedHolder = Omit<KeyHolder, 'keyId'> & { keyId: string | null };
+export interface VerifiedHolder extends Pick<KeyHolder, 'id' | 'tier' | 'unmarked'> {
+  keyId: string | null;
+}
 
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { requestsPerMinute } = deps;
@@ -94,9 +96,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
         throw unknownKey();
       }
       noteUse(deps, holder, request);
-      const confirmed: MerchantCaller = { ...holder, role: 'merchant', via: caller.via };
-      if (confirmed.tier !== caller.tier) remember(credential, confirmed);
-      return confirmed;
+      if (holder.tier !== caller.tier) remember(credential, { ...caller, tier: holder.tier });
+      return holder;
     },
     describe(request, reply) {
       show(reply, limiter.peek(addressOf(request), requestsPerMinute.free));

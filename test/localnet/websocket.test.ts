@@ -35,6 +35,12 @@ interface Told<T> {
   readonly value: T;
 }
 
+interface Notice<T> {
+  readonly method: string | undefined;
+  readonly subscription: number | undefined;
+  readonly result: T;
+}
+
 /** A WebSocket without a client library on top. */
 async function openSocket(t: Test, url: string) {
   const socket = new WebSocket(url);
@@ -85,11 +91,11 @@ async function openSocket(t: Test, url: string) {
       return result;
     },
     /** What has been told up to now: the frames of a connection come in order, so an answer comes after all of it. */
-    async told<T = unknown>(): Promise<{ method: string | undefined; subscription: number | undefined; result: T }[]> {
+    async told<T = unknown>(): Promise<Notice<T>[]> {
       await ask('nothing');
       return notifications
         .splice(0)
-        .map(({ method, params }) => ({ method, subscription: params?.subscription, result: params?.result as T }));
+        .map(({ method, params }) => ({ method, subscription: params?.subscription, result: params?.result }) as Notice<T>);
     },
   };
 }

@@ -9,6 +9,7 @@ import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, isId, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { type Page, pageQuery, type Pages } from '../pages.ts';
+import { idOfLine, subscriptionJson } from '../subscription-json.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 
@@ -51,23 +52,25 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
     return found;
   };
 
-  const sendPlain = async (request: FastifyRequest<{ Params: { appId: string } }>, reply: FastifyReply, page: Page) => {
+  const sendPlain = async (request: FastifyRequest<{ Params: { appId: string } }>, reply: FastifyReply, { limit }: Page) => {
     const { credential } = request;
+    const { appId } = request.params;
     if (credential === null) throw new Error('a merchant route without a credential');
-    const { via } = credential;
-    const owner = { hash: via === 'key' ? credential.hash : null, wallet: via === 'key' ? null : credential.wallet };
-    const found = await subscriptionPage(sql, owner, request.params.appId, page.limit);
-    const { id } = gate.confirmed(request, found);
-    if (found === undefined || found.appOwner === null) throw absent('app');
-    if (found.appOwner !== id) throw foreign('app');
-    const rows = found.lines === null ? [] : found.lines.split('\n');
+    const key = credential.via === 'key';
+    const claimed = { hash: key ? credential.hash : null, wallet: key ? null : credential.wallet };
+    const found = await subscriptionPage(sql, claimed, appId, limit);
+    const page = gate.confirmed(request, found);
+    if (page.appOwner === null) throw absent('app');
+    if (page.appOwner !== page.id) throw foreign('app');
+    const lines = page.lines === null ? [] : page.lines.split('\n');
     // The row beyond the page says that there is another one after it.
-    if (rows.length === page.limit) {
-      rows.pop();
-      const [, last] = /^{"id":"([^"]+)"/.exec(rows.at(-1) ?? '') ?? [];
-      if (last !== undefined) pages.lead(request, reply, last);
+    if (lines.length === limit) {
+      lines.pop();
+      pages.lead(request, reply, idOfLine(lines.at(-1) ?? ''));
     }
-    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${withIsoTimes(rows.join(','))}]}`);
+    const owner = { appId, merchantWallet: page.wallet };
+    const rows = lines.map((line) => subscriptionJson(line, owner));
+    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${rows.join(',')}]}`);
   };
 
   api.get(
@@ -142,12 +145,4 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
 /** Whether a request for the list is well-formed and has no filters nor a cursor. */
 function isPlain({ validationError, query, params }: FastifyRequest<{ Params: { appId: string } }>): boolean {
   return validationError === undefined && Object.keys(query as object).every((name) => name === 'limit') && isId(params.appId);
-}
-
-/** Postgres's JSON times (2026-01-31T12:00:00.123456+00:00, fewer digits or none) as the API writes them: milliseconds and Z. */
-function withIsoTimes(json: string): string {
-  return json.replace(
-    /"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00"/g,
-    (_, seconds: string, fraction = '') => `"${seconds}.${(fraction as string).slice(0, 3).padEnd(3, '0')}Z"`,
-  );
 }
