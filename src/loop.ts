@@ -17,6 +17,9 @@ export interface LoopOptions {
   onError: (error: unknown, failures: number) => void;
 }
 
+/** The longest wait after a failed turn: what failed (Postgres, mostly) is used again within this of its return. */
+const failureMs = 2000;
+
 /** Starts turning at once. Never rejects. */
 export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
   let stopped = false;
@@ -46,7 +49,7 @@ export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
       } catch (error) {
         failures += 1;
         onError(error, failures);
-        wait = backoff(failures);
+        wait = backoff(failures, { cap: failureMs });
       }
       if (isStopped()) break;
       if (wait > 0 && (!isWoken() || failures > 0)) await pause(wait);

@@ -1,6 +1,10 @@
 // The one way to Postgres: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
 import postgres from 'postgres';
+import { backoff } from '../backoff.ts';
 import { messageOf, OperatorError } from '../errors.ts';
+
+/** The longest wait before the next try to reach a Postgres that was lost. */
+const reconnectMs = 1000;
 
 const types = { bigint: postgres.BigInt };
 
@@ -23,6 +27,8 @@ export function connect(url: string, { max, name }: ConnectOptions): Sql {
     types,
     transform: postgres.camel,
     connect_timeout: 5,
+    // Seconds. postgres.js's own goes up to 20 s, and each daemon would stand still so long after Postgres is back.
+    backoff: (attempt) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
     connection: { application_name: name, TimeZone: 'UTC' },
