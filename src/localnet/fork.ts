@@ -30,6 +30,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
+  // Heights go back and come again: what was final before stays so.
+  chain.floor = heightOf(chain, 'finalized');
   const forgotten = forgottenIn(chain, target);
   const restored = new Map<Key, AccountState | null>();
   for (let height = last.height; height > target; height -= 1) {

@@ -60,6 +60,8 @@ export function openChain(blockMs: number, dataDir: string | undefined): Chain {
     const chain = assemble(blockMs, restored ?? fresh(), store);
     if (restored === null) {
       writeGenesis(chain.vm);
+      // LiteSVM's own clock starts at another slot.
+      chain.vm.setClock({ slot: 0, epoch: 0, epochStart: chain.epochStart.time, time: chain.epochStart.time });
       // Sealing the first block stores the state that every later one stands on.
       produceBlock(chain, 1);
     } else {

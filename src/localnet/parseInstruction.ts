@@ -1,5 +1,6 @@
 import bs58 from 'bs58';
 import { ASSOCIATED_TOKEN_PROGRAM, MEMO_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
+import { tokenAmount } from './encodeAccount.ts';
 import { addressKey, base58, type Key } from './keys.ts';
 import type { InnerInstruction } from './vm.ts';
 
@@ -38,6 +39,11 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
+// Of the extensions that a token account can be sized for, the associated token program names one.
+const IMMUTABLE_OWNER = 7;
+const extensionTypes = (data: Buffer) =>
+  data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER ? { extensionTypes: ['immutableOwner'] } : {};
+
 function parseToken(data: Buffer, at: AddressAt): Parsed | undefined {
   const amount = u64(data, 1);
   const text = amount?.toString();
@@ -65,8 +71,16 @@ function parseToken(data: Buffer, at: AddressAt): Parsed | undefined {
         ? undefined
         : {
             type: 'transferChecked',
-            info: { source: at(0), mint: at(1), destination: at(2), authority: at(3), tokenAmount: { amount: text, decimals: data[9] } },
+            info: { source: at(0), mint: at(1), destination: at(2), authority: at(3), tokenAmount: tokenAmount(amount, data.readUInt8(9)) },
           };
+    case 18:
+      return data.length < 33
+        ? undefined
+        : { type: 'initializeAccount3', info: { account: at(0), mint: at(1), owner: bs58.encode(data.subarray(1, 33)) } };
+    case 21:
+      return { type: 'getAccountDataSize', info: { mint: at(0), ...extensionTypes(data) } };
+    case 22:
+      return { type: 'initializeImmutableOwner', info: { account: at(0) } };
     default:
       return undefined;
   }

@@ -125,6 +125,7 @@ export async function startLocalnet({ port = 0, wsPort, lagPort, dataDir, blockM
       servers.push(lagging);
     }
     const stop = blockMs === 0 ? () => undefined : keepTime(chain);
+    let closed: Promise<void> | undefined;
     return {
       rpcUrl: `http://${HOST}:${portOf(http)}`,
       wsUrl: `ws://${HOST}:${portOf(ws)}`,
@@ -139,9 +140,9 @@ export async function startLocalnet({ port = 0, wsPort, lagPort, dataDir, blockM
       },
       timeTravel: (destination) => timeTravel(chain, destination),
       fund: (owner, gift) => fund(chain, owner, gift),
-      close: async () => {
+      close: () => {
         stop();
-        await closeAll();
+        return (closed ??= closeAll());
       },
     };
   } catch (error) {

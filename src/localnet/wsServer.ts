@@ -45,6 +45,10 @@ function connect(chain: Chain, socket: WebSocket): void {
       send(errorAnswer(null, error));
       return;
     }
+    if (Array.isArray(parsed) && parsed.length === 0) {
+      send(errorAnswer(null, invalidRequest()));
+      return;
+    }
     const answers = (Array.isArray(parsed) ? parsed : [parsed]).map(handle).filter((one) => one !== null);
     if (answers.length > 0) send(Array.isArray(parsed) ? `[${answers.join(',')}]` : (answers[0] ?? ''));
   }

@@ -63,6 +63,12 @@ const supplyOf = (chain: TestChain) =>
 const onDemand = (t: Test) => startTestChain(t, { blockMs: 0 });
 const stranger = () => Keypair.generate().publicKey.toBase58();
 
+void t.test('the clock starts at slot 0 with the chain', async (t) => {
+  const chain = await onDemand(t);
+  t.match(await clockOf(chain, 'confirmed'), { slot: 0, epoch: 0 });
+  t.match(await clockOf(chain), { slot: 1, epoch: 0 });
+});
+
 void t.test('time travel to a timestamp in ms moves clock and slots forward together', async (t) => {
   const chain = await onDemand(t);
   const [slot, now] = [chain.slot(), chain.now()];

@@ -227,7 +227,7 @@ void t.test('a landed pull is told with its inner instructions, balances and log
         destination: ata(treasury.address).toBase58(),
         authority,
         mint: chain.mint,
-        tokenAmount: { amount: String(FEE), decimals: 6 },
+        tokenAmount: { amount: String(FEE), decimals: 6, uiAmount: 0.1, uiAmountString: '0.1' },
       },
     },
   });
@@ -437,6 +437,18 @@ void t.test('spl-token’s helpers open, read and move token accounts', async (t
   t.same([decimals, supply >= AMOUNT, isInitialized, mintAuthority?.toBase58()], [6, true, true, chain.faucet]);
   const opened = await getOrCreateAssociatedTokenAccount(connection, payer, mint, owner, false, 'confirmed');
   t.match(opened, { amount: 0n, isInitialized: true, delegate: null });
+  const [creation] = await connection.getSignaturesForAddress(opened.address, {}, 'confirmed');
+  const created = await connection.getParsedTransaction(creation?.signature ?? '', 'confirmed');
+  t.match(
+    created?.meta?.innerInstructions?.[0]?.instructions.map((one) => ('parsed' in one ? (one.parsed as unknown) : null)),
+    [
+      { type: 'getAccountDataSize', info: { mint: chain.mint, extensionTypes: ['immutableOwner'] } },
+      { type: 'createAccount', info: { newAccount: opened.address.toBase58(), space: 165 } },
+      { type: 'initializeImmutableOwner', info: { account: opened.address.toBase58() } },
+      { type: 'initializeAccount3', info: { account: opened.address.toBase58(), mint: chain.mint, owner: owner.toBase58() } },
+    ],
+    'as a validator parses the opening of a token account',
+  );
   t.ok(opened.address.equals(ata(owner.toBase58())) && opened.owner.equals(owner));
   const again = await getOrCreateAssociatedTokenAccount(connection, payer, mint, owner, false, 'confirmed');
   t.ok(again.address.equals(opened.address));

@@ -332,7 +332,9 @@ void t.test('a fork never takes back what is final', async (t) => {
   t.equal(refused?.code, -32602);
   t.match(refused?.message, new RegExp(`at most ${FINALITY_BLOCKS - 1}`));
   await chain.rpc('localnet_forgetBlocks', FINALITY_BLOCKS - 1);
-  t.ok(await statusOf(chain, sent), 'the deepest fork there is');
+  t.match(await statusOf(chain, sent), { confirmationStatus: 'finalized' }, 'the deepest fork there is');
+  t.equal(await balanceOf(chain, stranger, 'finalized'), 1_000_000);
+  t.equal((await failure(chain.rpc('localnet_forgetBlocks', 1)))?.code, -32602, 'the new fork has nothing yet that is not final');
   t.equal(await balanceOf(chain, stranger), 1_000_000);
 });
 

@@ -46,6 +46,12 @@ async function open(t: Test, options: LocalnetOptions): Promise<Localnet> {
   return { ...net, close };
 }
 
+void t.test('a chain can be closed twice', async (t) => {
+  const chain = await startLocalnet({ dataDir: t.testdir(), blockMs: 0 });
+  await Promise.all([chain.close(), chain.close()]);
+  await chain.close();
+});
+
 void t.test('state, history, clock and blockhashes survive a restart, and the chain goes on', async (t) => {
   const dataDir = t.testdir();
   const first = await open(t, { dataDir, blockMs: 0 });

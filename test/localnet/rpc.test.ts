@@ -505,6 +505,35 @@ void t.test('a transaction with a wrong signature is refused with -32003 and nev
   t.equal(await balanceOf(chain, stranger), 0);
 });
 
+void t.test('in a large batch too each forged transaction is refused, and each good one runs once', async (t) => {
+  const { chain, payer, stranger } = await setup(t);
+  const { blockhash } = await latest(chain);
+  const sent = Array.from({ length: 24 }, (_, index) => signedTransfer(payer, stranger, 1_000_000 + index, blockhash));
+  const isForged = (index: number) => index % 3 === 1;
+  const texts = sent.map(({ bytes, text }, index) => {
+    if (!isForged(index)) return text;
+    const forged = Buffer.from(bytes);
+    forged[20] = (forged[20] ?? 0) ^ 1;
+    return forged.toString('base64');
+  });
+  const settings = { ...BASE64, preflightCommitment: 'confirmed' };
+  const batch = [...texts, 'no transaction', texts[0]].map((text, id) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'sendTransaction',
+    params: [text, settings],
+  }));
+  const answers = JSON.parse((await post(chain.rpcUrl, JSON.stringify(batch))).text) as { id: number }[];
+  t.match(answers, [
+    ...sent.map(({ signature }, id) => (isForged(id) ? { id, error: { code: -32003 } } : { id, result: signature })),
+    { id: 24, error: { code: -32602 } },
+    { id: 25, error: { code: -32002, data: { err: 'AlreadyProcessed' } } },
+  ]);
+  chain.mineBlocks();
+  const good = sent.map((_, index) => index).filter((index) => !isForged(index));
+  t.equal(await balanceOf(chain, stranger), good.length * 1_000_000 + good.reduce((sum, index) => sum + index, 0));
+});
+
 void t.test('a request for a slot that the chain has not reached is refused with -32016', async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const ahead = { commitment: 'confirmed', minContextSlot: chain.slot() };

@@ -393,6 +393,8 @@ void t.test('malformed frames get JSON-RPC errors, and the connection goes on', 
     ],
     'a notification gets no answer, a batch one for each of its requests',
   );
+  socket.socket.send('[]');
+  t.match(await socket.next(), { id: null, error: { code: -32600 } }, 'an empty batch is no request');
   chain.mineBlocks();
   t.match(await socket.told(), [{ method: 'slotNotification' }]);
 });
