@@ -124,7 +124,7 @@ export interface Chain {
   /** Ascending heights without gaps. The last one is being built. */
   readonly blocks: Block[];
   /** Blocks up to this height count as final: the first block, or the last one that a restart found. */
-  readonly floor: number;
+  floor: number;
   /** ms that the chain's clock is ahead of the machine's. */
   offset: number;
   epochStart: { epoch: number; time: number };
