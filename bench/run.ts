@@ -1,5 +1,6 @@
-// npm run bench -- <name> [--json]: runs bench/<name>.ts and prints its figures and ratios.
+// npm run bench -- <name> [--json] [--only <part>]: runs bench/<name>.ts, or the one part of it, and prints its figures and ratios.
 import { readdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
 
 /** What a benchmark measures: figures carry their unit in the name, ratios compare two figures of the same run. */
 export interface Result {
@@ -11,14 +12,18 @@ const names = readdirSync(new URL('.', import.meta.url))
   .filter((file) => file.endsWith('.ts') && file !== 'run.ts')
   .map((file) => file.slice(0, -'.ts'.length));
 
-const [name, ...flags] = process.argv.slice(2);
-if (name === undefined || !names.includes(name) || flags.some((flag) => flag !== '--json')) {
-  console.error(`usage: npm run bench -- <${names.join(' | ')}> [--json]`);
+const { positionals, values } = parseArgs({
+  options: { json: { type: 'boolean', default: false }, only: { type: 'string' } },
+  allowPositionals: true,
+});
+const [name] = positionals;
+if (name === undefined || !names.includes(name)) {
+  console.error(`usage: npm run bench -- <${names.join(' | ')}> [--json] [--only <part>]`);
   process.exit(2);
 }
 
-const { run } = (await import(new URL(`${name}.ts`, import.meta.url).href)) as { run: () => Promise<Result> };
-const { figures, ratios } = await run();
+const { run } = (await import(new URL(`${name}.ts`, import.meta.url).href)) as { run: (part: string | undefined) => Promise<Result> };
+const { figures, ratios } = await run(values.only);
 
 const shown = (value: number) => (Number.isInteger(value) ? String(value) : value.toFixed(value < 10 ? 3 : 1));
 const table = (title: string, rows: Readonly<Record<string, number>>) => {
@@ -27,7 +32,7 @@ const table = (title: string, rows: Readonly<Record<string, number>>) => {
   for (const [key, value] of Object.entries(rows)) console.log(`  ${key.padEnd(width)}  ${shown(value)}`);
 };
 
-if (flags.includes('--json')) console.log(JSON.stringify({ figures, ratios }));
+if (values.json) console.log(JSON.stringify({ figures, ratios }));
 else {
   table('figures', figures);
   table('ratios', ratios);
