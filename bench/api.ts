@@ -1,5 +1,6 @@
 // Requests per second and p99 of one process of the API, beside bare Fastify with one statement per request, on the same durable Postgres.
-// Servers run in processes of their own and this one is the load: 64 requests under way. Rounds alternate; the figures are medians.
+// Servers run in processes of their own and this one is the load: 64 requests under way, each by another of a thousand merchants. Rounds alternate;
+// the figures are medians.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -15,13 +16,21 @@ const UNDER_WAY = 64;
 const ROUNDS = 30;
 const WARM_UP_MS = 2_000;
 const ROUND_MS = 500;
+const MERCHANTS = 1_000;
+
+interface Caller {
+  merchantId: string;
+  appId: string;
+  key: string;
+}
 
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 interface Target {
   pool: Pool;
-  path: string;
-  headers: Record<string, string>;
+  path: (caller: Caller) => string;
+  /** Whether it wants a key. */
+  asCaller: boolean;
 }
 
 interface Measured {
@@ -29,9 +38,9 @@ interface Measured {
   p99Ms: number;
 }
 
-async function seed(sql: Sql): Promise<{ merchantId: string; appId: string; key: string }> {
-  const { key, prefix, hash } = generateKey('development');
-  await sql`insert into merchants (wallet, name, email, tier) select 'wallet' || n, 'Merchant', 'a@b.test', 'pro' from generate_series(1, 1000) as n`;
+/** A merchant of its own for each of the requests under way, and many more; each with an app of 100 subscriptions and a key. */
+async function seed(sql: Sql): Promise<Caller[]> {
+  await sql`insert into merchants (wallet, name, email, tier) select 'wallet' || n, 'Merchant', 'a@b.test', 'pro' from generate_series(1, ${MERCHANTS}) as n`;
   await sql`insert into apps (merchant_id, name) select id, 'App' from merchants`;
   await sql`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
@@ -40,11 +49,15 @@ async function seed(sql: Sql): Promise<{ merchantId: string; appId: string; key:
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, next_payment_due, created_at)
     select app_id, id, md5(id::text || n) || '000000000000', md5('wallet' || n) || '000000000000', 10000000, 730, now(), now(), now() - n * interval '1 hour'
     from plans, generate_series(1, 100) as n`;
-  const [app] = await sql<{ id: string; merchantId: string }[]>`select id, merchant_id from apps limit 1`;
-  if (app === undefined) throw new Error('nothing was seeded');
-  await sql`insert into api_keys (merchant_id, prefix, hash) values (${app.merchantId}, ${prefix}, ${hash})`;
+  const apps = await sql<{ id: string; merchantId: string }[]>`select id, merchant_id from apps`;
+  const callers: Caller[] = [];
+  for (const { id: appId, merchantId } of apps) {
+    const { key, prefix, hash } = generateKey('development');
+    await sql`insert into api_keys (merchant_id, prefix, hash) values (${merchantId}, ${prefix}, ${hash})`;
+    callers.push({ merchantId, appId, key });
+  }
   await sql`vacuum analyze`;
-  return { merchantId: app.merchantId, appId: app.id, key };
+  return callers;
 }
 
 async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Pool }> {
@@ -54,16 +67,20 @@ async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Poo
   return { child, pool: new Pool(`http://127.0.0.1:${port}`, { connections: UNDER_WAY, pipelining: 1 }) };
 }
 
-async function load({ pool, path, headers }: Target, forMs: number): Promise<Measured> {
+/** Requests by each caller in turn, so that no two under way are the same. */
+async function load({ pool, path, asCaller }: Target, callers: readonly Caller[], forMs: number): Promise<Measured> {
   const latencies: number[] = [];
+  let turn = 0;
   const began = performance.now();
   const until = began + forMs;
   const client = async () => {
     while (performance.now() < until) {
+      const caller = callers[(turn += 1) % callers.length] as Caller;
+      const headers = asCaller ? { authorization: `Bearer ${caller.key}` } : {};
       const sent = performance.now();
-      const { statusCode, body } = await pool.request({ method: 'GET', path, headers });
+      const { statusCode, body } = await pool.request({ method: 'GET', path: path(caller), headers });
       await body.arrayBuffer();
-      if (statusCode !== 200) throw new Error(`${path} answered ${statusCode}`);
+      if (statusCode !== 200) throw new Error(`${path(caller)} answered ${statusCode}`);
       latencies.push(performance.now() - sent);
     }
   };
@@ -77,21 +94,20 @@ export async function run(): Promise<Result> {
   const postgres = await startEmbeddedPostgres({ settings: { shared_buffers: '512MB' } });
   const sql = connect(postgres.url, { max: 2, name: 'bench' });
   await migrate(sql);
-  const { merchantId, appId, key } = await seed(sql);
-  const subject = { databaseUrl: postgres.url, merchantId, appId };
-  const [ours, bare] = [await start({ ...subject, kind: 'ours' }), await start({ ...subject, kind: 'bare' })];
-  const headers = { authorization: `Bearer ${key}` };
+  const callers = await seed(sql);
+  const databaseUrl = postgres.url;
+  const [ours, bare] = [await start({ databaseUrl, kind: 'ours' }), await start({ databaseUrl, kind: 'bare' })];
   const targets: Record<string, Target> = {
-    bareLookup: { pool: bare.pool, path: '/lookup', headers: {} },
-    profile: { pool: ours.pool, path: '/merchant/profile', headers },
-    bareList: { pool: bare.pool, path: '/list', headers: {} },
-    list: { pool: ours.pool, path: `/merchant/apps/${appId}/subscriptions?limit=20`, headers },
+    bareLookup: { pool: bare.pool, path: ({ merchantId }) => `/lookup/${merchantId}`, asCaller: false },
+    profile: { pool: ours.pool, path: () => '/merchant/profile', asCaller: true },
+    bareList: { pool: bare.pool, path: ({ appId }) => `/list/${appId}`, asCaller: false },
+    list: { pool: ours.pool, path: ({ appId }) => `/merchant/apps/${appId}/subscriptions?limit=20`, asCaller: true },
   };
   const measured = new Map<string, Measured[]>(Object.keys(targets).map((name) => [name, []]));
   try {
-    for (const target of Object.values(targets)) await load(target, WARM_UP_MS);
+    for (const target of Object.values(targets)) await load(target, callers, WARM_UP_MS);
     for (let round = 0; round < ROUNDS; round += 1) {
-      for (const [name, target] of Object.entries(targets)) measured.get(name)?.push(await load(target, ROUND_MS));
+      for (const [name, target] of Object.entries(targets)) measured.get(name)?.push(await load(target, callers, ROUND_MS));
     }
   } finally {
     await Promise.all([ours.pool.close(), bare.pool.close(), sql.end()]);

@@ -13,8 +13,6 @@ const plenty = 100_000_000;
 export interface Subject {
   kind: 'ours' | 'bare';
   databaseUrl: string;
-  merchantId: string;
-  appId: string;
 }
 
 function ours(sql: Sql) {
@@ -42,17 +40,17 @@ function ours(sql: Sql) {
   });
 }
 
-function bare(sql: Sql, { merchantId, appId }: Subject) {
+function bare(sql: Sql) {
   const app = Fastify();
-  app.get('/lookup', async () => {
-    const [row] = await sql`select id, wallet, name, email, tier, created_at from merchants where id = ${merchantId}`;
+  app.get<{ Params: { id: string } }>('/lookup/:id', async ({ params: { id } }) => {
+    const [row] = await sql`select id, wallet, name, email, tier, created_at from merchants where id = ${id}`;
     return { success: true, data: row };
   });
-  app.get('/list', async () => {
+  app.get<{ Params: { id: string } }>('/list/:id', async ({ params: { id } }) => {
     const rows = await sql`
       select id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount::text as amount, period_hours, paid_through, next_payment_due,
         cancel_requested_at, cancel_requested_by, cancelled_at, delegation_revoked_at, end_reason, created_at, updated_at
-      from subscriptions where app_id = ${appId} order by created_at desc, id desc limit 20`;
+      from subscriptions where app_id = ${id} order by created_at desc, id desc limit 20`;
     return { success: true, data: rows };
   });
   return app;
@@ -60,7 +58,7 @@ function bare(sql: Sql, { merchantId, appId }: Subject) {
 
 process.once('message', (subject: Subject) => {
   const sql = connect(subject.databaseUrl, { max: 10, name: 'bench' });
-  const app = subject.kind === 'ours' ? ours(sql) : bare(sql, subject);
+  const app = subject.kind === 'ours' ? ours(sql) : bare(sql);
   void app.listen({ host: '127.0.0.1', port: 0 }).then(() => {
     process.send?.({ port: (app.server.address() as AddressInfo).port });
   });

@@ -16,10 +16,11 @@ export async function ensureMerchant(sql: Queryable, wallet: string): Promise<vo
   await sql`insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing`;
 }
 
-/** The merchant of a wallet. */
-export async function findMerchant(sql: Queryable, wallet: string): Promise<MerchantRow | undefined> {
-  const [row] = await sql<MerchantRow[]>`select id, wallet, name, email, tier, created_at from merchants where wallet = ${wallet}`;
-  return row;
+/** The merchants of those wallets that have one, in no particular order. */
+export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
+  return sql<MerchantRow[]>`
+    select m.id, m.wallet, m.name, m.email, m.tier, m.created_at
+    from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants where wallet = wanted.wallet limit 1) as m`;
 }
 
 /** Writes the fields that are given; null clears one. */

@@ -95,9 +95,7 @@ export function buildApp(deps: ApiDeps): Api {
 
   app.setErrorHandler(onError);
   app.setNotFoundHandler(onUnknownRoute);
-  app.decorateRequest('credential', null);
   app.decorateRequest('caller', null);
-  app.decorateRequest('assumed', false);
   // Callbacks rather than promises: these run on every request.
   app.addHook('onRequest', (request, reply, done) => {
     introduce(request, reply);
@@ -165,7 +163,7 @@ export function buildApp(deps: ApiDeps): Api {
     profileRoutes(api, deps);
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
-    subscriptionRoutes(api, deps, pages, gate);
+    subscriptionRoutes(api, deps, pages);
     transactionRoutes(api, deps, pages);
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);

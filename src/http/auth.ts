@@ -1,40 +1,55 @@
-// Who calls: a wallet's JWT or an API key (service.md, Authentication). Both are looked up in Postgres on every request, so that a revoked key
-// stops with the very next one.
+// Who calls: a wallet's JWT or an API key (service.md, Authentication). Every request is looked up in Postgres, and nothing of it is kept, so that
+// a revoked key stops and a new tier counts with the very next one; what comes in together is looked up together.
 import type { FastifyRequest } from 'fastify';
-import { findKeyHolder, markKeyUsed } from '../db/api-keys.ts';
-import { findMerchant } from '../db/merchants.ts';
+import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
+import { findMerchants, type MerchantRow } from '../db/merchants.ts';
 import { hashKey, isKeyOf, looksLikeKey } from '../domain/keys.ts';
 import type { Tokens } from '../domain/tokens.ts';
 import { messageOf, ServiceError } from '../errors.ts';
-import type { ApiDeps, Caller, Credential } from './context.ts';
+import { createBatch } from './batch.ts';
+import type { ApiDeps, Caller } from './context.ts';
 
 export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
-/** What a request brings to prove who calls; not yet looked up. Throws UNAUTHORIZED for what cannot be right: missing, forged, expired. */
-export async function credentialOf({ environment }: ApiDeps, tokens: Tokens, request: FastifyRequest): Promise<Credential> {
-  const [, bearer] = /^Bearer +([\w.~+/=-]{1,4096})$/i.exec(request.headers.authorization ?? '') ?? [];
-  if (bearer === undefined) throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
-  if (looksLikeKey(bearer)) {
-    if (!isKeyOf(environment, bearer)) throw unknownKey();
-    return { via: 'key', hash: hashKey(bearer) };
-  }
-  const owner = await tokens.verify(bearer);
-  if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
-  return { via: 'token', ...owner };
-}
+/** Who calls. Throws UNAUTHORIZED for credentials that are missing, forged, expired, unknown or revoked. */
+export type Identify = (request: FastifyRequest) => Promise<Caller>;
 
-/** Who that is. Throws UNAUTHORIZED for a key that is unknown or revoked. */
-export async function callerOf(deps: ApiDeps, credential: Credential, request: FastifyRequest): Promise<Caller> {
-  if (credential.via === 'key') {
-    const holder = await findKeyHolder(deps.sql, credential.hash);
-    if (holder === undefined) throw unknownKey();
-    noteUse(deps, holder, request);
-    return { ...holder, role: 'merchant', via: 'key' };
-  }
-  if (credential.role === 'subscriber') return { role: 'subscriber', wallet: credential.wallet };
-  const merchant = await findMerchant(deps.sql, credential.wallet);
-  if (merchant === undefined) throw unauthorized('The access token is of a merchant that does not exist.');
-  return { ...merchant, role: 'merchant', via: 'token' };
+export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
+  const { sql, environment } = deps;
+  const findHolder = createBatch<{ hash: string }, KeyHolder>(
+    (keys) =>
+      findKeyHolders(
+        sql,
+        keys.map((key) => key.hash),
+      ),
+    (key) => key.hash,
+  );
+  const findMerchant = createBatch<{ wallet: string }, MerchantRow>(
+    (owners) =>
+      findMerchants(
+        sql,
+        owners.map((owner) => owner.wallet),
+      ),
+    (owner) => owner.wallet,
+  );
+
+  return async (request) => {
+    const [, bearer] = /^Bearer +([\w.~+/=-]{1,4096})$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (bearer === undefined) throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
+    if (looksLikeKey(bearer)) {
+      const holder = isKeyOf(environment, bearer) ? await findHolder({ hash: hashKey(bearer).toString('hex') }) : undefined;
+      if (holder === undefined) throw unauthorized('The API key is not valid here or has been revoked.');
+      noteUse(deps, holder, request);
+      const { id, wallet, name, email, tier, createdAt } = holder;
+      return { id, wallet, name, email, tier, createdAt, role: 'merchant', via: 'key' };
+    }
+    const owner = await tokens.verify(bearer);
+    if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
+    if (owner.role === 'subscriber') return { role: 'subscriber', wallet: owner.wallet };
+    const merchant = await findMerchant(owner);
+    if (merchant === undefined) throw unauthorized('The access token is of a merchant that does not exist.');
+    return { ...merchant, role: 'merchant', via: 'token' };
+  };
 }
 
 /** Refuses a caller of the wrong kind. Throws FORBIDDEN. */
@@ -50,15 +65,11 @@ export function admit(caller: Caller, admission: Admission): void {
 }
 
 /** Writes down that a key is in use, at most once a minute. Nobody waits for it; a lost note is made up for by the next request. */
-export function noteUse({ sql }: ApiDeps, { keyId, unmarked }: { keyId: string | null; unmarked: boolean }, request: FastifyRequest): void {
-  if (!unmarked || keyId === null) return;
+function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
+  if (!unmarked) return;
   markKeyUsed(sql, keyId).catch((error: unknown) => {
     request.log.warn({ keyId, reason: messageOf(error) }, 'the use of an API key could not be noted');
   });
-}
-
-export function unknownKey(): ServiceError {
-  return unauthorized('The API key is not valid here or has been revoked.');
 }
 
 function unauthorized(message: string): ServiceError {

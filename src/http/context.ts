@@ -9,7 +9,6 @@ import type { MerchantRow, Tier } from '../db/merchants.ts';
 import type { ChainReader, Network } from '../domain/network.ts';
 import type { Environment } from '../domain/keys.ts';
 import type { SecretBox } from '../domain/secrets.ts';
-import type { Bearer } from '../domain/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { isId } from './fields.ts';
@@ -68,17 +67,11 @@ export interface SubscriberCaller {
   wallet: string;
 }
 
-/** What a request brought to prove who calls. */
-export type Credential = { via: 'key'; hash: Buffer } | ({ via: 'token' } & Bearer);
-
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    credential: Credential | null;
     caller: Caller | null;
-    /** The caller is one we know, but nobody has looked it up for this request yet (gate.ts). */
-    assumed: boolean;
   }
 }
 

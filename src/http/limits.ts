@@ -21,12 +21,8 @@ export interface Standing {
 }
 
 export interface Limiter {
-  /** Spends one request out of the lease in hand; undefined when that takes a word with Postgres. */
-  trySpend(subject: string, limit: number): Standing | undefined;
-  /** Spends one request, of whatever it takes to know. */
+  /** Spends one request: out of the lease in hand, or after a word with Postgres. */
   spend(subject: string, limit: number): Promise<Standing>;
-  /** Gives one back that was spent for nothing. */
-  refund(subject: string): void;
   /** What is known here, without spending. */
   peek(subject: string, limit: number): Standing;
   start(): Promise<void>;
@@ -85,7 +81,7 @@ export function createLimiter(sql: Sql, onError: (error: unknown) => void): Limi
   const take = async (subject: string, limit: number, part: number): Promise<Budget> => {
     const grant: Grant = await takeLease(sql, { subject, limit, windowMs, part });
     const held = live(subject);
-    // Of the same window there may be something left: a refund, or a lease under another limit.
+    // Of the same window there may be something left: a lease under another limit.
     const left = held?.window === grant.window ? held.left : 0;
     return keep(subject, {
       limit,
@@ -118,7 +114,6 @@ export function createLimiter(sql: Sql, onError: (error: unknown) => void): Limi
   };
 
   return {
-    trySpend,
     async spend(subject, limit) {
       for (;;) {
         const spent = trySpend(subject, limit);
@@ -132,10 +127,6 @@ export function createLimiter(sql: Sql, onError: (error: unknown) => void): Limi
         }
         await refilling;
       }
-    },
-    refund(subject) {
-      const budget = live(subject);
-      if (budget !== undefined) budget.left += 1;
     },
     peek(subject, limit) {
       const budget = live(subject);

@@ -2,14 +2,15 @@
 // from EXPLAIN (ANALYZE) of the very statements. PLAN_ROWS sets how many rows each table has.
 import t from 'tap';
 import { dailyFigures } from '../../src/db/analytics.ts';
-import { listApiKeys } from '../../src/db/api-keys.ts';
+import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
 import type { Sql } from '../../src/db/connect.ts';
 import { listDeliveries } from '../../src/db/deliveries-list.ts';
 import { listEvents } from '../../src/db/events-list.ts';
+import { findMerchants } from '../../src/db/merchants.ts';
 import { listPlans } from '../../src/db/plans.ts';
 import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/registrations.ts';
-import { subscriptionPage } from '../../src/db/subscription-pages.ts';
+import { subscriptionPages } from '../../src/db/subscription-pages.ts';
 import { exportTransactions, listTransactionsOfApp, listTransactionsOfSubscription } from '../../src/db/transactions.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
@@ -114,8 +115,9 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 900_000 }, async (t) =
     'api keys': (handle) => listApiKeys(handle, merchantId, first),
     apps: (handle) => listApps(handle, merchantId, first),
     plans: (handle) => listPlans(handle, app, first),
-    'the hot page': async (handle) => subscriptionPage(handle, { hash, wallet: null }, app, limit),
-    'the hot page by wallet': async (handle) => subscriptionPage(handle, { hash: null, wallet }, app, limit),
+    'key holders': (handle) => findKeyHolders(handle, [hash.toString('hex')]),
+    merchants: (handle) => findMerchants(handle, [wallet]),
+    'the hot page': (handle) => subscriptionPages(handle, [{ merchantId, appId: app, limit }]),
     subscriptions: (handle) => listSubscriptionsOfApp(handle, app, anySubscription, first),
     'subscriptions, deep page': (handle) => listSubscriptionsOfApp(handle, app, anySubscription, deep(middle!.id)),
     'subscriptions of a rare status': (handle) => listSubscriptionsOfApp(handle, app, { ...anySubscription, status: 'past_due' }, first),

@@ -1,12 +1,12 @@
 import { Type } from '@sinclair/typebox';
-import { subscriptionPage } from '../../db/subscription-pages.ts';
+import { type SubscriptionPage, subscriptionPages, type WantedPage } from '../../db/subscription-pages.ts';
 import { findSubscription, listSubscriptionsOfApp, type SubscriptionRow } from '../../db/registrations.ts';
 import { forceCancel, requestCancel } from '../../domain/cancel.ts';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { absent, type Api, type ApiDeps, foreign, idOf, ownApp } from '../context.ts';
-import type { Gate } from '../gate.ts';
+import { createBatch } from '../batch.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, isId, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
+import { Amount, Id, nullable, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { type Page, pageQuery, type Pages } from '../pages.ts';
 import { idOfLine, subscriptionJson } from '../subscription-json.ts';
@@ -40,7 +40,7 @@ const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const tags = ['subscriptions'];
 
 /** A merchant's view of its subscriptions. */
-export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: Gate): void {
+export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, wakeDispatchers, wakeKeepers } = deps;
 
   const ownSubscription = async (
@@ -52,32 +52,30 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
     return found;
   };
 
+  const findPage = createBatch<WantedPage, SubscriptionPage>(
+    (wanted) => subscriptionPages(sql, wanted),
+    (page) => `${page.merchantId} ${page.appId} ${page.limit}`,
+  );
+
   const sendPlain = async (request: FastifyRequest<{ Params: { appId: string } }>, reply: FastifyReply, { limit }: Page) => {
-    const { credential } = request;
-    const { appId } = request.params;
-    if (credential === null) throw new Error('a merchant route without a credential');
-    const key = credential.via === 'key';
-    const claimed = { hash: key ? credential.hash : null, wallet: key ? null : credential.wallet };
-    const found = await subscriptionPage(sql, claimed, appId, limit);
-    const page = gate.confirmed(request, found);
-    if (page.appOwner === null) throw absent('app');
-    if (page.appOwner !== page.id) throw foreign('app');
+    const { id, wallet: merchantWallet } = merchantOf(request);
+    const appId = idOf(request.params.appId, 'app');
+    const page = await findPage({ merchantId: id, appId, limit });
+    if (page === undefined) throw absent('app');
+    if (page.owner !== id) throw foreign('app');
     const lines = page.lines === null ? [] : page.lines.split('\n');
     // The row beyond the page says that there is another one after it.
     if (lines.length === limit) {
       lines.pop();
       pages.lead(request, reply, idOfLine(lines.at(-1) ?? ''));
     }
-    const owner = { appId, merchantWallet: page.wallet };
-    const rows = lines.map((line) => subscriptionJson(line, owner));
+    const rows = lines.map((line) => subscriptionJson(line, { appId, merchantWallet }));
     return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${rows.join(',')}]}`);
   };
 
   api.get(
     '/apps/:appId/subscriptions',
     {
-      config: { verifies: true },
-      attachValidation: true,
       schema: {
         summary: 'List the subscriptions of an app',
         tags,
@@ -97,12 +95,9 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
       },
     },
     async (request, reply) => {
-      // Only a plain page verifies the credential itself; everything else, refusals included, comes after the caller was looked up.
-      if (!isPlain(request)) await gate.confirm(request);
-      if (request.validationError !== undefined) throw request.validationError;
       const page = pages.read(request);
       const { status = null, planId = null, subscriberWallet = null, since, until } = request.query;
-      if (isPlain(request)) return sendPlain(request, reply, page);
+      if (Object.keys(request.query).every((name) => name === 'limit')) return sendPlain(request, reply, page);
       const { id } = await ownApp(deps, request, request.params.appId);
       const filters = { status, planId, subscriberWallet, since: timeOrNull(since), until: timeOrNull(until) };
       return pages.send(request, reply, await listSubscriptionsOfApp(sql, id, filters, page));
@@ -140,9 +135,4 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages, gate: 
       return reply;
     },
   );
-}
-
-/** Whether a request for the list is well-formed and has no filters nor a cursor. */
-function isPlain({ validationError, query, params }: FastifyRequest<{ Params: { appId: string } }>): boolean {
-  return validationError === undefined && Object.keys(query as object).every((name) => name === 'limit') && isId(params.appId);
 }
