@@ -382,3 +382,10 @@ void t.test('URLs that are none are refused at the start', (t) => {
   t.throws(() => createFailover({ urls: ['nonsense'], log: silent }), TypeError);
   t.end();
 });
+
+void t.test('what must go out soon is handed to no endpoint later', async (t) => {
+  const { failover, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '1' })]);
+  await t.rejects(failover.call('m', [], text, { withinMs: 300 }), RpcUnreachable);
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  t.same(counts(), [1], 'not after the pause that was asked for');
+});
