@@ -211,8 +211,14 @@ void t.test('Retry-After is respected: no request before its time, the other end
   t.equal(await failover.call('m', [], text), 'second');
   servers[0]!.behave(() => 'first');
   const until = performance.now() + 950;
-  while (performance.now() < until) assert.equal(await failover.call('m', [], text), 'second');
-  t.equal(counts()[0], 1);
+  while (performance.now() < until) {
+    const answered = await failover.call('m', [], text);
+    // On a busy machine the last call may be made after the pause.
+    if (performance.now() < until) {
+      assert.equal(answered, 'second');
+      assert.equal(counts()[0], 1);
+    }
+  }
   await new Promise((resolve) => setTimeout(resolve, 100));
   t.equal(await failover.call('m', [], text), 'first');
 });
