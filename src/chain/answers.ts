@@ -78,9 +78,10 @@ export function statuses(value: unknown, count: number): (SignatureStatus | null
   if (list.length !== count) malformed(`${list.length} statuses instead of ${count}`);
   return list.map((one) =>
     orNull(one, (status) => {
-      const { slot, err, confirmationStatus } = object(status, 'status');
-      // Nodes that know a status from history alone may leave the commitment out: then it is rooted.
-      return { slot: big(slot, 'slot'), err: err ?? null, commitment: orNull(confirmationStatus, commitment) ?? 'finalized' };
+      const { slot, err, confirmations, confirmationStatus } = object(status, 'status');
+      // A node that leaves the commitment out still counts confirmations, and has null for what is rooted.
+      const counted = orNull(confirmations, (count) => integer(count, 'confirmations')) === null ? 'finalized' : 'processed';
+      return { slot: big(slot, 'slot'), err: err ?? null, commitment: orNull(confirmationStatus, commitment) ?? counted };
     }),
   );
 }

@@ -18,7 +18,17 @@ export interface FailoverOptions {
 }
 
 /** A JSON-RPC method, its parameters, and what makes a result of the answer (throws EndpointFailure for an answer of another shape). */
-type Ask<R> = <T>(method: string, params: readonly unknown[], read: (result: unknown) => T) => Promise<R extends 'many' ? T[] : T>;
+type Ask<R> = <T>(
+  method: string,
+  params: readonly unknown[],
+  read: (result: unknown) => T,
+  options?: AskOptions,
+) => Promise<R extends 'many' ? T[] : T>;
+
+export interface AskOptions {
+  /** Milliseconds after which no endpoint is asked any more; what was asked before may still be answered. */
+  readonly withinMs?: number | undefined;
+}
 
 export interface Failover {
   /** The first endpoint that answers. Throws RpcUnreachable or RpcError. */
@@ -88,15 +98,21 @@ export function createFailover({
     }
   }
 
-  async function call<T>(method: string, params: readonly unknown[], read: (result: unknown) => T): Promise<T> {
+  async function call<T>(
+    method: string,
+    params: readonly unknown[],
+    read: (result: unknown) => T,
+    { withinMs = Infinity }: AskOptions = {},
+  ): Promise<T> {
     probe();
-    const deadline = performance.now() + timeoutMs;
+    const last = performance.now() + withinMs;
+    const deadline = Math.min(performance.now() + timeoutMs, last);
     const failures = new Map<Endpoint, EndpointFailure>();
     const left = new Set(endpoints);
     for (;;) {
       const now = performance.now();
       const [best] = ranked([...left], now);
-      if (best === undefined) throw new RpcUnreachable(method, [...failures.values()]);
+      if (best === undefined || now > last) throw new RpcUnreachable(method, [...failures.values()]);
       const wait = best.delay(now);
       if (wait > 0) {
         if (now + wait > deadline) {
@@ -124,11 +140,11 @@ export function createFailover({
   }
 
   /** One attempt at each endpoint that may be asked now; when that is none, the one that may be asked first, after its pause. */
-  function everywhere<T>(method: string, params: readonly unknown[], read: (result: unknown) => T): Promise<T>[] {
+  function everywhere<T>(method: string, params: readonly unknown[], read: (result: unknown) => T, options?: AskOptions): Promise<T>[] {
     probe();
     const now = performance.now();
     const ready = endpoints.filter((endpoint) => !endpoint.down(now) && endpoint.delay(now) === 0);
-    if (ready.length === 0) return [call(method, params, read)];
+    if (ready.length === 0) return [call(method, params, read, options)];
     return ready.map((endpoint) => attempt(endpoint, method, params, read));
   }
 
@@ -163,16 +179,16 @@ export function createFailover({
 
   return {
     call,
-    async callAll(method, params, read) {
-      const settled = await Promise.allSettled(everywhere(method, params, read));
+    async callAll(method, params, read, options) {
+      const settled = await Promise.allSettled(everywhere(method, params, read, options));
       const answers = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
       const reasons = settled.filter((one) => one.status === 'rejected').map(({ reason }) => reason as unknown);
       if (answers.length === 0) throw nobodyAnswered(method, reasons);
       return answers;
     },
-    async callAny(method, params, read) {
+    async callAny(method, params, read, options) {
       try {
-        return await Promise.any(everywhere(method, params, read));
+        return await Promise.any(everywhere(method, params, read, options));
       } catch (error) {
         throw error instanceof AggregateError ? nobodyAnswered(method, error.errors) : error;
       }

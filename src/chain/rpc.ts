@@ -52,8 +52,11 @@ export interface Rpc {
     signatures: readonly string[],
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; statuses: (SignatureStatus | null)[] }>;
-  /** Sends a signed transaction with maxRetries 0 and no preflight to every endpoint (or one), and resolves with its signature once one took it. */
-  sendTransaction(bytes: Uint8Array, options?: { to?: 'all' | 'one' }): Promise<string>;
+  /**
+   * Sends a signed transaction with maxRetries 0 and no preflight to every endpoint (or one), and resolves with its signature once one took it.
+   * After `withinMs` milliseconds it is handed to no further endpoint.
+   */
+  sendTransaction(bytes: Uint8Array, options?: { to?: 'all' | 'one'; withinMs?: number }): Promise<string>;
   /** Runs a transaction without sending it, by default with the newest blockhash and unsigned. */
   simulateTransaction(
     bytes: Uint8Array,
@@ -66,12 +69,18 @@ export interface Rpc {
   getSlot(options?: { commitment?: Commitment }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
-  /** A confirmed transaction, null when the endpoint does not have it. */
+  /** A confirmed transaction, null when no endpoint has it. */
   getTransaction(signature: string, options?: { commitment?: 'confirmed' | 'finalized' }): Promise<ConfirmedTransaction | null>;
-  /** Transactions that name an address, newest first, up to 1,000; `before` and `until` are signatures. */
+  /** Transactions that name an address, newest first, up to 1,000; `before` and `until` are signatures. `everywhere` joins what all endpoints have. */
   getSignaturesForAddress(
     address: string,
-    options?: { before?: string | undefined; until?: string | undefined; limit?: number; commitment?: 'confirmed' | 'finalized' },
+    options?: {
+      before?: string | undefined;
+      until?: string | undefined;
+      limit?: number;
+      commitment?: 'confirmed' | 'finalized';
+      everywhere?: boolean;
+    },
   ): Promise<SignatureInfo[]>;
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;
@@ -95,6 +104,7 @@ const base64 = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset
 /** Opens a client over several RPC URLs; nothing is sent yet. Throws a TypeError for a URL that is none. */
 export function createRpc(options: FailoverOptions): Rpc {
   const { call, callAll, callAny, health, close } = createFailover(options);
+  const { urls } = options;
 
   async function accountsAt<T>(
     addresses: readonly string[],
@@ -138,14 +148,14 @@ export function createRpc(options: FailoverOptions): Rpc {
         statuses: signatures.map((_, place) => furthest(answers.map(({ value }) => value[place] ?? null))),
       };
     },
-    async sendTransaction(bytes, { to = 'all' } = {}) {
+    async sendTransaction(bytes, { to = 'all', withinMs } = {}) {
       const signature = signatureOf(bytes);
       const params = [base64(bytes), { encoding: 'base64', skipPreflight: true, maxRetries: 0 }];
       const read = (result: unknown) => {
         if (text(result, 'signature') !== signature) throw new EndpointFailure('malformed', 'the signature of another transaction');
         return signature;
       };
-      return to === 'all' ? callAny('sendTransaction', params, read) : call('sendTransaction', params, read);
+      return to === 'all' ? callAny('sendTransaction', params, read, { withinMs }) : call('sendTransaction', params, read, { withinMs });
     },
     async simulateTransaction(bytes, { commitment = 'confirmed', ownBlockhash = false } = {}) {
       const config = { encoding: 'base64', commitment, sigVerify: false, replaceRecentBlockhash: !ownBlockhash };
@@ -170,14 +180,18 @@ export function createRpc(options: FailoverOptions): Rpc {
       call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
     getSlot: ({ commitment = 'confirmed' } = {}) => call('getSlot', [{ commitment }], (result) => big(result, 'slot')),
     getBlockTime: (slot) => call('getBlockTime', [Number(slot)], (result) => (result === null ? null : big(result, 'block time'))),
-    getTransaction: (signature, { commitment = 'confirmed' } = {}) =>
-      call('getTransaction', [signature, { commitment, encoding: 'json', maxSupportedTransactionVersion: 0 }], confirmedTransaction),
-    getSignaturesForAddress: (address, { before, until, limit = 1000, commitment = 'confirmed' } = {}) =>
-      call(
-        'getSignaturesForAddress',
-        [address, { commitment, limit, ...(before !== undefined && { before }), ...(until !== undefined && { until }) }],
-        signatureInfos,
-      ),
+    async getTransaction(signature, { commitment = 'confirmed' } = {}) {
+      const params = [signature, { commitment, encoding: 'json', maxSupportedTransactionVersion: 0 }];
+      const found = await call('getTransaction', params, confirmedTransaction);
+      // How far back history goes, and how soon it is written, differs from endpoint to endpoint.
+      if (found !== null || urls.length === 1) return found;
+      return (await callAll('getTransaction', params, confirmedTransaction)).find((one) => one !== null) ?? null;
+    },
+    async getSignaturesForAddress(address, { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {}) {
+      const params = [address, { commitment, limit, ...(before !== undefined && { before }), ...(until !== undefined && { until }) }];
+      if (!everywhere) return call('getSignaturesForAddress', params, signatureInfos);
+      return joined(await callAll('getSignaturesForAddress', params, signatureInfos));
+    },
     async getBalance(address, { commitment = 'confirmed', minSlot } = {}) {
       const config = { commitment, ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }) };
       const answer = await call('getBalance', [address, config], (result) => inContext(result, minSlot, (value) => big(value, 'balance')));
@@ -199,6 +213,15 @@ export function createRpc(options: FailoverOptions): Rpc {
     health,
     close,
   };
+}
+
+/** Each transaction once, newest first. */
+function joined(lists: readonly (readonly SignatureInfo[])[]): SignatureInfo[] {
+  const [first = [], ...others] = lists;
+  const seen = new Set(first.map(({ signature }) => signature));
+  const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
+  // Within a slot each endpoint's own order stays.
+  return more.length === 0 ? [...first] : [...first, ...more].sort((a, b) => Number(b.slot - a.slot));
 }
 
 const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];

@@ -3,15 +3,23 @@ import { Agent, buildConnector, WebSocket } from 'undici';
 import { backoff } from '../backoff.ts';
 import type { Log } from '../log.ts';
 import type { ChainAccount } from './accounts.ts';
-import { account, big, type Commitment, integer, object, text } from './answers.ts';
+import { account, array, big, type Commitment, integer, object, text } from './answers.ts';
 
-// Follows a program's accounts over a WebSocket. The stream tells early, it does not tell everything: notices are lost while the socket is
-// down, and a node says nothing of an account that was closed, since that belongs to another program by then. A sweep behind it is what counts.
+// Follows a program over a WebSocket: its accounts, and the transactions that name it, since a node says nothing of an account that was closed: that
+// belongs to another program by then. The stream tells early, it does not tell everything: notices are lost while the socket is down. A sweep
+// behind it is what counts.
 
 /** An account of the program as it was after a transaction at `slot`. */
 export interface ProgramNotice extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
+}
+
+/** A transaction that names the program and succeeded. */
+export interface TransactionNotice {
+  readonly signature: string;
+  readonly slot: bigint;
+  readonly logs: readonly string[];
 }
 
 export interface FollowOptions {
@@ -20,6 +28,7 @@ export interface FollowOptions {
   readonly programId: string;
   readonly commitment?: Commitment;
   readonly onNotice: (notice: ProgramNotice) => void;
+  readonly onTransaction: (notice: TransactionNotice) => void;
   /** The stream is on, and whatever happened before was not seen: at the start and after each reconnect. */
   readonly onGap: () => void;
   /** Each new slot: the node's heartbeat. */
@@ -45,6 +54,7 @@ export function websocketUrl(rpcUrl: string): string {
 
 const PROGRAM_REQUEST = 1;
 const SLOT_REQUEST = 2;
+const LOGS_REQUEST = 3;
 const CLOSING_MS = 1000;
 
 /** Starts following; connects, and reconnects with backoff until `close`. Throws a TypeError for a URL that is none, and nothing later. */
@@ -97,7 +107,7 @@ interface Session {
 /** One connection, from its opening to `onEnd`, which comes exactly once. */
 function openSession(
   url: string,
-  { programId, commitment = 'confirmed', onNotice, onSlot, silenceMs = 15_000, log }: FollowOptions,
+  { programId, commitment = 'confirmed', onNotice, onTransaction, onSlot, silenceMs = 15_000, log }: FollowOptions,
   { onReady, onEnd }: { onReady: () => void; onEnd: (reason: string) => void },
 ): Session {
   let connection: Socket | undefined;
@@ -116,7 +126,7 @@ function openSession(
   const silence = setTimeout(() => {
     end(`nothing heard for ${silenceMs} ms`);
   }, silenceMs);
-  const ready = () => !ended && subscriptions.size === 2;
+  const ready = () => !ended && subscriptions.size === 3;
 
   function end(reason: string): void {
     if (ended) return;
@@ -148,6 +158,9 @@ function openSession(
     if (message.method === 'programNotification' && subscription === subscriptions.get(PROGRAM_REQUEST)) {
       const notice = programNotice(result);
       guarded(log, () => onNotice(notice));
+    } else if (message.method === 'logsNotification' && subscription === subscriptions.get(LOGS_REQUEST)) {
+      const notice = transactionNotice(result);
+      if (notice !== null) guarded(log, () => onTransaction(notice));
     } else if (message.method === 'slotNotification' && subscription === subscriptions.get(SLOT_REQUEST)) {
       const slot = big(object(result, 'slot notification').slot, 'slot');
       guarded(log, () => onSlot?.(slot));
@@ -157,6 +170,7 @@ function openSession(
   socket.addEventListener('open', () => {
     request(PROGRAM_REQUEST, 'programSubscribe', [programId, { commitment, encoding: 'base64' }]);
     request(SLOT_REQUEST, 'slotSubscribe', []);
+    request(LOGS_REQUEST, 'logsSubscribe', [{ mentions: [programId] }, { commitment }]);
   });
   socket.addEventListener('message', ({ data }) => {
     if (ended) return;
@@ -178,6 +192,18 @@ function programNotice(result: unknown): ProgramNotice {
   const { context, value } = object(result, 'notification');
   const { pubkey, account: found } = object(value, 'notification value');
   return { address: text(pubkey, 'pubkey'), slot: big(object(context, 'context').slot, 'slot'), ...account(found) };
+}
+
+/** Null for a transaction that failed: it has changed nothing. */
+function transactionNotice(result: unknown): TransactionNotice | null {
+  const { context, value } = object(result, 'notification');
+  const { signature, err, logs } = object(value, 'notification value');
+  if (err !== null && err !== undefined) return null;
+  return {
+    signature: text(signature, 'signature'),
+    slot: big(object(context, 'context').slot, 'slot'),
+    logs: array(logs, 'logs').map((line) => text(line, 'log')),
+  };
 }
 
 /** A listener's error is its own bug; it must not take the stream or the process down. */

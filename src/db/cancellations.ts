@@ -12,13 +12,13 @@ export async function requestCancellation(sql: Transaction, id: string): Promise
   return row;
 }
 
-/** Ends it now. Undefined when it has ended already. */
+/** Ends it now; due once more when what was paid is over, since the keeper may have an account to close. Undefined when it has ended already. */
 export async function forceCancellation(sql: Transaction, id: string): Promise<{ cancelledAt: Date } | undefined> {
   const [row] = await sql<{ cancelledAt: Date }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced', past_due_since = null,
-      next_payment_due = null, due_at = null, lease_until = null, claim_id = null, updated_at = now()
+      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null, claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;
   return row;

@@ -35,12 +35,13 @@ export async function insertAttempts(
     returning id, subscription_id`;
 }
 
-/** The open attempts of these subscriptions. */
+/** The open attempts of these subscriptions, oldest first. */
 export function readOpenAttempts(sql: Queryable, subscriptionIds: string[]): Promise<AttemptRow[]> {
   return sql<AttemptRow[]>`
     select id, subscription_id, period_start, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net
     from payment_attempts
-    where subscription_id = any(${subscriptionIds}::uuid[]) and state = 'open'`;
+    where subscription_id = any(${subscriptionIds}::uuid[]) and state = 'open'
+    order by created_at, id`;
 }
 
 export interface Resolution {
@@ -55,7 +56,7 @@ export async function resolveAttempts(sql: Queryable, resolutions: Resolution[])
     update payment_attempts a set state = v.state, error = v.error, resolved_at = now()
     from unnest(${resolutions.map(({ id }) => id)}::uuid[], ${resolutions.map(({ state }) => state)}::text[],
       ${resolutions.map(({ error }) => error)}::text[]) as v (id, state, error)
-    where a.id = v.id`;
+    where a.id = v.id and a.state = 'open'`;
 }
 
 /** How many attempts are open. */

@@ -156,12 +156,12 @@ export interface StateChange {
   /** As it was when the keeper began: when it has moved since, the row stays due at once. */
   notices: number;
   state: SubscriptionState;
-  /** A transaction is under way: the lease is kept. */
+  /** A transaction is under way: the lease is kept, and prolonged. */
   keep: boolean;
 }
 
 /** Writes states under their claims and gives the leases back but where `keep`; returns the ids that were written. */
-export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date): Promise<string[]> {
+export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date, leaseSeconds: number): Promise<string[]> {
   const states = changes.map(({ state }) => state);
   const rows = await sql<{ id: string }[]>`
     update subscriptions s set
@@ -170,7 +170,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
-      lease_until = case when v.keep = 1 then s.lease_until end, claim_id = case when v.keep = 1 then s.claim_id end,
+      lease_until = case when v.keep = 1 then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep = 1 then s.claim_id end,
       observed_at = now(),
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
@@ -204,15 +204,32 @@ export async function makeDue(sql: Queryable, ids: string[], chainNow: Date): Pr
     from heard where s.id = heard.id`;
 }
 
+/** What may still be sent, and how much had been heard of the subscription when that was read. */
+export interface Collectable {
+  id: string;
+  notices: number;
+}
+
 /** Of those held under these claims, the ones whose transaction may still be sent: live, and no cancellation asked for. */
-export async function stillCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select s.id
+export async function readCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<Collectable[]> {
+  return sql<Collectable[]>`
+    select s.id, s.notices
     from subscriptions s
     join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
       on s.id = c.id and s.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
-  return rows.map(({ id }) => id);
+}
+
+/** The same, locked in the caller's transaction: a cancellation (cancellations.ts) waits until that ends, or was there first and is seen. */
+export async function lockCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<Collectable[]> {
+  return sql<Collectable[]>`
+    select s.id, s.notices
+    from subscriptions s
+    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null
+    order by s.id
+    for share of s`;
 }
 
 /** Takes up to `limit` subscriptions that were not looked at for `maxAgeSeconds`, longest first, and marks them as looked at. */

@@ -208,12 +208,21 @@ function closable({ now, plan }: ChainView, account: SubscriptionAccount, { keep
 }
 
 /** When to look again whether an account that we pay the rent of can be closed; null when there is nothing to fetch. */
-function closingDue({ now }: ChainView, account: SubscriptionAccount | null, { keeper }: Rules): Date | null {
+export function closingDue(
+  { now }: Pick<ChainView, 'now'>,
+  account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,
+  { keeper }: Pick<Rules, 'keeper'>,
+): Date | null {
   if (account === null || account.payer !== keeper) return null;
   return timeOf(account.expiresAt > now ? account.expiresAt : now + DAY);
 }
 
 function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount | null, rules: Rules, findings: Findings): Decision {
+  const { paidThrough } = draft.state;
+  if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {
+    draft.state.dueAt = paidThrough;
+    return { draft };
+  }
   if (account !== null && closable(view, account, rules) && findings.closingFailed !== true) return { draft, needs: 'closing' };
   draft.state.dueAt = closingDue(view, account, rules);
   return { draft };
@@ -254,6 +263,7 @@ function collection(draft: Draft, view: ChainView, account: SubscriptionAccount,
       { reason: obstacle, now, periodStart, periodEnd, nextPeriod: startOfNext(period), amounts, signature: null },
       rules.pastDueDays,
     );
+    if (!isLive(state)) state.dueAt = closingDue(view, account, rules);
     return { draft };
   }
   return {

@@ -7,6 +7,9 @@ import { type HeldSubscription, lockClaimed, readSubscriptions, writeStates } fr
 import { appendEvents } from './events.ts';
 import type { Draft } from './transitions.ts';
 
+/** Seconds that a claim is good for without being renewed. A transaction is usually final after some 15 s. */
+export const LEASE_SECONDS = 45;
+
 /** A subscription that a keeper holds: its id, the claim, and the notices that it had when the keeper began. */
 export interface Held {
   id: string;
@@ -19,6 +22,8 @@ export interface Outcome {
   draft: Draft;
   /** A signed transaction to commit; the claim is kept while it is under way. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
+  /** One is under way already: the claim is kept. */
+  keep?: true;
   /** The end of the attempt that was under way. */
   resolution?: Resolution;
 }
@@ -65,8 +70,9 @@ export async function settle(
     const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
     const written = await writeStates(
       tx,
-      outcomes.map(({ draft, attempt, claim }) => ({ ...claim, state: draft.state, keep: attempt !== undefined })),
+      outcomes.map(({ draft, attempt, keep, claim }) => ({ ...claim, state: draft.state, keep: keep ?? attempt !== undefined })),
       chainNow,
+      LEASE_SECONDS,
     );
     const happenings = outcomes.flatMap(({ draft, claim }) =>
       draft.happenings.map((happening) => ({ ...happening, subscriptionId: claim.id })),

@@ -5,11 +5,12 @@ import { claimDue, type HeldSubscription, postpone, readSubscriptions, releaseCl
 import { decide, type Decision, type Findings } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
-import { settle } from '../domain/settlement.ts';
+import { LEASE_SECONDS, settle } from '../domain/settlement.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
+import { each } from '../each.ts';
 import type { ChainClock } from './clock.ts';
 import { closeAccounts } from './close.ts';
-import { type Context, LEASE_SECONDS } from './context.ts';
+import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flight, Flying } from './flight.ts';
 import { isolating } from './isolate.ts';
@@ -20,6 +21,8 @@ import { signCollection, signingTerms, type SigningTerms } from './sign.ts';
 
 /** Subscriptions claimed at once: their accounts are some seven requests of 100. */
 const BATCH = 200;
+/** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
+const LOOKUPS_AT_ONCE = 16;
 
 export interface Collector {
   /** Collects one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached: nothing is lost then. */
@@ -158,9 +161,9 @@ async function lookInto(
   const findings = new Map<string, Findings>();
   const needing = (need: Decision['needs']) => rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === need);
 
-  for (const row of needing('pulls')) {
+  await each(needing('pulls'), LOOKUPS_AT_ONCE, async (row) => {
     const view = reading.of(row);
-    if (view instanceof Error || view.subscription === null) continue;
+    if (view instanceof Error || view.subscription === null) return;
     const parties: PullParties = {
       programId: context.programId,
       keeper: context.keypair.address,
@@ -170,7 +173,7 @@ async function lookInto(
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
     const since = row.paidThrough === null ? view.subscription.periodStart : unixSeconds(row.paidThrough);
     findings.set(row.id, { pulls: (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false })) });
-  }
+  });
   const closable = needing('closing');
   if (closable.length === 0) return { reading, findings };
   const closed = await closeAccounts(context, fees, closable);

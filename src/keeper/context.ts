@@ -19,6 +19,3 @@ export interface Context {
   readonly keypair: Keypair;
   readonly rules: Rules;
 }
-
-/** Seconds that a claim is good for without being renewed. A transaction is usually final after some 15 s. */
-export const LEASE_SECONDS = 45;

@@ -3,15 +3,16 @@
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in landing.ts)
 //                  \-> never seen, blockhash expired, finally                        -> expired
-import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { SignatureStatus } from '../chain/answers.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import { releaseClaims, renewLeases, stillCollectable } from '../db/subscriptions.ts';
-import type { Held } from '../domain/settlement.ts';
+import { releaseClaims, renewLeases } from '../db/subscriptions.ts';
+import { type Held, LEASE_SECONDS } from '../domain/settlement.ts';
 import { type Loop, startLoop } from '../loop.ts';
-import { type Context, LEASE_SECONDS } from './context.ts';
+import type { Context } from './context.ts';
 import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
+import { type Outgoing, sendAll } from './send.ts';
 
 /** An open attempt that this keeper watches. */
 export interface Flying extends Held {
@@ -29,11 +30,10 @@ export interface Flight {
   stop(ms: number): Promise<void>;
 }
 
-interface Watched extends Flying {
+interface Watched extends Outgoing {
   readonly takenAt: number;
   renewedAt: number;
   sentAt: number;
-  sends: number;
   polledAt: number;
   settleAt: number;
   status: SignatureStatus | null;
@@ -41,7 +41,7 @@ interface Watched extends Flying {
 
 const MOST_IN_FLIGHT = 8192;
 const RESEND_MS = 2000;
-const SENDS_AT_ONCE = 64;
+const MOST_SENDS = 1024;
 const STATUSES_AT_ONCE = 256;
 /** A transaction is looked for again after three tenths of its age, between these bounds. */
 const POLL_SOONEST_MS = 150;
@@ -68,34 +68,14 @@ export function createFlight(context: Context, landing: Landing): Flight {
     if (flying.size === 0) emptied?.();
   };
 
-  /** One round of sending. A cancellation may have come since the bytes were committed: the rows are read again before each. */
+  /** One round of sending (send.ts); those that may not go out now are asked about again with the next. */
   async function send(): Promise<boolean> {
     const now = performance.now();
-    const ready = [...flying.values()].filter(({ status, sentAt }) => status === null && now - sentAt >= RESEND_MS).slice(0, 1024);
+    const ready = [...flying.values()].filter(({ status, sentAt }) => status === null && now - sentAt >= RESEND_MS).slice(0, MOST_SENDS);
     if (ready.length === 0) return false;
-    const allowed = new Set(await stillCollectable(sql, ready));
     for (const one of ready) one.sentAt = now;
-    const queue = ready.filter(({ id }) => allowed.has(id));
-    await Promise.all(
-      Array.from({ length: SENDS_AT_ONCE }, async () => {
-        for (let one = queue.shift(); one !== undefined; one = queue.shift()) await sendOne(one);
-      }),
-    );
-    return false;
-  }
-
-  async function sendOne(one: Watched): Promise<void> {
-    one.sends += 1;
-    try {
-      await rpc.sendTransaction(one.attempt.transaction);
-      metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
-    } catch (error) {
-      // It may have got through nevertheless: only its status tells. It goes out again with the next round.
-      metrics.sends.inc({ outcome: 'failed' });
-      if (error instanceof RpcError)
-        log.warn({ attempt: one.attempt.id, reason: error.message }, 'a payment was refused by an RPC endpoint');
-      else if (!(error instanceof RpcUnreachable)) throw error;
-    }
+    await sendAll(context, ready);
+    return ready.length === MOST_SENDS;
   }
 
   /** One round of looking. */
@@ -180,6 +160,8 @@ export function createFlight(context: Context, landing: Landing): Flight {
           renewedAt: now,
           sentAt: -Infinity,
           sends: 0,
+          // What another process signed may be old: the chain is looked at before it goes out.
+          heeded: one.periodEnd === null ? null : one.notices,
           polledAt: now,
           settleAt: now,
           status: null,

@@ -5,7 +5,7 @@ import type { SignatureStatus } from '../chain/answers.ts';
 import type { Resolution } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
-import { hasUnknownPull, nextAfter, sameInstance } from '../domain/decide.ts';
+import { closingDue, hasUnknownPull, nextAfter, sameInstance } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { type Outcome, settle } from '../domain/settlement.ts';
@@ -142,6 +142,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
         },
         rules.pastDueDays,
       );
+      if (!isLive(state)) state.dueAt = closingDue({ now }, account, rules);
       return { draft, resolution };
     }
     if (failure.kind === 'ours' || failure.kind === 'unknown') {

@@ -14,9 +14,8 @@ export interface PullParties {
 
 /** The accounts of a transfer instruction: the caller is the sixth (chain.md). */
 const CALLER = 5;
-const PAGE = 100;
 /** Transactions looked at for one subscription: it is touched a few times a period. */
-const MOST = 500;
+const MOST = 1000;
 
 /** What one transaction moved under a subscription, by period, oldest first. Throws ChainDataError for an event that cannot be read. */
 export function pullsIn(transaction: ConfirmedTransaction, { programId, keeper, treasury, subscriptionPda }: PullParties): Pull[] {
@@ -47,20 +46,22 @@ function pullerOf(event: TransferEvent & { instruction: number }, transaction: C
   return event.puller ?? transaction.instructions[event.instruction]?.accounts[CALLER];
 }
 
-/** Final pulls under a subscription whose period began at `since` (Unix seconds) or later, newest first. Throws as the RPC client does. */
-export async function findPulls(rpc: Rpc, parties: PullParties, since: bigint): Promise<Pull[]> {
+/**
+ * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, newest first, as far as any endpoint's history tells.
+ * Throws as the RPC client does.
+ */
+export async function findPulls(
+  rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
+  parties: PullParties,
+  since: bigint,
+): Promise<Pull[]> {
   const pulls: Pull[] = [];
-  let before: string | undefined;
-  for (let seen = 0; seen < MOST; seen += PAGE) {
-    const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, { before, limit: PAGE, commitment: 'finalized' });
-    for (const { signature, err, blockTime } of page) {
-      if (blockTime !== null && blockTime < since) return pulls;
-      if (err !== null) continue;
-      const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-      if (transaction !== null) pulls.push(...pullsIn(transaction, parties).filter(({ periodStart }) => periodStart >= since));
-    }
-    before = page.at(-1)?.signature;
-    if (page.length < PAGE) return pulls;
+  const found = await rpc.getSignaturesForAddress(parties.subscriptionPda, { limit: MOST, commitment: 'finalized', everywhere: true });
+  for (const { signature, err, blockTime } of found) {
+    if (blockTime !== null && blockTime < since) return pulls;
+    if (err !== null) continue;
+    const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
+    if (transaction !== null) pulls.push(...pullsIn(transaction, parties).filter(({ periodStart }) => periodStart >= since));
   }
   return pulls;
 }

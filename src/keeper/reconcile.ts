@@ -13,6 +13,7 @@ import type { Pull } from '../domain/chain-view.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { settle } from '../domain/settlement.ts';
 import { applyPayment, draftOf, isLive } from '../domain/transitions.ts';
+import { each } from '../each.ts';
 import { pullsIn } from './pulls.ts';
 
 export interface Difference {
@@ -75,7 +76,7 @@ async function keeperPulls(
     const wanted = page.filter(
       ({ err, blockTime }) => err === null && blockTime !== null && blockTime >= unixSeconds(since) && timeOf(blockTime) < until,
     );
-    await each(wanted, async ({ signature }) => {
+    await each(wanted, AT_ONCE, async ({ signature }) => {
       const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
       if (transaction === null) return;
       seen.set(signature, transaction);
@@ -108,7 +109,7 @@ async function compareRecorded(
   for (;;) {
     const page: RecordedPayment[] = await listRecorded(sql, { since, until, after, limit: PAGE });
     recorded += page.length;
-    await each(page, async (payment) => {
+    await each(page, AT_ONCE, async (payment) => {
       const { txSignature, subscriptionPda, treasury } = payment;
       const transaction = seen.get(txSignature) ?? (await transactionOf(rpc, txSignature));
       const pulls = transaction === null ? [] : pullsIn(transaction, { programId, keeper, treasury, subscriptionPda });
@@ -213,13 +214,4 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     },
   );
   return written.has(id);
-}
-
-async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = [...items];
-  await Promise.all(
-    Array.from({ length: AT_ONCE }, async () => {
-      for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
-    }),
-  );
 }

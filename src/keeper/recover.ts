@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
 import { claimOrphans, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
-import { type Context, LEASE_SECONDS } from './context.ts';
+import { LEASE_SECONDS } from '../domain/settlement.ts';
+import type { Context } from './context.ts';
 import type { Flight } from './flight.ts';
 
 const BATCH = 200;

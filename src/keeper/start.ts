@@ -142,6 +142,7 @@ export async function startKeeper({
     urls: config.wsUrls ?? rpcUrls.map(websocketUrl),
     programId,
     onNotice: (notice) => notices.take(notice),
+    onTransaction: (notice) => notices.takeTransaction(notice),
     onGap: () => sweep.gap(),
     log,
   });

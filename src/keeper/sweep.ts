@@ -43,8 +43,8 @@ export interface Sweep {
   turn(): Promise<boolean>;
   /** The stream was off: everything is to be looked at soon. */
   gap(): void;
-  /** Looks at these now. */
-  look(ids: string[]): Promise<void>;
+  /** Looks at these now, as of `minSlot` or later: an endpoint that is behind what was heard would see nothing new. */
+  look(ids: string[], minSlot?: bigint): Promise<void>;
 }
 
 /** Sweeps for `context`. */
@@ -52,10 +52,10 @@ export function createSweep(context: Context, clock: ChainClock): Sweep {
   const { sql, rules, log } = context;
   let gapAt: number | undefined;
 
-  async function look(ids: string[]): Promise<void> {
+  async function look(ids: string[], minSlot?: bigint): Promise<void> {
     const rows = await readSubscriptions(sql, ids);
     if (rows.length === 0) return;
-    const reading = await readViews(context, rows);
+    const reading = await readViews(context, rows, { minSlot });
     clock.heard(reading.now);
     const news = rows.filter((row) => isNews(row, reading.of(row), rules)).map(({ id }) => id);
     if (news.length === 0) return;

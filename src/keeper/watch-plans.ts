@@ -31,14 +31,17 @@ export function judgePlan(record: PlanRow, account: PlanAccount | null, now: big
 export interface PlanWatch {
   /** Looks at one batch of those not seen for long; resolves with true when there may be more. */
   turn(): Promise<boolean>;
-  /** Looks at the plans at these addresses now. */
-  look(planPdas: string[]): Promise<void>;
+  /** Looks at the plans at these addresses now, as of `minSlot` or later. */
+  look(planPdas: string[], minSlot?: bigint): Promise<void>;
 }
 
 /** Watches plans for `context`. */
 export function createPlanWatch({ sql, rpc, log, programId }: Context, clock: ChainClock): PlanWatch {
-  async function judgeAll(plans: readonly PlanRow[]): Promise<void> {
-    const { accounts } = await rpc.getMultipleAccounts(plans.map(({ planPda }) => planPda));
+  async function judgeAll(plans: readonly PlanRow[], minSlot?: bigint): Promise<void> {
+    const { accounts } = await rpc.getMultipleAccounts(
+      plans.map(({ planPda }) => planPda),
+      { minSlot },
+    );
     const now = unixSeconds(await clock.now());
     for (const [place, plan] of plans.entries()) {
       let account: PlanAccount | null;
@@ -74,9 +77,9 @@ export function createPlanWatch({ sql, rpc, log, programId }: Context, clock: Ch
       }
       return plans.length === BATCH;
     },
-    async look(planPdas) {
+    async look(planPdas, minSlot) {
       const plans = await findPlansAt(sql, planPdas);
-      if (plans.length > 0) await judgeAll(plans);
+      if (plans.length > 0) await judgeAll(plans, minSlot);
     },
   };
 }

@@ -211,8 +211,14 @@ void t.test('Retry-After is respected: no request before its time, the other end
   t.equal(await failover.call('m', [], text), 'second');
   servers[0]!.behave(() => 'first');
   const until = performance.now() + 950;
-  while (performance.now() < until) assert.equal(await failover.call('m', [], text), 'second');
-  t.equal(counts()[0], 1);
+  while (performance.now() < until) {
+    const answered = await failover.call('m', [], text);
+    // On a busy machine the last call may be made after the pause.
+    if (performance.now() < until) {
+      assert.equal(answered, 'second');
+      assert.equal(counts()[0], 1);
+    }
+  }
   await new Promise((resolve) => setTimeout(resolve, 100));
   t.equal(await failover.call('m', [], text), 'first');
 });
@@ -381,4 +387,11 @@ void t.test('URLs that are none are refused at the start', (t) => {
   t.throws(() => createFailover({ urls: ['ftp://127.0.0.1'], log: silent }), /http:\/\/ or https:\/\//);
   t.throws(() => createFailover({ urls: ['nonsense'], log: silent }), TypeError);
   t.end();
+});
+
+void t.test('what must go out soon is handed to no endpoint later', async (t) => {
+  const { failover, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '1' })]);
+  await t.rejects(failover.call('m', [], text, { withinMs: 300 }), RpcUnreachable);
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  t.same(counts(), [1], 'not after the pause that was asked for');
 });

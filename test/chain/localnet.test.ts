@@ -7,6 +7,7 @@ import { classifyPullError, type PullLayout } from '../../src/chain/errors.ts';
 import { programEvents } from '../../src/chain/events.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { decodeClock } from '../../src/chain/layouts.ts';
+import { hasSilentCall } from '../../src/chain/logs.ts';
 import { serializeTransaction, signatureOf } from '../../src/chain/message.ts';
 import { pullPeriod } from '../../src/chain/period.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
@@ -357,11 +358,13 @@ void t.test('the stream tells of payments and cancellations, and of a gap after 
   const notices: ProgramNotice[] = [];
   let gaps = 0;
   const slots: bigint[] = [];
+  const transactions = new Map<string, boolean>();
   t.equal(websocketUrl(chain.rpcUrl), `${chain.wsUrl}/`);
   const follower = followProgram({
     urls: [chain.wsUrl],
     programId,
     onNotice: (notice) => notices.push(notice),
+    onTransaction: ({ signature, logs }) => transactions.set(signature, hasSilentCall(logs, programId)),
     onGap: () => (gaps += 1),
     onSlot: (slot) => slots.push(slot),
     log,
@@ -378,9 +381,11 @@ void t.test('the stream tells of payments and cancellations, and of a gap after 
     }
   };
   await seen(0n, false);
-  const { err } = await collect(parties);
+  const { err, signature } = await collect(parties);
   t.equal(err, null);
   const paid = await seen(AMOUNT, false);
+  while (!transactions.has(signature)) await pause(5);
+  t.equal(transactions.get(signature), false, 'a payment tells of itself: nobody has to ask for its transaction');
   const { blockhash } = await rpc.getLatestBlockhash();
   await land(rpc, cancelTransaction(programId, parties, blockhash), wallet);
   const cancelled = await seen(AMOUNT, true);

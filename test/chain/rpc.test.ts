@@ -145,6 +145,7 @@ void t.test('signature statuses', async (t) => {
   const landed = { slot: 5, err: null, confirmationStatus: 'confirmed', confirmations: 3 };
   const failedOne = { slot: 6, err: { InstructionError: [2, { Custom: 400 }] }, confirmationStatus: 'finalized', confirmations: null };
   const old = { slot: 4, err: null, confirmations: null };
+  const young = { slot: 4, err: null, confirmations: 2 };
 
   await t.test('are told apart: landed, failed, unknown, only in history', async (t) => {
     const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
@@ -158,6 +159,13 @@ void t.test('signature statuses', async (t) => {
       ],
     });
     t.same(calls[0]?.params, [['a', 'b', 'c', 'd'], { searchTransactionHistory: true }]);
+  });
+  await t.test('without a commitment are final only when nothing is left to confirm', async (t) => {
+    const { rpc } = await setup(t, () => inContext(50, [old, young]));
+    t.same(
+      (await rpc.getSignatureStatuses(['a', 'b'])).statuses.map((status) => status?.commitment),
+      ['finalized', 'processed'],
+    );
   });
   await t.test('are at most 256 at once', async (t) => {
     const { rpc, calls } = await setup(t, ({ params }) =>
@@ -335,4 +343,24 @@ void t.test('a transaction is resolved to addresses, looked-up ones included', a
     meta: { ...found.meta, innerInstructions: [{ index: 0, instructions: [{ programIdIndex: 0, accounts: [], data: '0' }] }] },
   };
   await t.rejects(rpc.getTransaction('sig'), { message: /not Base58/ });
+});
+
+void t.test('a transaction or a history that one endpoint lacks is asked of the others', async (t) => {
+  const info = (signature: string, slot: number) => ({ signature, slot, err: null, blockTime: null });
+  const found = {
+    slot: 8,
+    blockTime: null,
+    transaction: { signatures: ['sig'], message: { accountKeys: [], instructions: [] } },
+    meta: { err: null, fee: 5000, logMessages: null, innerInstructions: null },
+  };
+  const { rpc } = await setup(
+    t,
+    ({ method }) => (method === 'getTransaction' ? null : [info('c', 3), info('a', 1)]),
+    ({ method }) => (method === 'getTransaction' ? found : [info('c', 3), info('b', 2)]),
+  );
+  t.equal((await rpc.getTransaction('sig'))?.slot, 8n);
+  const signatures = async (everywhere: boolean) =>
+    (await rpc.getSignaturesForAddress('x', { everywhere })).map(({ signature }) => signature);
+  t.same(await signatures(true), ['c', 'b', 'a'], 'each once, newest first');
+  t.equal((await signatures(false)).length, 2);
 });

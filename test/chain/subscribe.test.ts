@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { followProgram, type FollowOptions, type ProgramNotice, websocketUrl } from '../../src/chain/subscribe.ts';
+import { followProgram, type FollowOptions, type ProgramNotice, type TransactionNotice, websocketUrl } from '../../src/chain/subscribe.ts';
 
 const log = pino({ level: 'silent' });
 
@@ -17,12 +17,14 @@ interface Socket {
   close: () => void;
 }
 
-/** A node's WebSocket: answers subscriptions (program 100, slots 200) and says what it is told to. */
+const SUBSCRIPTIONS: Record<string, number> = { programSubscribe: 100, slotSubscribe: 200, logsSubscribe: 300 };
+
+/** A node's WebSocket: answers subscriptions (program 100, slots 200, logs 300) and says what it is told to. */
 async function startNode(t: Test, port = 0) {
   const sockets: Socket[] = [];
   const requests: { id: number; method: string; params: unknown[] }[] = [];
   let reply = (socket: Socket, { id, method }: (typeof requests)[number]) =>
-    socket.send(JSON.stringify({ jsonrpc: '2.0', id, result: method === 'programSubscribe' ? 100 : 200 }));
+    socket.send(JSON.stringify({ jsonrpc: '2.0', id, result: SUBSCRIPTIONS[method] }));
   const app = Fastify();
   await app.register(websocket);
   app.get('/', { websocket: true }, (socket) => {
@@ -57,6 +59,8 @@ async function startNode(t: Test, port = 0) {
           account: { data: [Buffer.from(data).toString('base64'), 'base64'], owner: SUBSCRIPTIONS_PROGRAM, lamports: 5, executable: false },
         },
       }),
+    logs: (signature: string, slot: number, logs: string[], err: unknown = null) =>
+      notify('logsNotification', 300, { context: { slot }, value: { signature, err, logs } }),
     slot: (slot: number) => notify('slotNotification', 200, { slot, parent: slot - 1, root: slot - 32 }),
   };
 }
@@ -64,19 +68,21 @@ async function startNode(t: Test, port = 0) {
 /** A follower whose notices and gaps can be awaited. */
 function follow(t: Test, urls: string[], options: Partial<FollowOptions> = {}) {
   const notices: ProgramNotice[] = [];
+  const transactions: TransactionNotice[] = [];
   const slots: bigint[] = [];
   let gaps = 0;
   const follower = followProgram({
     urls,
     programId: SUBSCRIPTIONS_PROGRAM,
     onNotice: (notice) => notices.push(notice),
+    onTransaction: (notice) => transactions.push(notice),
     onGap: () => (gaps += 1),
     onSlot: (slot) => slots.push(slot),
     log,
     ...options,
   });
   t.teardown(() => follower.close());
-  return { follower, notices, slots, gaps: () => gaps };
+  return { follower, notices, transactions, slots, gaps: () => gaps };
 }
 
 const until = async (condition: () => boolean) => {
@@ -94,6 +100,7 @@ void t.test('accounts are told with address, slot and data once the stream is on
     [
       ['programSubscribe', [SUBSCRIPTIONS_PROGRAM, { commitment: 'confirmed', encoding: 'base64' }]],
       ['slotSubscribe', []],
+      ['logsSubscribe', [{ mentions: [SUBSCRIPTIONS_PROGRAM] }, { commitment: 'confirmed' }]],
     ],
   );
   const address = generateKeypair().address;
@@ -102,6 +109,19 @@ void t.test('accounts are told with address, slot and data once the stream is on
   await until(() => notices.length === 1);
   t.same(notices, [{ address, slot: 8n, owner: SUBSCRIPTIONS_PROGRAM, lamports: 5n, data: Buffer.from('data') }]);
   t.same(slots, [7n]);
+});
+
+void t.test('transactions that name the program are told with slot and logs, failed ones are not', async (t) => {
+  const node = await startNode(t);
+  const { transactions, gaps } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  node.logs('failed', 7, ['one'], { InstructionError: [0, { Custom: 508 }] });
+  node.logs('landed', 8, ['one', 'two']);
+  await until(() => transactions.length === 1);
+  t.same(transactions, [{ signature: 'landed', slot: 8n, logs: ['one', 'two'] }]);
+  node.notify('logsNotification', 300, { context: { slot: 9 }, value: { signature: 'x', err: null, logs: null } });
+  await until(() => gaps() === 2);
+  t.equal(transactions.length, 1, 'what cannot be read makes a known gap');
 });
 
 void t.test('after the socket broke off it comes back, and the gap is told once it is on again', async (t) => {
@@ -260,7 +280,8 @@ void t.test('the WebSocket URL of an RPC URL is the one that Solana’s clients 
 });
 
 void t.test('URLs that are none are refused at the start', (t) => {
-  const start = (urls: string[]) => () => followProgram({ urls, programId: SUBSCRIPTIONS_PROGRAM, onNotice() {}, onGap() {}, log });
+  const start = (urls: string[]) => () =>
+    followProgram({ urls, programId: SUBSCRIPTIONS_PROGRAM, onNotice() {}, onTransaction() {}, onGap() {}, log });
   t.throws(start([]), /at least one/);
   t.throws(start(['http://127.0.0.1']), /ws:\/\/ or wss:\/\//);
   t.throws(start(['nonsense']), TypeError);

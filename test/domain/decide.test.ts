@@ -409,3 +409,22 @@ void t.test('a failure that is ours leaves the status alone and is tried again',
   t.match(draft.state, { status: 'active', failedAttempts: 0, setbacks: 1 });
   t.same(draft.happenings, []);
 });
+
+void t.test('an account whose rent is ours is closed after the prepaid time and not before, whatever ended the subscription', async (t) => {
+  const world = newWorld(keeper);
+  const paidThrough = timeOf(world.now + 100n);
+  const ends = [
+    { status: 'cancelled', cancelledAt: timeOf(world.now), endReason: 'forced' },
+    { status: 'expired', endReason: 'past_due' },
+  ] as const;
+  for (const end of ends) {
+    const row = { ...world.row, ...end, paidThrough, nextPaymentDue: null, dueAt: timeOf(world.now) };
+    // The plan is gone, so that the program would let us.
+    const early = decide(row, { ...viewOf(world), plan: null }, rules);
+    t.equal(early.needs, undefined);
+    t.same(early.draft.state.dueAt, paidThrough);
+    t.equal(decide(row, { ...viewOf(world), plan: null, now: world.now + 100n }, rules).needs, 'closing');
+    const others = { ...viewOf(world), plan: null, subscription: { ...world.account!, payer: 'wallet' } };
+    t.equal(decide(row, others, rules).draft.state.dueAt, null, 'what another paid for is not ours to close');
+  }
+});

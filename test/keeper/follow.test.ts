@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import t from 'tap';
-import { cancelSubscription } from '../../src/chain/instructions.ts';
+import t, { type Test } from 'tap';
+import { cancelSubscription, closeAuthority, initAuthority, revokeAuthority } from '../../src/chain/instructions.ts';
+import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import type { Rpc } from '../../src/chain/rpc.ts';
+import { followProgram } from '../../src/chain/subscribe.ts';
 import { createNotices } from '../../src/keeper/follow.ts';
 import { createSweep } from '../../src/keeper/sweep.ts';
 import { createPlanWatch } from '../../src/keeper/watch-plans.ts';
-import { HOUR, startStage } from '../fixtures/billing.ts';
+import { HOUR, silent, startStage, type Stage } from '../fixtures/billing.ts';
 
 void t.test('repeated, late and forged notices change nothing: they only lead to a look at the chain', async (t) => {
   const stage = await startStage(t);
@@ -58,4 +61,102 @@ void t.test('what happens while the stream is down is found by the sweep', async
   stage.net.passSeconds(720 * HOUR + 5);
   await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
   t.equal((await stage.payments(subscription)).length, 1);
+});
+
+/** A paid subscription, and the stream with nothing behind it: no sweep finds what the stream does not tell. */
+async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = () => ({})) {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  const { context, clock, collector } = stage.parts(replaced(stage));
+  let gaps = 0;
+  const notices = createNotices(context, {
+    sweep: createSweep(context, clock),
+    plans: createPlanWatch(context, clock),
+    wake: () => undefined,
+  });
+  const follower = followProgram({
+    urls: [stage.net.wsUrl],
+    programId: stage.net.programId,
+    onNotice: (notice) => notices.take(notice),
+    onTransaction: (notice) => notices.takeTransaction(notice),
+    onGap: () => (gaps += 1),
+    log: silent,
+  });
+  t.teardown(() => follower.close());
+  await stage.until('the stream is on', async () => gaps === 1);
+  const follow = async () => {
+    await notices.turn();
+    await collector.turn();
+  };
+  return { stage, subscription, follow };
+}
+
+void t.test('an authority that is revoked or closed is seen by the stream alone, and told once', async (t) => {
+  for (const build of [closeAuthority, revokeAuthority]) {
+    const { stage, subscription, follow } = await streamAlone(t);
+    const { wallet } = subscription;
+    await stage.send([wallet], [build(stage.net.programId, { user: wallet.address, mint: stage.net.mint })]);
+    await stage.until('it is seen', async () => {
+      await follow();
+      return (await stage.row(subscription)).delegationRevokedAt !== null;
+    });
+    const revoked = (await stage.events(subscription)).filter(({ type }) => type === 'delegation_revoked');
+    t.same(
+      revoked.map(({ data }) => [data.reason, data.status]),
+      [['authority_closed', 'active']],
+    );
+  }
+});
+
+void t.test('a token approval that is given again is seen by the stream alone', async (t) => {
+  const { stage, subscription, follow } = await streamAlone(t);
+  const { wallet } = subscription;
+  const row = () => stage.row(subscription);
+  await stage.sql`update subscriptions set delegation_revoked_at = now() where id = ${subscription.id}`;
+  await stage.send([wallet], [initAuthority(stage.net.programId, { user: wallet.address, mint: stage.net.mint })]);
+  await stage.until('it is seen', async () => {
+    await follow();
+    return (await row()).delegationRevokedAt === null;
+  });
+  t.match(await row(), { status: 'active', failedAttempts: 0 });
+});
+
+void t.test('a transaction that the endpoint does not have yet is asked for again', async (t) => {
+  let asked = 0;
+  const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
+    getTransaction: async (...args) => {
+      asked += 1;
+      return asked <= 3 ? null : rpc.getTransaction(...args);
+    },
+  }));
+  const { wallet } = subscription;
+  await stage.send([wallet], [revokeAuthority(stage.net.programId, { user: wallet.address, mint: stage.net.mint })]);
+  await stage.until('the revocation is seen', async () => {
+    await follow();
+    return (await stage.row(subscription)).delegationRevokedAt !== null;
+  });
+  t.ok(asked > 3);
+});
+
+void t.test('a notice that is ahead of the endpoint is looked into again once the endpoint is there', async (t) => {
+  let behind = 2;
+  const { stage, subscription, follow } = await streamAlone(t, ({ rpc }) => ({
+    getMultipleAccounts: async (addresses, options) => {
+      if (options?.minSlot !== undefined && behind-- > 0) throw new RpcUnreachable('getMultipleAccounts', []);
+      return rpc.getMultipleAccounts(addresses, options);
+    },
+  }));
+  const parties = { subscriber: subscription.wallet.address, plan: subscription.plan.pda, subscription: subscription.pda };
+  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  await stage.until('the cancellation is seen', async () => {
+    await follow().catch((error: unknown) => {
+      if (!(error instanceof RpcUnreachable)) throw error;
+    });
+    return (await stage.row(subscription)).cancelRequestedAt !== null;
+  });
+  t.ok(behind < 0);
 });

@@ -300,17 +300,3 @@ void t.test(
     t.equal((await stage.payments(again)).length, 1);
   },
 );
-
-void t.test('an account whose rent the keeper paid is closed when the paid time is over', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ periodHours: 24 });
-  const subscription = await stage.subscriber(plan, { payer: stage.keeper });
-  await stage.startKeeper();
-  await paidOnce(stage, subscription);
-  await cancelOnChain(stage, subscription);
-  await stage.until('the cancellation is seen', async () => (await stage.row(subscription)).cancelRequestedAt !== null, 5000);
-  stage.net.passSeconds(24 * HOUR + 5);
-  await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
-  t.match(await lastEvent(stage, subscription), { type: 'cancel_finalized', data: { accountClosed: true } });
-  t.equal(await stage.onChain(subscription), null);
-});

@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import t from 'tap';
+import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { type Outgoing, sendAll } from '../../src/keeper/send.ts';
+import { startStage, type Stage } from '../fixtures/billing.ts';
+
+/** Claimed rows with something to send; the chain is not asked for them. */
+async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
+  const plan = await stage.plan();
+  const claimId = randomUUID();
+  const rows = await stage.sql<{ id: string }[]>`
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, claim_id, lease_until, due_at)
+    select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, ${claimId}, now() + interval '1 minute', now()
+    from generate_series(1, ${count}::int) as n returning id`;
+  return rows.map(({ id }, place) => ({
+    id,
+    claimId,
+    notices: 0,
+    heeded: 0,
+    sends: 0,
+    periodEnd: 1n,
+    attempt: {
+      id: randomUUID(),
+      subscriptionId: id,
+      periodStart: new Date(0),
+      signature: `signature ${place}`,
+      transaction: Buffer.from(id),
+      lastValidBlockHeight: 1n,
+      amountGross: 1n,
+      platformFee: 0n,
+      amountNet: 1n,
+    },
+  }));
+}
+
+/** Sends that wait until they are let through. */
+function gate() {
+  const begun: string[] = [];
+  const waiting: (() => void)[] = [];
+  let open = false;
+  return {
+    begun,
+    sendTransaction: async (bytes: Uint8Array) => {
+      begun.push(Buffer.from(bytes).toString());
+      if (!open) await new Promise<void>((resolve) => waiting.push(resolve));
+      return '';
+    },
+    release() {
+      open = true;
+      for (const resolve of waiting.splice(0)) resolve();
+    },
+  };
+}
+
+void t.test('a cancellation waits for the send that is on its way, and nothing is sent once it is answered', async (t) => {
+  for (const [name, cancel] of [
+    ['forced', forceCancel],
+    ['at the end of the period', requestCancel],
+  ] as const) {
+    const stage = await startStage(t);
+    const all = await outgoing(stage, 200);
+    const { begun, release, sendTransaction } = gate();
+    const { context } = stage.parts({ sendTransaction });
+    const sent = sendAll(context, all);
+    await stage.until('some are on their way', async () => begun.length === 128);
+    const ids = new Set(begun);
+    const [onItsWay] = begun;
+    const later = all.find(({ id }) => !ids.has(id))!.id;
+
+    await stage.sql.begin((tx) => cancel(tx, { id: later, status: 'active' }));
+    let answered = false;
+    const cancelled = stage.sql.begin((tx) => cancel(tx, { id: onItsWay!, status: 'active' })).then(() => (answered = true));
+    await stage.until('it waits', async () => (await stage.sql`select 1 from pg_locks where not granted`).length > 0);
+    t.notOk(answered, `${name}: it is not answered while the bytes are on their way`);
+    release();
+    await Promise.all([sent, cancelled]);
+    t.equal(begun.length, 199);
+    t.notOk(begun.includes(later), `${name}: what was answered before is not sent`);
+    await sendAll(context, all);
+    t.equal(begun.filter((id) => id === onItsWay).length, 1, `${name}: and not again`);
+  }
+});
+
+void t.test('an endpoint that never answers holds a cancellation up for a second at the most', async (t) => {
+  const stage = await startStage(t);
+  const [one] = await outgoing(stage, 1);
+  const { begun, release, sendTransaction } = gate();
+  let within: number | undefined;
+  const { context } = stage.parts({
+    sendTransaction: (bytes, options) => {
+      within = options?.withinMs;
+      return sendTransaction(bytes);
+    },
+  });
+  const sent = sendAll(context, [one!]);
+  await stage.until('it is on its way', async () => begun.length === 1);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: one!.id, status: 'active' }));
+  await sent;
+  t.equal(within, 1000, 'no endpoint is asked later than that');
+  release();
+  await setImmediate();
+});
+
+void t.test('what was taken from this keeper is not sent by it', async (t) => {
+  const stage = await startStage(t);
+  const [kept, taken] = await outgoing(stage, 2);
+  const { begun, release, sendTransaction } = gate();
+  release();
+  const { context } = stage.parts({ sendTransaction });
+  await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${taken!.id}`;
+  await sendAll(context, [kept!, taken!]);
+  t.same(begun, [kept!.id]);
+});
+
+void t.test('a notice that comes while a batch waits stops what it is about, until the chain was looked at', async (t) => {
+  const stage = await startStage(t);
+  const all = await outgoing(stage, 200);
+  const { begun, release, sendTransaction } = gate();
+  const { context } = stage.parts({ sendTransaction });
+  const sent = sendAll(context, all);
+  await stage.until('some are on their way', async () => begun.length === 128);
+  const later = all.find(({ id }) => !begun.includes(id))!.id;
+  await stage.sql`update subscriptions set notices = notices + 1 where id = ${later}`;
+  release();
+  await sent;
+  t.equal(begun.length, 199);
+  t.notOk(begun.includes(later));
+});
