@@ -4,11 +4,21 @@ import type { KeyFlags } from '../commands/keys.ts';
 import type { MerchantFlags } from '../commands/merchants.ts';
 import type { ReconcileFlags } from '../commands/reconcile.ts';
 import type { ReplayFlags } from '../commands/replay.ts';
-import { oneOf, withEnv, wholeNumber, type Finish } from './arguments.ts';
+import type { StatusFlags } from '../commands/status.ts';
+import { oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
 
 export function addAdmin(program: Command, finish: Finish): void {
   addKeys(program, finish);
   addMerchants(program, finish);
+  withEnv(program.command('status').description('whether money and webhooks flow: queues, lag, SOL, last errors; exit code 1 past a limit'))
+    .option('--max-payment-delay <seconds>', 'that a due payment may wait', wholeNumber(0), 900)
+    .option('--max-delivery-delay <seconds>', 'that a due delivery may wait', wholeNumber(0), 300)
+    .option('--min-sol <sol>', 'that the keeper must have', sol, 0.1)
+    .option('--json', 'print one JSON object')
+    .action(async (flags: StatusFlags) => {
+      const { status } = await import('../commands/status.ts');
+      finish(await status(flags));
+    });
   withEnv(program.command('replay').description('sends events again: of the deliveries named, or of all that the filters match'))
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')

@@ -1,11 +1,9 @@
 // `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
 import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
-import { readKeypair } from '../chain/keypair.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { Config } from '../config.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
-import { messageOf, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import { reconcile, type Reconciliation } from '../keeper/reconcile.ts';
 import { runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';
@@ -13,6 +11,7 @@ import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { table } from '../ui/table.ts';
 import { parseTime } from './arguments.ts';
+import { keeperAddressOf } from './keeper-address.ts';
 
 export interface ReconcileFlags {
   envFile?: string;
@@ -31,7 +30,8 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   if (since >= until) throw new OperatorError('--since must be before --until.', 2);
   return runCommand(flags.envFile, async ({ config, log, sql }) => {
     if (config.rpcUrls === undefined) throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
-    const keeper = await keeperOf(config);
+    const keeper = await keeperAddressOf(config);
+    if (keeper === undefined) throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
     const rpc = createRpc({ urls: config.rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
     try {
       const reconciler = { sql, rpc, programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, keeper };
@@ -58,16 +58,6 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
       await rpc.close();
     }
   });
-}
-
-async function keeperOf({ keeperAddress, keeperKeypair }: Config): Promise<string> {
-  if (keeperAddress !== undefined) return keeperAddress;
-  if (keeperKeypair === undefined)
-    throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
-  const { address } = await readKeypair(keeperKeypair).catch((error: unknown) => {
-    throw new OperatorError(`KEEPER_KEYPAIR cannot be used: ${messageOf(error)}.`, 2, { cause: error });
-  });
-  return address;
 }
 
 function describe({ recorded, onChain, differences }: Reconciliation, repair: boolean): string {
