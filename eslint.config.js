@@ -3,7 +3,7 @@ import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
 
 const folder = (name) => `./src/${name}`;
-const upper = ['cli.ts', 'run.ts', 'commands'].map(folder);
+const upper = ['cli.ts', 'cli', 'run.ts', 'commands'].map(folder);
 const daemons = ['http', 'keeper', 'dispatch'].map(folder);
 const local = ['localnet', 'sandbox'].map(folder);
 const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'config.ts'].map(folder);
@@ -22,7 +22,7 @@ const zones = [
     [...upper, ...local, folder('ui'), ...daemons.filter((other) => other !== daemon)].map((from) => zone(daemon, from)),
   ),
   ...[...upper, ...daemons, folder('sandbox'), folder('domain'), folder('db')].map((from) => zone(folder('localnet'), from)),
-  ...['commands', 'run.ts'].map((name) => zone(folder(name), folder('cli.ts'))),
+  ...['commands', 'run.ts'].flatMap((name) => ['cli.ts', 'cli'].map((from) => zone(folder(name), folder(from)))),
 ];
 
 export default tseslint.config(

@@ -71,6 +71,7 @@ comment on column subscriptions.lease_until is 'database time until which the ke
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda) where status in ('active', 'past_due');
 create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
 create index subscriptions_to_sweep on subscriptions (observed_at, id) where due_at is not null;
+create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
 create index subscriptions_revoked on subscriptions (observed_at, id) where delegation_revoked_at is not null and due_at is not null;
 create index subscriptions_by_app on subscriptions (app_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);

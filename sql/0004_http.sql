@@ -35,3 +35,15 @@ create index payments_by_app_status on payments (app_id, status, occurred_at, id
 create index events_by_app_time on events (app_id, created_at, id);
 create index deliveries_by_endpoint_time on deliveries (endpoint_id, created_at, id);
 create index deliveries_by_endpoint_status on deliveries (endpoint_id, status, created_at, id);
+
+-- Unlogged: samples are for whoever tries out a receiver just now.
+create unlogged table sample_events (
+  id uuid primary key,
+  app_id uuid not null references apps,
+  type text not null,
+  body text not null,
+  created_at timestamptz not null default date_trunc('milliseconds', now())
+);
+comment on table sample_events is 'events that merchants triggered to try their receivers out: sent once, shown to "billing listen", part of no subscription''s sequence; kept for an hour';
+create index sample_events_by_app on sample_events (app_id, created_at, id);
+create index sample_events_by_age on sample_events (created_at);

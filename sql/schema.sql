@@ -19,12 +19,6 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION public.iso(t timestamp with time zone)
- RETURNS text
- LANGUAGE sql
- STABLE PARALLEL SAFE
-AS $function$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') $function$;
-
 CREATE OR REPLACE FUNCTION public.uuid_v7()
  RETURNS uuid
  LANGUAGE sql
@@ -314,6 +308,19 @@ comment on column replays.selection is 'the filters or ids, as canonical JSON: t
 comment on column replays.until is 'rows created later, the run''s own among them, are not part of it';
 CREATE UNIQUE INDEX one_open_replay_per_selection ON public.replays USING btree (md5(selection)) WHERE (finished_at IS NULL);
 
+create table sample_events (
+  id uuid not null,
+  app_id uuid not null,
+  type text not null,
+  body text not null,
+  created_at timestamp with time zone not null default date_trunc('milliseconds'::text, now()),
+  constraint sample_events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint sample_events_pkey PRIMARY KEY (id)
+);
+comment on table sample_events is 'events that merchants triggered to try their receivers out: sent once, shown to "billing listen", part of no subscription''s sequence; kept for an hour';
+CREATE INDEX sample_events_by_age ON public.sample_events USING btree (created_at);
+CREATE INDEX sample_events_by_app ON public.sample_events USING btree (app_id, created_at, id);
+
 create table subscriptions (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
@@ -373,6 +380,7 @@ CREATE INDEX subscriptions_by_plan_time ON public.subscriptions USING btree (pla
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
 CREATE INDEX subscriptions_revoked ON public.subscriptions USING btree (observed_at, id) WHERE ((delegation_revoked_at IS NOT NULL) AND (due_at IS NOT NULL));
+CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
 CREATE INDEX subscriptions_to_sweep ON public.subscriptions USING btree (observed_at, id) WHERE (due_at IS NOT NULL);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_sequence();

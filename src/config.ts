@@ -331,6 +331,11 @@ function valueOf({ name, secret }: Variable<unknown>, environment: Environment):
   }
 }
 
+/** Whether the user asks for text without colour (https://no-color.org). */
+export function noColour(env: Environment = process.env): boolean {
+  return (env.NO_COLOR ?? '') !== '';
+}
+
 function withoutEmpty(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
 }

@@ -1,8 +1,10 @@
 // Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config, type Role } from './config.ts';
-import { assertReachable, connect, type Sql } from './db/connect.ts';
+import { assertReachable, connect, describeDatabase, type Sql } from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
+import { outageOf } from './db/outage.ts';
+import { OperatorError } from './errors.ts';
 import { createLog, type Log } from './log.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
 
@@ -10,6 +12,11 @@ export interface Resources {
   config: Config;
   log: Log;
   sql: Sql;
+}
+
+export interface CommandResources extends Resources {
+  /** Aborted by the first SIGINT or SIGTERM. */
+  signal: AbortSignal;
 }
 
 export interface DaemonResources extends Resources {
@@ -51,9 +58,36 @@ export async function runDaemon(
   });
 }
 
-/** Runs one admin command against Postgres, with its log on stderr. Returns what `command` returns. */
-export async function runCommand(envFile: string | undefined, command: (resources: Resources) => Promise<number>): Promise<number> {
-  return withResources('admin', envFile, 'stderr', command);
+/**
+ * Runs one admin command against Postgres, with its log on stderr. Returns what `command` returns. SIGINT and SIGTERM end it where it is, with an
+ * OperatorError; with `drains` the command watches `signal` itself, comes to a good end and says how far it got, and only a second signal cuts
+ * it short. Throws an OperatorError for a wrong configuration and for a Postgres that is out of reach, of another schema, or lost on the way.
+ */
+export async function runCommand(
+  envFile: string | undefined,
+  command: (resources: CommandResources) => Promise<number>,
+  { drains = false } = {},
+): Promise<number> {
+  return interruptible(drains, (signal) => withResources('admin', envFile, 'stderr', (resources) => command({ ...resources, signal })));
+}
+
+/** Runs `work` until it ends or is interrupted, as runCommand says; for commands that need no Postgres. */
+export async function interruptible<T>(drains: boolean, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const interrupt = new AbortController();
+  let cut: () => void = () => undefined;
+  const interrupted = new Promise<never>((_resolve, reject) => {
+    cut = () => reject(new OperatorError('Interrupted.'));
+  });
+  const onSignal = () => {
+    if (!drains || interrupt.signal.aborted) cut();
+    interrupt.abort();
+  };
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  try {
+    return await Promise.race([work(interrupt.signal), interrupted]);
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
 }
 
 async function withResources(
@@ -70,6 +104,10 @@ async function withResources(
     await assertReachable(sql, databaseUrl);
     await assertSchema(sql);
     return await use({ config, log, sql });
+  } catch (error) {
+    const outage = outageOf(error);
+    if (outage === undefined) throw error;
+    throw new OperatorError(`Postgres at ${describeDatabase(databaseUrl)} ${outage}`, 1, { cause: error });
   } finally {
     await sql.end({ timeout: 1 });
   }

@@ -1,13 +1,17 @@
 // `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
-import Table from 'cli-table3';
 import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
-import { readKeypair } from '../chain/keypair.ts';
 import { createRpc } from '../chain/rpc.ts';
-import type { Config } from '../config.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
-import { messageOf, OperatorError } from '../errors.ts';
+import { OperatorError } from '../errors.ts';
 import { reconcile, type Reconciliation } from '../keeper/reconcile.ts';
 import { runCommand } from '../run.ts';
+import { painter } from '../ui/colour.ts';
+import { answer, answerJson } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+import { table } from '../ui/table.ts';
+import { parseTime } from './arguments.ts';
+import { keeperAddressOf } from './keeper-address.ts';
 
 export interface ReconcileFlags {
   envFile?: string;
@@ -26,55 +30,48 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   if (since >= until) throw new OperatorError('--since must be before --until.', 2);
   return runCommand(flags.envFile, async ({ config, log, sql }) => {
     if (config.rpcUrls === undefined) throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
-    const keeper = await keeperOf(config);
+    const keeper = await keeperAddressOf(config);
+    if (keeper === undefined) throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
     const rpc = createRpc({ urls: config.rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
     try {
       const reconciler = { sql, rpc, programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, keeper };
-      const result = await reconcile(reconciler, { since, until, repair: flags.repair === true });
+      const result = await withProgress('comparing with the chain', ({ update }) =>
+        reconcile(reconciler, {
+          since,
+          until,
+          repair: flags.repair === true,
+          onProgress: ({ onChain, recorded }) => update(`${onChain} pulls read, ${recorded} recorded payments compared`),
+        }),
+      );
       if (result.differences.some(({ repaired }) => repaired)) {
         const notifier = createNotifier(sql, deliveriesQueued);
         notifier.notify();
         await notifier.flush();
       }
-      process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ since, until, ...result })}\n` : describe(result, flags.repair === true),
-      );
+      if (flags.json === true) answerJson({ since, until, ...result });
+      else answer(describe(result, flags.repair === true));
       return result.differences.every(({ repaired }) => repaired) ? 0 : 1;
+    } catch (error) {
+      if (error instanceof RpcUnreachable || error instanceof RpcError) throw new OperatorError(`${error.message}.`, 1, { cause: error });
+      throw error;
     } finally {
       await rpc.close();
     }
   });
 }
 
-async function keeperOf({ keeperAddress, keeperKeypair }: Config): Promise<string> {
-  if (keeperAddress !== undefined) return keeperAddress;
-  if (keeperKeypair === undefined)
-    throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
-  const { address } = await readKeypair(keeperKeypair).catch((error: unknown) => {
-    throw new OperatorError(`KEEPER_KEYPAIR cannot be used: ${messageOf(error)}.`, 2, { cause: error });
-  });
-  return address;
-}
-
-function parseTime(flag: string, text: string | undefined): Date | undefined {
-  if (text === undefined) return undefined;
-  const time = new Date(text);
-  if (Number.isNaN(time.getTime()))
-    throw new OperatorError(`${flag} must be a time in ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z.`, 2);
-  return time;
-}
-
 function describe({ recorded, onChain, differences }: Reconciliation, repair: boolean): string {
   const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
-  if (differences.length === 0) return `${compared}: no difference.\n`;
-  const table = new Table({
-    head: ['Difference', 'Transaction', 'Subscription', 'Detail', ...(repair ? ['Recorded now'] : [])],
-    style: { head: [] },
-  });
-  for (const { kind, signature, subscriptionPda, detail, repaired } of differences) {
-    table.push([kind, signature, subscriptionPda, detail, ...(repair ? [repaired ? 'yes' : 'no'] : [])]);
-  }
+  if (differences.length === 0) return `${compared}: no difference.`;
+  const rows = differences.map(({ kind, signature, subscriptionPda, detail, repaired }) => [
+    kind,
+    signature,
+    subscriptionPda,
+    ...(repair ? [repaired] : []),
+    detail,
+  ]);
+  const head = ['DIFFERENCE', 'TRANSACTION', 'SUBSCRIPTION', ...(repair ? ['RECORDED NOW'] : []), 'DETAIL'];
   const left = differences.filter(({ repaired }) => !repaired).length;
   const hint = !repair && differences.some(({ kind }) => kind === 'not_recorded') ? ' --repair records what is missing.' : '';
-  return `${table.toString()}\n${compared}: ${differences.length} differences, ${left} left.${hint}\n`;
+  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length} differences, ${left} left.${hint}`;
 }

@@ -1,10 +1,13 @@
 // `billing replay`: sends events again, by delivery ids or by filters.
-import { createInterface } from 'node:readline/promises';
 import type { EventType } from '../db/events.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
+import { canAsk, confirm } from '../ui/ask.ts';
+import { answer, answerJson, note } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+import { parseId, parseTime } from './arguments.ts';
 
 export interface ReplayFlags {
   envFile?: string;
@@ -19,7 +22,6 @@ export interface ReplayFlags {
   json?: boolean;
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'];
 const types: Record<EventType, true> = {
   subscription_created: true,
@@ -35,43 +37,47 @@ const types: Record<EventType, true> = {
 /** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed or was interrupted. */
 export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);
-  return runCommand(flags.envFile, async ({ sql }) => {
-    const plan = await planReplay(sql, selection);
-    const todo = plan.interrupted === undefined ? plan.deliverable : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
-    const say = (text: string) => flags.json !== true && process.stdout.write(`${text}\n`);
-    const report = (queued: number, finished: boolean) => {
-      if (flags.json !== true) return;
-      const { matching, deliverable, interrupted } = plan;
-      const resumed = interrupted === undefined ? null : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
-      process.stdout.write(`${JSON.stringify({ matching, deliverable, resumed, queued, finished })}\n`);
-    };
+  return runCommand(
+    flags.envFile,
+    async ({ sql, signal }) => {
+      const plan = await withProgress('counting', () => planReplay(sql, selection));
+      const todo = plan.interrupted === undefined ? plan.deliverable : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
+      const say = (text: string) => flags.json !== true && answer(text);
+      const report = (queued: number, finished: boolean) => {
+        if (flags.json !== true) return;
+        const { matching, deliverable, interrupted } = plan;
+        const resumed = interrupted === undefined ? null : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
+        answerJson({ matching, deliverable, resumed, queued, finished });
+      };
 
-    say(describe(plan));
-    if (flags.dryRun === true || (plan.interrupted === undefined && plan.deliverable === 0)) {
-      report(0, flags.dryRun !== true);
-      return 0;
-    }
-    if (flags.yes !== true && !(await confirmed(todo))) {
-      say('Nothing was queued.');
-      return 1;
-    }
-    const notifier = createNotifier(sql, deliveriesQueued);
-    const interrupt = new AbortController();
-    const onSignal = () => interrupt.abort();
-    process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
-    const { queued, finished } = await runReplay(sql, selection, plan, {
-      signal: interrupt.signal,
-      onProgress(done, total) {
-        notifier.notify();
-        if (process.stderr.isTTY) process.stderr.write(`\r${done} of ${total} queued${done >= total ? '\n' : ''}`);
-      },
-    });
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
-    await notifier.flush();
-    report(queued, finished);
-    say(finished ? `Queued ${queued}.` : `Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`);
-    return finished ? 0 : 1;
-  });
+      if (signal.aborted) throw new OperatorError('Interrupted: nothing was queued.');
+      say(describe(plan));
+      if (flags.dryRun === true || (plan.interrupted === undefined && plan.deliverable === 0)) {
+        report(0, flags.dryRun !== true);
+        return 0;
+      }
+      if (flags.yes !== true && !(await confirmed(todo, signal))) {
+        note('Nothing was queued.');
+        return 1;
+      }
+      const notifier = createNotifier(sql, deliveriesQueued);
+      const { queued, finished } = await withProgress('queueing', (progress) =>
+        runReplay(sql, selection, plan, {
+          signal,
+          onProgress(done, total) {
+            notifier.notify();
+            progress.update(`${done} of ${total}`);
+          },
+        }),
+      );
+      await notifier.flush();
+      report(queued, finished);
+      if (finished) say(`Queued ${queued}.`);
+      else note(`Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`);
+      return finished ? 0 : 1;
+    },
+    { drains: true },
+  );
 }
 
 /** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
@@ -81,32 +87,20 @@ export function parseSelection(ids: string[], { webhook, app, status, type, sinc
   if (ids.length === 0 && (webhook === undefined) === (app === undefined)) {
     throw new OperatorError('Say what to replay: delivery ids, or --webhook <id>, or --app <id>.', 2);
   }
-  for (const id of [...ids, webhook, app]) {
-    if (id !== undefined && !uuid.test(id)) throw new OperatorError(`"${id}" is not an id: it should be a UUID.`, 2);
-  }
   if (status !== undefined && !statuses.includes(status)) throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
   if (status === 'unsent' && app === undefined)
     throw new OperatorError('--status unsent needs --app: what was never sent has no webhook.', 2);
   if (type !== undefined && !Object.hasOwn(types, type))
     throw new OperatorError(`--type must be one of ${Object.keys(types).join(', ')}.`, 2);
   return {
-    ids: ids.length === 0 ? null : [...new Set(ids.map((id) => id.toLowerCase()))],
-    endpointId: webhook?.toLowerCase() ?? null,
-    appId: app?.toLowerCase() ?? null,
+    ids: ids.length === 0 ? null : [...new Set(ids.map(parseId))],
+    endpointId: webhook === undefined ? null : parseId(webhook),
+    appId: app === undefined ? null : parseId(app),
     status: status ?? null,
     type: type ?? null,
     since: parseTime('--since', since),
     until: parseTime('--until', until),
   };
-}
-
-function parseTime(flag: string, text: string | undefined): Date | null {
-  if (text === undefined) return null;
-  const time = new Date(text);
-  if (!/^\d{4}-\d{2}-\d{2}/.test(text) || Number.isNaN(time.getTime())) {
-    throw new OperatorError(`${flag} must be an ISO 8601 time such as 2026-11-21T09:00:00Z, not "${text}".`, 2);
-  }
-  return time;
 }
 
 function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
@@ -120,12 +114,7 @@ function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
   return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are left out`}.`;
 }
 
-async function confirmed(count: number): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stdout.isTTY) throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
-  const ask = createInterface({ input: process.stdin, output: process.stdout });
-  try {
-    return /^y(es)?$/i.test((await ask.question(`Queue ${count} again? [y/N] `)).trim());
-  } finally {
-    ask.close();
-  }
+async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
+  if (!canAsk()) throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
+  return confirm(`Queue ${count} again?`, signal);
 }

@@ -5,6 +5,7 @@ import { clusterMismatch, CLUSTERS } from '../chain/clusters.ts';
 import { createRpc, type Rpc } from '../chain/rpc.ts';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
+import { deleteOldSamples } from '../db/event-feed.ts';
 import { deleteOldKeys } from '../db/idempotency.ts';
 import { deleteExpiredNonces } from '../db/nonces.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
@@ -114,13 +115,18 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   );
 }
 
-/** Deletes what is out of date: nonces, idempotency keys, ended rate windows. */
+/** Deletes what is out of date: nonces, idempotency keys, sample events, ended rate windows. */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     idleMs: sweepMs,
     turn: async () => {
-      const [nonces, keys] = await Promise.all([deleteExpiredNonces(sql), deleteOldKeys(sql), deleteEndedBudgets(sql)]);
-      return nonces === 1000 || keys === 1000;
+      const [nonces, keys, samples] = await Promise.all([
+        deleteExpiredNonces(sql),
+        deleteOldKeys(sql),
+        deleteOldSamples(sql),
+        deleteEndedBudgets(sql),
+      ]);
+      return nonces === 1000 || keys === 1000 || samples === 1000;
     },
     onError: (error, failures) => log.warn({ reason: messageOf(error), failures }, 'what is out of date could not be deleted'),
   });

@@ -34,18 +34,21 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 }
 
 /**
- * Brings the schema up to this build and returns the names of what was applied. Two at once are safe: the second waits and finds nothing to do.
+ * Brings the schema up to this build and returns the names of what was applied. Two at once are safe: the second waits
+ * and finds nothing to do. `onStep` is told what is being done.
  * Throws an OperatorError when the database is newer than this build, or when an applied file has changed since.
  */
-export async function migrate(sql: Sql): Promise<string[]> {
+export async function migrate(sql: Sql, onStep: (words: string) => void = () => undefined): Promise<string[]> {
   const migrations = await listMigrations();
   const reserved = await sql.reserve();
   try {
+    onStep('waiting for another migration to end');
     await reserved`select pg_advisory_lock(${advisoryLock})`;
     const applied = await appliedVersions(reserved);
     refuseForeign(migrations, applied);
     const pending = migrations.filter(({ version }) => !applied.has(version));
     for (const { version, name, text, checksum } of pending) {
+      onStep(name);
       try {
         await reserved.unsafe(`begin;
           create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());

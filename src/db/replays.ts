@@ -54,6 +54,14 @@ export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<
   return rows.map((row) => row.id);
 }
 
+/** Whether the webhook endpoint (also a deleted one) and the app that a selection names exist; what it does not name does. */
+export async function sourcesExist(sql: Queryable, { endpointId, appId }: Selection): Promise<{ endpoint: boolean; app: boolean }> {
+  const [row] = await sql<{ endpoint: boolean; app: boolean }[]>`
+    select ${endpointId}::uuid is null or exists (select from webhook_endpoints where id = ${endpointId}) as endpoint,
+      ${appId}::uuid is null or exists (select from apps where id = ${appId}) as app`;
+  return row ?? { endpoint: false, app: false };
+}
+
 /** Counts what a selection holds of the rows made before `before`, by status. Of several deliveries of one event only the newest counts. */
 export function countMatching(
   sql: Queryable,

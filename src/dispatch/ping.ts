@@ -1,4 +1,4 @@
-// One signed `ping`, sent at once: what the API's test of an endpoint does. It goes through the same code as every delivery.
+// One signed `ping`, or another event, sent at once: what the API's test of an endpoint does. It goes through the same code as every delivery.
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../config.ts';
 import { createConnections } from './connections.ts';
@@ -14,6 +14,8 @@ export interface Ping {
   url: string;
   /** whsec_<base64> */
   secret: string;
+  /** What is sent; a ping when absent. */
+  event?: { id: string; body: string };
 }
 
 export interface PingResult {
@@ -27,14 +29,12 @@ export interface PingResult {
 }
 
 /** Sends it and waits for the answer, 5 s at the most. Never throws for what the endpoint does. */
-export async function sendPing({ config, appId, webhookId, url, secret }: Ping): Promise<PingResult> {
+export async function sendPing({ config, appId, webhookId, url, secret, event = pingEvent(appId, webhookId) }: Ping): Promise<PingResult> {
   const { origin, pathname, search } = new URL(url);
   const guard = createGuard({ enabled: config.webhookGuard, allow: config.webhookAllowCidrs, nameServers: config.webhookNameServers });
   const connections = createConnections(guard, deadlineMs);
-  const now = new Date();
-  const id = randomUUID();
-  const body = Buffer.from(JSON.stringify({ id, type: 'ping', createdAt: now.toISOString(), data: { appId, webhookId } }));
-  const headers = signedHeaders(signingKeys(secret), id, Math.floor(now.getTime() / 1000), body);
+  const body = Buffer.from(event.body);
+  const headers = signedHeaders(signingKeys(secret), event.id, Math.floor(Date.now() / 1000), body);
   const target = { origin, path: `${pathname}${search}` };
   const answer = await new Promise<Answer>((resolve) =>
     post({ connections, deadlines: createDeadlines(deadlineMs) }, target, headers, body, resolve),
@@ -42,4 +42,9 @@ export async function sendPing({ config, appId, webhookId, url, secret }: Ping):
   connections.close();
   const { httpStatus, durationMs, error, response } = answer;
   return { status: httpStatus, durationMs, error, response: response?.toString('utf8') ?? null };
+}
+
+function pingEvent(appId: string, webhookId: string): { id: string; body: string } {
+  const id = randomUUID();
+  return { id, body: JSON.stringify({ id, type: 'ping', createdAt: new Date(), data: { appId, webhookId } }) };
 }

@@ -6,6 +6,9 @@ export interface Cursors {
   issue(id: string, scope: string): string;
   /** The id, or undefined when this is no cursor that was issued for the scope. */
   read(cursor: string, scope: string): string | undefined;
+  /** The same for a place that is more than an id. */
+  seal(place: string, scope: string): string;
+  unseal(cursor: string, scope: string): string | undefined;
 }
 
 const idLength = 16;
@@ -27,6 +30,18 @@ export function createCursors(secrets: readonly string[]): Cursors {
       const id = bytes.subarray(0, idLength);
       if (!keys.some((key) => timingSafeEqual(mac(key, id, scope), bytes.subarray(idLength)))) return undefined;
       return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+    },
+    seal(place, scope) {
+      const bytes = Buffer.from(place);
+      return Buffer.concat([mac(keys[0] ?? Buffer.alloc(0), bytes, `place ${scope}`), bytes]).toString('base64url');
+    },
+    unseal(cursor, scope) {
+      const bytes = Buffer.from(cursor, 'base64url');
+      if (bytes.length < macLength) return undefined;
+      const place = bytes.subarray(macLength);
+      return keys.some((key) => timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, macLength)))
+        ? place.toString()
+        : undefined;
     },
   };
 }

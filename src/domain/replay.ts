@@ -11,6 +11,7 @@ import {
   queueDeliveriesAgain,
   queueUnsent,
   readNow,
+  sourcesExist,
   updateRun,
   type Matching,
   type ReplayRun,
@@ -40,8 +41,11 @@ export interface ReplayPlan {
   interrupted: ReplayRun | undefined;
 }
 
-/** What a replay would queue. Throws an OperatorError when an id is no delivery. */
+/** What a replay would queue. Throws an OperatorError when an id is of no delivery, webhook endpoint or app. */
 export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
+  const exists = await sourcesExist(sql, selection);
+  if (!exists.endpoint) throw new OperatorError(`There is no webhook endpoint ${selection.endpointId ?? ''}.`);
+  if (!exists.app) throw new OperatorError(`There is no app ${selection.appId ?? ''}.`);
   if (selection.ids !== null) {
     const missing = await missingDeliveries(sql, selection.ids);
     if (missing.length > 0)

@@ -20,6 +20,7 @@ import { apiKeyRoutes } from './routes/api-keys.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { eventFeedRoutes } from './routes/event-feed.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -52,7 +53,8 @@ export function buildApp(deps: ApiDeps): Api {
     log.warn({ reason: messageOf(error) }, 'an unspent rate lease could not be given back'),
   );
   const gate = createGate(deps, tokens, limiter);
-  const pages = createPages(createCursors(jwtSecrets), publicUrl);
+  const cursors = createCursors(jwtSecrets);
+  const pages = createPages(cursors, publicUrl);
   let headers: Record<string, string> = {};
   const introduce = (request: FastifyRequest, reply: FastifyReply) => {
     reply.headers(headers).header('x-request-id', request.id);
@@ -102,9 +104,12 @@ export function buildApp(deps: ApiDeps): Api {
     done();
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    // Nothing is converted behind the schema's back but the one number that queries have.
-    const query = request.query as { limit?: unknown };
-    if (typeof query.limit === 'string' && /^\d{1,4}$/.test(query.limit)) query.limit = Number(query.limit);
+    // Nothing is converted behind the schema's back but the numbers that queries have.
+    const query = request.query as Record<string, unknown>;
+    for (const name of ['limit', 'wait']) {
+      const text = query[name];
+      if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
+    }
     done();
   });
   let closing = false;
@@ -170,6 +175,7 @@ export function buildApp(deps: ApiDeps): Api {
     webhookRoutes(api, deps);
     deliveryRoutes(api, deps, pages);
     eventRoutes(api, deps, pages);
+    eventFeedRoutes(api, deps, cursors);
   });
   forCallers('/subscriber', 'subscriber', (api) => subscriberRoutes(api, deps, pages));
   return app;

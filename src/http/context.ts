@@ -32,8 +32,14 @@ export interface ApiDeps {
   corsOrigins: readonly string[];
   /** Addresses and CIDRs of the proxies whose X-Forwarded-For is believed. */
   trustProxy: readonly string[];
-  /** Sends a signed ping to a webhook endpoint and waits for the answer, 5 s at the most. */
-  ping: (target: { appId: string; webhookId: string; url: string; secret: string }) => Promise<PingResult>;
+  /** Sends a signed ping, or the event given, to a webhook endpoint and waits for the answer, 5 s at the most. */
+  ping: (target: {
+    appId: string;
+    webhookId: string;
+    url: string;
+    secret: string;
+    event?: { id: string; body: string };
+  }) => Promise<PingResult>;
   /** Throws when webhooks may not be sent to this host of a URL, an address that is refused. */
   checkWebhookHost: (hostname: string) => void;
   /** Told of every answer, for metrics. */

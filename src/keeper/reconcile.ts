@@ -44,14 +44,21 @@ export interface Reconciler {
 const PAGE = 500;
 const AT_ONCE = 16;
 
+export interface Range {
+  since: Date;
+  until: Date;
+  repair: boolean;
+  /** Told now and then how many pulls were read and how many recorded payments compared. */
+  onProgress?: (progress: { onChain: number; recorded: number }) => void;
+}
+
 /** Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, what is missing is recorded and told. */
-export async function reconcile(
-  reconciler: Reconciler,
-  { since, until, repair }: { since: Date; until: Date; repair: boolean },
-): Promise<Reconciliation> {
+export async function reconcile(reconciler: Reconciler, { since, until, repair, onProgress }: Range): Promise<Reconciliation> {
   const seen = new Map<string, ConfirmedTransaction>();
-  const ours = await keeperPulls(reconciler, seen, since, until);
-  const { recorded, differences } = await compareRecorded(reconciler, seen, since, until);
+  const ours = await keeperPulls(reconciler, seen, since, until, (onChain) => onProgress?.({ onChain, recorded: 0 }));
+  const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
+    onProgress?.({ onChain: ours.length, recorded: count }),
+  );
   differences.push(...(await compareOnChain(reconciler, ours, repair)));
   return { recorded, onChain: ours.length, differences };
 }
@@ -67,6 +74,7 @@ async function keeperPulls(
   seen: Map<string, ConfirmedTransaction>,
   since: Date,
   until: Date,
+  onPulls: (count: number) => void,
 ): Promise<KeeperPull[]> {
   const treasuries = await listTreasuries(sql);
   const found: KeeperPull[] = [];
@@ -90,6 +98,7 @@ async function keeperPulls(
         const pulls = pullsIn(transaction, { programId, keeper, treasury, subscriptionPda });
         found.push(...pulls.filter(({ source }) => source === 'keeper').map((pull) => ({ subscriptionPda, pull })));
       }
+      onPulls(found.length);
     });
     const last = page.at(-1);
     if (last === undefined || page.length < 1000 || (last.blockTime !== null && last.blockTime < unixSeconds(since))) return found;
@@ -102,6 +111,7 @@ async function compareRecorded(
   seen: ReadonlyMap<string, ConfirmedTransaction>,
   since: Date,
   until: Date,
+  onPage: (count: number) => void,
 ): Promise<{ recorded: number; differences: Difference[] }> {
   const differences: Difference[] = [];
   let recorded = 0;
@@ -116,6 +126,7 @@ async function compareRecorded(
       const difference = differenceOf(payment, transaction, pulls);
       if (difference !== undefined) differences.push({ ...difference, signature: txSignature, subscriptionPda, repaired: false });
     });
+    onPage(recorded);
     after = page.at(-1)?.id ?? null;
     if (page.length < PAGE) return { recorded, differences };
   }

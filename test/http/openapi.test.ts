@@ -27,7 +27,7 @@ const promised = `
   DELETE /merchant/apps/{appId}/webhooks/{webhookId}, POST /merchant/apps/{appId}/webhooks/{webhookId}/test,
   GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries, GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId},
   POST /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay, GET /merchant/apps/{appId}/events,
-  GET /merchant/apps/{appId}/events/{eventId}, GET /subscriber/plans/{planId}, POST /subscriber/plans/{planId}/subscribe,
+  GET /merchant/apps/{appId}/events/{eventId}, GET /merchant/apps/{appId}/events/next, POST /merchant/apps/{appId}/events/sample, GET /subscriber/plans/{planId}, POST /subscriber/plans/{planId}/subscribe,
   POST /subscriber/subscriptions, GET /subscriber/subscriptions, GET /subscriber/subscriptions/{subscriptionId},
   GET /subscriber/subscriptions/{subscriptionId}/transactions, POST /subscriber/subscriptions/{subscriptionId}/cancel,
   POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close, GET /healthz, GET /readyz`

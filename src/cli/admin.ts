@@ -1,0 +1,108 @@
+// What operators and admins run by hand or from a monitor, against the database.
+import type { Command } from 'commander';
+import type { KeyFlags } from '../commands/keys.ts';
+import type { MerchantFlags } from '../commands/merchants.ts';
+import type { ReconcileFlags } from '../commands/reconcile.ts';
+import type { ReplayFlags } from '../commands/replay.ts';
+import type { StatusFlags } from '../commands/status.ts';
+import { oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
+
+export function addAdmin(program: Command, finish: Finish): void {
+  addKeys(program, finish);
+  addMerchants(program, finish);
+  withEnv(program.command('status').description('whether money and webhooks flow: queues, lag, SOL, last errors; exit code 1 past a limit'))
+    .option('--max-payment-delay <seconds>', 'that a due payment may wait', wholeNumber(0), 900)
+    .option('--max-delivery-delay <seconds>', 'that a due delivery may wait', wholeNumber(0), 300)
+    .option('--min-sol <sol>', 'that the keeper must have', sol, 0.1)
+    .option('--json', 'print one JSON object')
+    .action(async (flags: StatusFlags) => {
+      const { status } = await import('../commands/status.ts');
+      finish(await status(flags));
+    });
+  withEnv(program.command('replay').description('sends events again: of the deliveries named, or of all that the filters match'))
+    .argument('[deliveryId...]', 'deliveries whose events are queued again')
+    .option('--webhook <id>', 'deliveries of this webhook endpoint')
+    .option('--app <id>', 'deliveries and unsent events of this app')
+    .option('--status <status>', 'failed, delivered, pending, cancelled or unsent')
+    .option('--type <type>', 'events of this type')
+    .option('--since <time>', 'events from this time on (ISO 8601)')
+    .option('--until <time>', 'events before this time (ISO 8601)')
+    .option('--dry-run', 'count only')
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (ids: string[], flags: ReplayFlags) => {
+      const { replay } = await import('../commands/replay.ts');
+      finish(await replay(ids, flags));
+    });
+  withEnv(program.command('reconcile').description('compares recorded payments with the chain, both ways, and names each difference'))
+    .option('--since <time>', 'from this time on (ISO 8601; the last 30 days when absent)')
+    .option('--until <time>', 'before this time (ISO 8601)')
+    .option('--repair', 'record what the chain has and the database lacks; nothing is deleted')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ReconcileFlags) => {
+      const { reconcileCommand } = await import('../commands/reconcile.ts');
+      finish(await reconcileCommand(flags));
+    });
+}
+
+function addKeys(program: Command, finish: Finish): void {
+  const keys = program.command('keys').description("merchants' API keys");
+  withEnv(keys.command('list').description('keys, newest first, revoked ones too; never the keys themselves'))
+    .argument('[merchant]', 'id or wallet; every merchant when absent')
+    .option('--json', 'print one line of JSON per key')
+    .action(async (merchant: string | undefined, flags: KeyFlags) => {
+      const { listKeys } = await import('../commands/keys.ts');
+      finish(await listKeys(merchant, flags));
+    });
+  withEnv(keys.command('create').description('a new key, printed once, on stdout alone; it is stored nowhere'))
+    .argument('<merchant>', 'id or wallet')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: KeyFlags) => {
+      const { createKey } = await import('../commands/keys.ts');
+      finish(await createKey(merchant, flags));
+    });
+  withEnv(keys.command('revoke').description('revokes a key at once and for good'))
+    .argument('<keyId>', 'the id that "keys list" shows')
+    .option('--json', 'print one JSON object')
+    .action(async (keyId: string, flags: KeyFlags) => {
+      const { revokeKey } = await import('../commands/keys.ts');
+      finish(await revokeKey(keyId, flags));
+    });
+}
+
+function addMerchants(program: Command, finish: Finish): void {
+  const merchants = program.command('merchants').description('who sells: tier, platform fee, what they have');
+  withEnv(merchants.command('list').description('merchants, newest first'))
+    .option('--tier <tier>', 'free or pro alone', oneOf('free', 'pro'))
+    .option('--json', 'print one line of JSON per merchant')
+    .action(async (flags: MerchantFlags) => {
+      const { listMerchants } = await import('../commands/merchants.ts');
+      finish(await listMerchants(flags));
+    });
+  withEnv(merchants.command('show').description('one merchant: apps, keys, subscriptions and what was collected'))
+    .argument('<merchant>', 'id or wallet')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: MerchantFlags) => {
+      const { showMerchant } = await import('../commands/merchants.ts');
+      finish(await showMerchant(merchant, flags));
+    });
+  withEnv(merchants.command('set-tier').description('free or pro: rate limit and CSV export; holds from the next request on'))
+    .argument('<merchant>', 'id or wallet')
+    .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, tier: 'free' | 'pro', flags: MerchantFlags) => {
+      const { setTier } = await import('../commands/merchants.ts');
+      finish(await setTier(merchant, tier, flags));
+    });
+  const bps = wholeNumber(0, 10_000);
+  withEnv(merchants.command('set-fee').description("the merchant's platform fee; holds for payments that are signed from now on"))
+    .argument('<merchant>', 'id or wallet')
+    .argument('<bps>', 'hundredths of a percent, 0 to 10000, or "default" for PLATFORM_FEE_BPS', (value) =>
+      value === 'default' ? null : bps(value),
+    )
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, feeBps: number | null, flags: MerchantFlags) => {
+      const { setFee } = await import('../commands/merchants.ts');
+      finish(await setFee(merchant, feeBps, flags));
+    });
+}

@@ -1,0 +1,37 @@
+// What commander makes of a flag's text. Each refusal says what would be right; commander puts the flag's name before it (exit code 2).
+import { InvalidArgumentError, Option, type Command } from 'commander';
+
+export interface EnvFlag {
+  envFile?: string;
+}
+
+/** Adds --env-file: on every command that reads the configuration. */
+export function withEnv(command: Command): Command {
+  return command.addOption(new Option('--env-file <path>', 'read variables that the environment does not have from a .env file'));
+}
+
+export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
+  return (value: string): number => {
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || number < min || number > max)
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+    return number;
+  };
+}
+
+/** An amount of SOL such as 0.25. */
+export function sol(value: string): number {
+  if (!/^\d+(\.\d{1,9})?$/.test(value)) throw new InvalidArgumentError('It must be an amount of SOL such as 0.25.');
+  return Number(value);
+}
+
+/** One of a few words. */
+export function oneOf<const T extends string>(...words: readonly T[]) {
+  return (value: string): T => {
+    const found = words.find((word) => word === value);
+    if (found === undefined) throw new InvalidArgumentError(`It must be one of ${words.join(', ')}.`);
+    return found;
+  };
+}
+
+export type Finish = (code: number) => void;

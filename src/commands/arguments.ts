@@ -1,0 +1,33 @@
+// What several commands take: ids, times, merchants. Each refusal says what would be right.
+import type { Queryable } from '../db/connect.ts';
+import { findMerchantBy, type MerchantAdminRow } from '../db/merchants-admin.ts';
+import { OperatorError } from '../errors.ts';
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** An id in lower case. Throws an OperatorError (exit code 2) for what is none. */
+export function parseId(text: string): string {
+  if (!uuid.test(text)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
+  return text.toLowerCase();
+}
+
+/** A time; null where none was given. Throws an OperatorError (exit code 2). */
+export function parseTime(flag: string, text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const time = new Date(text);
+  if (!/^\d{4}-\d{2}-\d{2}/.test(text) || Number.isNaN(time.getTime())) {
+    throw new OperatorError(`${flag} must be an ISO 8601 time such as 2026-11-21T09:00:00Z, not "${text}".`, 2);
+  }
+  return time;
+}
+
+/** The merchant of an id or a wallet. Throws an OperatorError: 2 for what can be neither, 1 when there is no such merchant. */
+export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
+  const id = uuid.test(text) ? text.toLowerCase() : null;
+  if (id === null && !/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(text)) {
+    throw new OperatorError(`"${text}" is neither the id of a merchant (a UUID) nor a wallet (a Solana address in Base58).`, 2);
+  }
+  const merchant = await findMerchantBy(sql, { id, wallet: text });
+  if (merchant === undefined) throw new OperatorError(`There is no merchant ${text}: a merchant is made by the wallet's first sign-in.`);
+  return merchant;
+}

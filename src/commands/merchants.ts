@@ -1,0 +1,109 @@
+// `billing merchants`: who sells, and what only the operator sets of them: tier and platform fee.
+import {
+  listMerchantsAdmin,
+  readMerchantTotals,
+  updateFee,
+  updateTier,
+  type MerchantAdminRow,
+  type MerchantTotals,
+} from '../db/merchants-admin.ts';
+import type { Tier } from '../db/merchants.ts';
+import { requestsPerMinute } from '../domain/tiers.ts';
+import { runCommand } from '../run.ts';
+import { painter } from '../ui/colour.ts';
+import { answer, answerJson } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+import { table, type Cell } from '../ui/table.ts';
+import { merchantOf } from './arguments.ts';
+import { printList } from './pages.ts';
+
+export interface MerchantFlags {
+  envFile?: string;
+  tier?: Tier;
+  json?: boolean;
+}
+
+/** Lists merchants. Returns the exit code. */
+export function listMerchants({ envFile, tier, json = false }: MerchantFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config }) => {
+    await printList({
+      what: 'merchants',
+      json,
+      page: (after, limit) => listMerchantsAdmin(sql, { tier: tier ?? null, after, limit }),
+      head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'CREATED'],
+      row: ({ id, wallet, name, tier: its, feeBps, createdAt }) => [id, wallet, name, its, feeInWords(feeBps, config.feeBps), createdAt],
+      none: 'There are no merchants.',
+    });
+    return 0;
+  });
+}
+
+/** Shows one merchant. Returns the exit code. */
+export function showMerchant(text: string, { envFile, json = false }: MerchantFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config }) => {
+    const merchant = await merchantOf(sql, text);
+    const totals = await withProgress('adding up payments', () => readMerchantTotals(sql, merchant.id));
+    if (json) answerJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
+    else answer(describe(merchant, totals, config.feeBps));
+    return 0;
+  });
+}
+
+/** Sets the tier. Returns the exit code. */
+export function setTier(text: string, tier: Tier, { envFile, json = false }: MerchantFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql }) => {
+    const { id, wallet } = await merchantOf(sql, text);
+    const before = await updateTier(sql, id, tier);
+    if (json) answerJson({ id, wallet, tier, before });
+    else if (before === tier) answer(`${wallet} is ${tier} already.`);
+    else answer(`${wallet} is ${tier} now (${requestsPerMinute[tier]} requests per minute); it was ${before ?? 'unknown'}.`);
+    return 0;
+  });
+}
+
+/** Sets the platform fee; null is the default. Returns the exit code. */
+export function setFee(text: string, feeBps: number | null, { envFile, json = false }: MerchantFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config }) => {
+    const { id, wallet } = await merchantOf(sql, text);
+    const before = (await updateFee(sql, id, feeBps))?.before ?? null;
+    const words = (bps: number | null) => feeInWords(bps, config.feeBps);
+    if (json) answerJson({ id, wallet, feeBps, before });
+    else if (before === feeBps) answer(`The fee of ${wallet} is ${words(feeBps)} already.`);
+    else answer(`The fee of ${wallet} is ${words(feeBps)} now, for payments that are signed from here on; it was ${words(before)}.`);
+    return 0;
+  });
+}
+
+function feeInWords(bps: number | null, fallback: number): string {
+  return bps === null ? `${percent(fallback)} (default)` : percent(bps);
+}
+
+function percent(bps: number): string {
+  return `${bps / 100}%`;
+}
+
+function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: number): string {
+  const { active, pastDue, cancelled, expired } = totals.subscriptions;
+  const facts: [string, Cell][] = [
+    ['Id', merchant.id],
+    ['Wallet', merchant.wallet],
+    ['Name', merchant.name],
+    ['E-mail', merchant.email],
+    ['Tier', `${merchant.tier}, ${requestsPerMinute[merchant.tier]} requests per minute`],
+    ['Fee', feeInWords(merchant.feeBps, fallback)],
+    ['Since', merchant.createdAt],
+    ['Live keys', totals.keys],
+    ['Plans', totals.plans],
+    ['Subscriptions', `${active} active, ${pastDue} past due, ${cancelled} cancelled, ${expired} expired`],
+    ['Collected', `${usdc(totals.gross)} USDC in ${totals.payments} payments, ${usdc(totals.fees)} of it fees`],
+  ];
+  const paint = painter(process.stdout);
+  const apps = totals.apps.map(({ id, name, webhookUrl }) => [id, name, webhookUrl]);
+  return `${table([], facts, paint)}${apps.length === 0 ? '' : `\n${table(['APP', 'NAME', 'WEBHOOK'], apps, paint)}`}`;
+}
+
+/** Base units as USDC with all six decimals. */
+function usdc(units: string): string {
+  const padded = units.padStart(7, '0');
+  return `${padded.slice(0, -6)}.${padded.slice(-6)}`;
+}

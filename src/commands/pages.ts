@@ -1,0 +1,38 @@
+// Lists that are read a page at a time: as lines of JSON they are never in memory as a whole.
+import { painter } from '../ui/colour.ts';
+import { answer, answerJson } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+import { table, type Cell } from '../ui/table.ts';
+
+const rowsAtOnce = 1000;
+
+export interface Listing<T> {
+  what: string;
+  json: boolean;
+  /** The rows after the one with this id. */
+  page: (after: string | null, limit: number) => Promise<readonly T[]>;
+  head: readonly string[];
+  row: (item: T) => readonly Cell[];
+  /** Said when there is none. */
+  none: string;
+}
+
+/** Prints every row, as a table or as one line of JSON each. */
+export async function printList<T extends { id: string }>({ what, json, page, head, row, none }: Listing<T>): Promise<void> {
+  const rows: (readonly Cell[])[] = [];
+  await withProgress(`reading ${what}`, async (progress) => {
+    let count = 0;
+    for (let after: string | null = null; ;) {
+      const found: readonly T[] = await page(after, rowsAtOnce);
+      for (const item of found) {
+        if (json) answerJson(item);
+        else rows.push(row(item));
+      }
+      after = found.at(-1)?.id ?? null;
+      progress.update(`${(count += found.length)} so far`);
+      if (found.length < rowsAtOnce) return;
+    }
+  });
+  if (json) return;
+  answer(rows.length === 0 ? none : table(head, rows, painter(process.stdout)));
+}

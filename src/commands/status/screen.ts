@@ -1,0 +1,68 @@
+// The one screen.
+import { countLimit } from '../../db/status.ts';
+import type { Paint } from '../../ui/colour.ts';
+import { printable, table } from '../../ui/table.ts';
+import type { Status } from '../status.ts';
+import { inWords } from './limits.ts';
+
+/** The status as text, within 24 lines. */
+export function screen(status: Status, paint: Paint): string {
+  const { ok, problems, at, environment, errors } = status;
+  const verdict = ok
+    ? paint('green', 'OK')
+    : paint('red', `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`);
+  return [
+    `${paint('bold', 'billing')} ${environment}, ${at.toISOString()}: ${verdict}`,
+    '',
+    table([], facts(status)).trimEnd(),
+    ...(problems.length === 0 ? [] : ['', ...problems.map((problem) => paint('red', `! ${printable(problem)}`))]),
+    '',
+    errors.length === 0 ? 'No errors of late.' : paint('bold', 'Last errors'),
+    ...(errors.length === 0
+      ? []
+      : [
+          table(
+            [],
+            errors.map(({ at: time, what, id, detail }) => [time, what, id, detail]),
+          ).trimEnd(),
+        ]),
+  ].join('\n');
+}
+
+function facts({ database, payments, deliveries, chain, keeper }: Status): [string, string][] {
+  const of = (name: string) => database.connections.find((process) => process.name === `billing ${name}`)?.count ?? 0;
+  const judged = payments.judgedBy === 'chain' ? '' : " by the database's clock";
+  const oldest = (seconds: number, count: number) => (count === 0 ? '' : `, the oldest for ${inWords(seconds)}`);
+  return [
+    ['Postgres', `${database.address}, version ${database.version}, answered in ${database.answeredMs} ms`],
+    ['Connections', `serve ${of('serve')}, keeper ${of('keeper')}, dispatch ${of('dispatch')}`],
+    ['Payments due', `${most(payments.due)}${oldest(payments.lateSeconds, payments.due)}${judged}`],
+    ['in flight', `${most(payments.open)}${oldest(payments.oldestOpenSeconds, payments.open)}`],
+    ['set back', `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`],
+    ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
+    ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
+    ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
+    ['given up', `${most(deliveries.failed)} in the last two days`],
+    ...chainFacts(chain),
+    [
+      'Keeper',
+      keeper === null
+        ? 'not configured: KEEPER_ADDRESS'
+        : `${keeper.address}, ${keeper.sol === null ? 'SOL unknown' : `${keeper.sol} SOL`}`,
+    ],
+  ];
+}
+
+function chainFacts(chain: Status['chain']): [string, string][] {
+  if (chain === null) return [['Chain', "not configured: SOLANA_RPC_URL; payments are judged by the database's clock"]];
+  return chain.endpoints.map(({ name, slot, lag, answeredMs, fault }, place) => [
+    place === 0 ? 'Chain' : '',
+    fault === null
+      ? `${name} (${chain.cluster}): slot ${slot ?? 0}${lag === 0 ? '' : `, ${lag ?? 0} behind`}, answered in ${answeredMs ?? 0} ms`
+      : `${name}: ${fault}`,
+  ]);
+}
+
+function most(count: number): string {
+  return count >= countLimit ? `${countLimit} or more` : String(count);
+}

@@ -1,0 +1,45 @@
+// Errors of Postgres that are no bug of ours: it went away, or it will not let us. https://www.postgresql.org/docs/current/errcodes-appendix.html
+import postgres from 'postgres';
+
+/** postgres.js's own codes, and Node's, for a connection that is not there or went away. */
+const lost = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped
+  '57P01',
+  '57P02',
+  '57P03',
+  '57P04',
+]);
+
+/** What it refused, and what to do. */
+const refused: Record<string, string> = {
+  '25006': 'is read-only: point DATABASE_URL at the primary.',
+  '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',
+  '53100': 'has no room left on its disk.',
+  '53200': 'is out of memory.',
+  '53300': 'has no connection left: raise max_connections, or lower DATABASE_POOL of the daemons.',
+  '55P03': 'did not get a lock in time: try again.',
+  '57014': 'did not answer in time: the statement was cancelled.',
+};
+
+/** What to tell the operator after "Postgres at <host> ", when this error is an outage or a refusal of Postgres; undefined for any other error. */
+export function outageOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === undefined) return undefined;
+  if (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08'))) {
+    return `was lost on the way (${code}). What was not reported as done may not have been: run the command again when it is back.`;
+  }
+  return error instanceof postgres.PostgresError && Object.hasOwn(refused, code) ? refused[code] : undefined;
+}

@@ -1,0 +1,99 @@
+// What `billing status` reads. Each statement is bounded, whatever the size of the tables: counts stop at a limit, "newest" goes by ids.
+import type { Queryable } from './connect.ts';
+
+/** Counts go no further. */
+export const countLimit = 10_000;
+
+export interface DatabaseFacts {
+  version: string;
+  now: Date;
+  /** Connections by the name that a process gives itself, such as "billing keeper"; where the user in DATABASE_URL may see them. */
+  connections: { name: string; count: number }[];
+}
+
+export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> {
+  const [row] = await sql<DatabaseFacts[]>`
+    select current_setting('server_version') as version, clock_timestamp() as now, (
+      select coalesce(jsonb_agg(jsonb_build_object('name', name, 'count', count) order by name), '[]') from (
+        select application_name as name, count(*)::int as count from pg_stat_activity
+        where datname = current_database() and application_name like 'billing %' and pid <> pg_backend_pid() group by 1
+      ) as processes
+    ) as connections`;
+  if (row === undefined) throw new Error('no facts');
+  return row;
+}
+
+export interface PaymentFacts {
+  /** Signed transactions whose end is not known, and since when the oldest is. */
+  open: number;
+  oldestOpenAt: Date | null;
+  /** Subscriptions whose collection failed for a reason of ours and is tried again, and how often in a row at the most. */
+  setBack: number;
+  mostSetbacks: number;
+  lastPaymentAt: Date | null;
+}
+
+export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
+  const [row] = await sql<PaymentFacts[]>`
+    select open.count as open, open.oldest as oldest_open_at, back.count as set_back, coalesce(back.most, 0) as most_setbacks,
+      (select occurred_at from (select id, status, occurred_at from payments order by id desc limit ${countLimit}) as newest
+        where status = 'succeeded' order by id desc limit 1) as last_payment_at
+    from
+      (select count(*)::int as count, min(created_at) as oldest
+        from (select created_at from payment_attempts where state = 'open' order by created_at, id limit ${countLimit}) as counted) as open,
+      (select count(*)::int as count, max(setbacks) as most
+        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc limit ${countLimit}) as counted) as back`;
+  if (row === undefined) throw new Error('no facts');
+  return row;
+}
+
+export interface DeliveryFacts {
+  /** Not finished: due now or later. */
+  pending: number;
+  /** Of them, those that failed before. */
+  retrying: number;
+  /** Made within the last two days and given up, of endpoints that still exist. */
+  failed: number;
+}
+
+export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> {
+  const [row] = await sql<DeliveryFacts[]>`
+    select pending.count as pending, pending.retrying, (
+      select count(*)::int from (
+        select 1 from webhook_endpoints e cross join lateral (
+          select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed' and d.created_at > now() - interval '2 days' limit ${countLimit}
+        ) as given_up
+        where e.deleted_at is null limit ${countLimit}
+      ) as counted
+    ) as failed
+    from (
+      select count(*)::int as count, count(*) filter (where attempts > 0)::int as retrying
+      from (select attempts from deliveries where finished_at is null limit ${countLimit}) as counted
+    ) as pending`;
+  if (row === undefined) throw new Error('no facts');
+  return row;
+}
+
+export interface RecentError {
+  at: Date;
+  what: 'payment' | 'delivery';
+  /** Of the subscription or of the delivery. */
+  id: string;
+  detail: string;
+}
+
+/** The newest failures among the newest attempts: signed transactions that failed or expired, webhook requests that were not answered 2xx. */
+export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {
+  return sql<RecentError[]>`
+    select * from (
+      (select resolved_at as at, 'payment' as what, subscription_id as id, state || coalesce(': ' || error, '') as detail
+        from (select id, resolved_at, subscription_id, state, error from payment_attempts order by id desc limit 1000) as newest
+        where state in ('failed', 'expired') order by newest.id desc limit ${limit})
+      union all
+      (select a.started_at, 'delivery', d.id,
+          coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
+        from (select id, endpoint_id from deliveries order by id desc limit 1000) as d
+          join delivery_attempts a on a.delivery_id = d.id join webhook_endpoints e on e.id = d.endpoint_id
+        where a.http_status is null or a.http_status not between 200 and 299 order by a.started_at desc limit ${limit})
+    ) as errors order by at desc limit ${limit}`;
+}

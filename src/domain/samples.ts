@@ -1,0 +1,118 @@
+// Sample events, for merchants who try their receivers out in development. They look like real ones to the letter but for two marks that no real
+// event has: data.test is true, and data.sequence is 0. Their ids and addresses are made up, so that nothing of theirs is anybody's.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+import type { SubscriberReason } from '../chain/errors.ts';
+import type { Queryable } from '../db/connect.ts';
+import { insertSample, newIds } from '../db/event-feed.ts';
+import type { EventType } from '../db/events.ts';
+import { eventBody, type Happening } from './events.ts';
+import { split } from './money.ts';
+
+export const sampleTypes = [
+  'subscription_created',
+  'payment_success',
+  'payment_failed',
+  'cancel_requested',
+  'cancel_finalized',
+  'cancel_forced',
+  'delegation_revoked',
+  'subscription_resumed',
+  'ping',
+] as const satisfies readonly (EventType | 'ping')[];
+
+export type SampleType = (typeof sampleTypes)[number];
+
+const monthMs = 730 * 3_600_000;
+
+export interface Sample {
+  id: string;
+  /** The text that is sent. */
+  body: string;
+}
+
+/** Makes a sample and stores it for those who listen to the app's events (db/event-feed.ts). Sending it is the caller's part. */
+export async function createSample(
+  sql: Queryable,
+  type: SampleType,
+  app: { appId: string; webhookId: string | null; merchantWallet: string },
+): Promise<Sample> {
+  const sample = sampleEvent(type, app, await newIds(sql, 3), new Date());
+  await insertSample(sql, { ...sample, appId: app.appId, type });
+  return sample;
+}
+
+/** One sample; `ids` of the event, its subscription and its plan. Pure but for the addresses, which are random. */
+export function sampleEvent(
+  type: SampleType,
+  { appId, webhookId, merchantWallet }: { appId: string; webhookId: string | null; merchantWallet: string },
+  [id = '', subscriptionId = '', planId = '']: readonly string[],
+  now: Date,
+): Sample {
+  if (type === 'ping') {
+    return { id, body: JSON.stringify({ id, type, createdAt: now, data: { appId, webhookId, test: true } }) };
+  }
+  const periodEnd = new Date(now.getTime() + monthMs);
+  const { extra, status, paid } = scenes(now, periodEnd)[type];
+  const context = {
+    eventId: id,
+    createdAt: now,
+    sequence: 0n,
+    subscriptionId,
+    appId,
+    status,
+    paidThrough: paid ? periodEnd : null,
+    subscriptionPda: madeUp(32),
+    planId,
+    planName: 'Sample plan',
+    subscriberWallet: madeUp(32),
+    merchantWallet,
+  };
+  return { id, body: eventBody(context, type, { ...extra, test: true }) };
+}
+
+interface Scene {
+  status: string;
+  paid: boolean;
+  extra?: NonNullable<Happening['extra']>;
+}
+
+/** What a subscription is like when each of these happens (decisions.md, Subscriptions), and the data fields of its own. */
+function scenes(now: Date, periodEnd: Date): Record<EventType, Scene> {
+  const lacking: SubscriberReason = 'insufficient_funds';
+  const revoked: SubscriberReason = 'delegate_replaced';
+  const retryAt = new Date(now.getTime() + 3_600_000);
+  const { gross, fee, net } = split(10_000_000n, 100);
+  return {
+    subscription_created: { status: 'active', paid: false },
+    payment_success: {
+      status: 'active',
+      paid: true,
+      extra: {
+        amountGross: gross,
+        platformFee: fee,
+        amountNet: net,
+        txSignature: madeUp(64),
+        nextPaymentDue: periodEnd,
+        periodStart: now,
+        periodEnd,
+        source: 'keeper',
+      },
+    },
+    payment_failed: {
+      status: 'past_due',
+      paid: false,
+      extra: { failureReason: lacking, attempt: 1, nextAttemptAt: retryAt, nextPaymentDue: retryAt, final: false },
+    },
+    cancel_requested: { status: 'active', paid: true, extra: { cancelRequestedAt: now, cancelRequestedBy: 'subscriber' } },
+    cancel_finalized: { status: 'cancelled', paid: false, extra: { accountClosed: true, cancelledAt: now } },
+    cancel_forced: { status: 'cancelled', paid: false, extra: { cancelledAt: now } },
+    delegation_revoked: { status: 'active', paid: true, extra: { delegationRevokedAt: now, reason: revoked } },
+    subscription_resumed: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
+  };
+}
+
+/** Base58 of random bytes: the form of an address or a signature, and nobody's. */
+function madeUp(length: number): string {
+  return bs58.encode(randomBytes(length));
+}

@@ -1,0 +1,128 @@
+// An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
+import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import { findEndpointSecret, listEndpoints } from '../../db/endpoints.ts';
+import type { Cursors } from '../../domain/cursors.ts';
+import { nextEvents, startFeed, type FeedPage } from '../../domain/event-feed.ts';
+import { createSample, sampleTypes } from '../../domain/samples.ts';
+import { ServiceError } from '../../errors.ts';
+import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, nullable, oneOf, PathId, Time } from '../fields.ts';
+
+/** Seconds that a request may wait: less than proxies do. */
+const longestWait = 15;
+
+const FeedEvent = Type.Object(
+  {
+    id: Id,
+    type: oneOf(sampleTypes),
+    createdAt: Time,
+    body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
+    sample: Type.Boolean({ description: 'Triggered by the merchant, in development: nothing has happened.' }),
+  },
+  { title: 'FeedEvent' },
+);
+const Feed = Type.Object(
+  {
+    events: Type.Array(FeedEvent, { description: 'Oldest first; empty when nothing happened.' }),
+    cursor: Type.String({ description: 'What to send as "after" next.' }),
+  },
+  { title: 'Feed' },
+);
+const Sample = Type.Object(
+  {
+    id: Id,
+    type: oneOf(sampleTypes),
+    body: Type.String({ description: 'The payload as it was sent.' }),
+    webhookId: nullable(Type.String({ description: 'The endpoint that it was sent to; null when the app has none.' })),
+    status: nullable(Type.Integer({ description: 'HTTP status of the endpoint’s answer; null when there was none.' })),
+    durationMs: nullable(Type.Number()),
+    error: nullable(Type.String({ description: 'Why there was no answer.' })),
+    response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
+  },
+  { title: 'SampleEvent' },
+);
+const params = Type.Object({ appId: PathId });
+const tags = ['events'];
+
+export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
+  const { sql, environment, secretBox, ping } = deps;
+  const closing = new AbortController();
+  api.addHook('preClose', (done) => {
+    closing.abort();
+    done();
+  });
+  const scopeOf = (request: FastifyRequest, appId: string) => `feed ${appId} ${merchantOf(request).id}`;
+
+  api.get(
+    '/apps/:appId/events/next',
+    {
+      schema: {
+        summary: 'Follow the events of an app',
+        description:
+          'Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.',
+        tags,
+        params,
+        querystring: Type.Object(
+          {
+            after: Type.Optional(Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' })),
+            wait: Type.Integer({ minimum: 0, maximum: longestWait, default: 0, description: 'Seconds.' }),
+            limit: Type.Integer({ minimum: 1, maximum: 100, default: 100, description: 'Events per answer.' }),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Feed), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const { after, wait, limit } = request.query;
+      const place = after === undefined ? null : cursors.unseal(after, scopeOf(request, request.params.appId));
+      if (place === undefined) {
+        const fault = { path: 'after', message: 'was not issued for the events of this app' };
+        throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+      }
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const seal = (page: FeedPage) => cursors.seal(JSON.stringify(page), scopeOf(request, id));
+      if (place === null) return ok({ events: [], cursor: seal(await startFeed(sql)) });
+
+      const gone = new AbortController();
+      const leave = () => gone.abort();
+      reply.raw.once('close', leave);
+      const signal = AbortSignal.any([closing.signal, gone.signal]);
+      const { rows, next } = await nextEvents(sql, id, JSON.parse(place) as FeedPage, { limit, waitMs: wait * 1000, signal });
+      reply.raw.off('close', leave);
+      const events = rows.map(({ place: _place, type, ...event }) => ({ ...event, type: type as (typeof sampleTypes)[number] }));
+      return ok({ events, cursor: seal(next) });
+    },
+  );
+
+  api.post(
+    '/apps/:appId/events/sample',
+    {
+      schema: {
+        summary: 'Send a sample event (development)',
+        description:
+          'Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.',
+        tags,
+        params,
+        body: Type.Object({ type: oneOf(sampleTypes) }, { additionalProperties: false }),
+        response: { 200: success(Sample), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      if (environment === 'production') throw new ServiceError('FORBIDDEN', 'Sample events can be sent in development alone.');
+      const { type } = request.body;
+      const { id: appId } = await ownApp(deps, request, request.params.appId);
+      const [endpoint] = await listEndpoints(sql, appId);
+      const webhookId = endpoint?.id ?? null;
+      const event = await createSample(sql, type, { appId, webhookId, merchantWallet: merchantOf(request).wallet });
+      const sealed = endpoint === undefined ? undefined : await findEndpointSecret(sql, endpoint.id);
+      if (endpoint === undefined || sealed === undefined) {
+        return ok({ ...event, type, webhookId: null, status: null, durationMs: null, error: null, response: null });
+      }
+      const sent = await ping({ appId, webhookId: endpoint.id, url: endpoint.url, secret: secretBox.open(sealed, endpoint.id), event });
+      return ok({ ...event, type, webhookId, ...sent });
+    },
+  );
+}

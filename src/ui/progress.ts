@@ -1,0 +1,49 @@
+// Tells that a command is at work when it takes longer than a second: one line that changes on a terminal, a line now and then off one.
+
+export interface Progress {
+  /** How far it is, in words such as "1000 of 5000 queued". */
+  update: (words: string) => void;
+  /** Leaves no trace on a terminal. Call it before anything else is printed. */
+  end: () => void;
+}
+
+const quietMs = 1000;
+const terminalMs = 200;
+const logMs = 10_000;
+
+/** Starts counting. `what` names the work: "comparing with the chain". */
+export function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
+  const startedAt = performance.now();
+  let words = '';
+  let shown = false;
+  const show = () => {
+    const seconds = Math.floor((performance.now() - startedAt) / 1000);
+    const line = `${what}: ${words === '' ? '' : `${words}, `}${seconds} s`;
+    stream.write(stream.isTTY ? `\r\u001b[K${line.slice(0, Math.max(20, stream.columns - 1))}` : `billing: ${line}\n`);
+    shown = true;
+  };
+  let timer = setTimeout(function again() {
+    show();
+    timer = setTimeout(again, stream.isTTY ? terminalMs : logMs).unref();
+  }, quietMs).unref();
+  return {
+    update(text) {
+      words = text;
+    },
+    end() {
+      clearTimeout(timer);
+      if (shown && stream.isTTY) stream.write('\r\u001b[K');
+      shown = false;
+    },
+  };
+}
+
+/** Does the work with its progress shown; the line is gone when it settles. */
+export async function withProgress<T>(what: string, work: (progress: Progress) => Promise<T>): Promise<T> {
+  const progress = startProgress(what);
+  try {
+    return await work(progress);
+  } finally {
+    progress.end();
+  }
+}
