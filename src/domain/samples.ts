@@ -43,7 +43,7 @@ export async function createSample(
 }
 
 /** One sample; `ids` of the event, its subscription and its plan. Pure but for the addresses, which are random. */
-export function sampleEvent(
+function sampleEvent(
   type: SampleType,
   { appId, webhookId, merchantWallet }: { appId: string; webhookId: string | null; merchantWallet: string },
   [id = '', subscriptionId = '', planId = '']: readonly string[],

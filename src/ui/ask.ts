@@ -1,6 +1,5 @@
 // Questions, on a terminal alone. They are written to stderr, so that stdout keeps nothing but the answer of the command.
 import { createInterface } from 'node:readline';
-import { Writable } from 'node:stream';
 import { OperatorError } from '../errors.ts';
 
 /** Whether anybody is there to ask. */
@@ -10,19 +9,12 @@ export function canAsk(): boolean {
 
 /** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
-  return /^y(es)?$/i.test((await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '');
+  return /^y(es)?$/i.test((await read(`${question} [y/N] `, signal))?.trim() ?? '');
 }
 
-/** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
-export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
-  return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
-}
-
-function read(question: string, { hidden, signal }: { hidden: boolean; signal: AbortSignal }): Promise<string | undefined> {
+function read(question: string, signal: AbortSignal): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
-    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-    if (hidden) process.stderr.write(question);
-    const lines = createInterface({ input: process.stdin, output: hidden ? nowhere : process.stderr, terminal: true });
+    const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true });
     let line: string | undefined;
     const interrupted = () => {
       reject(new OperatorError('Interrupted: nothing was done.'));
@@ -32,10 +24,10 @@ function read(question: string, { hidden, signal }: { hidden: boolean; signal: A
     signal.addEventListener('abort', interrupted, { once: true });
     lines.on('close', () => {
       signal.removeEventListener('abort', interrupted);
-      if (hidden || line === undefined) process.stderr.write('\n');
+      if (line === undefined) process.stderr.write('\n');
       resolve(line);
     });
-    lines.question(hidden ? '' : question, (typed) => {
+    lines.question(question, (typed) => {
       line = typed;
       lines.close();
     });

@@ -12,7 +12,7 @@ const terminalMs = 200;
 const logMs = 10_000;
 
 /** Starts counting. `what` names the work: "comparing with the chain". */
-export function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
+function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr): Progress {
   const startedAt = performance.now();
   let words = '';
   let shown = false;

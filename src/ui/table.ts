@@ -26,7 +26,7 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
 }
 
 /** What a cell shows: what merchants wrote can hold no control character that a terminal would obey. */
-export function inWords(cell: Cell): string {
+function inWords(cell: Cell): string {
   if (cell === null) return '-';
   if (cell instanceof Date) return cell.toISOString();
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';

@@ -46,7 +46,7 @@ function gate() {
       if (!open) await new Promise<void>((resolve) => waiting.push(resolve));
       return '';
     },
-    release() {
+    release: () => {
       open = true;
       for (const resolve of waiting.splice(0)) resolve();
     },
