@@ -3,6 +3,7 @@ import { expireDispatchLeases, expireKeeperLeases } from '../db/sandbox.ts';
 import type { Processes } from './processes.ts';
 import { allReady } from './processes.ts';
 import type { Random } from './random.ts';
+import { retrying } from './retrying.ts';
 
 const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
@@ -50,8 +51,8 @@ export function createChaos(processes: Processes, total: number, periods: number
       if (!wounded) return;
       wounded = false;
       await allReady(processes);
-      await expireKeeperLeases(processes.sql);
-      await expireDispatchLeases(processes.sql);
+      await retrying(() => expireKeeperLeases(processes.sql));
+      await retrying(() => expireDispatchLeases(processes.sql));
     },
     kills: () => kills,
   };

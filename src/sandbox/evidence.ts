@@ -12,6 +12,7 @@ import {
 import type { MerchantServer, ReceivedEvent } from './merchant-server.ts';
 import type { Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
+import { retrying } from './retrying.ts';
 import type { Stage, Subscriber } from './subscribers.ts';
 
 /** One collection on chain: all transfers of one transaction out of one subscription. */
@@ -58,10 +59,10 @@ export async function gatherEvidence(
 ): Promise<Evidence> {
   const appIds = merchants.map(({ appId }) => appId);
   const [payments, events, subscriptions, deliveries] = await Promise.all([
-    readPayments(processes.sql, appIds),
-    readEvents(processes.sql, appIds),
-    readSubscriptions(processes.sql, appIds),
-    readDeliveryTotals(processes.sql, appIds),
+    retrying(() => readPayments(processes.sql, appIds)),
+    retrying(() => readEvents(processes.sql, appIds)),
+    retrying(() => readSubscriptions(processes.sql, appIds)),
+    retrying(() => readDeliveryTotals(processes.sql, appIds)),
   ]);
   const pulls: ChainPull[] = [];
   const turns: ChainTurn[] = [];

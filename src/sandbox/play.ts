@@ -1,6 +1,5 @@
 // The play: wallets subscribe, then time passes period by period while each does what its role says. Time only moves when everything that was
 // due has been done, so months pass in seconds and nothing is skipped.
-import pRetry from 'p-retry';
 import { bringRetriesForward, readWorkLeft } from '../db/sandbox.ts';
 import { subscriptionsDue } from '../db/notify.ts';
 import type { Chaos } from './chaos.ts';
@@ -8,6 +7,7 @@ import type { MerchantServer } from './merchant-server.ts';
 import { periodHours, type Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Random } from './random.ts';
+import { retrying } from './retrying.ts';
 import { actMidPeriod, actPastDue, fundedPeriods, roles, subscribe, type Role, type Stage, type Subscriber } from './subscribers.ts';
 import { walletFromSeed } from './wallet.ts';
 
@@ -59,7 +59,7 @@ export async function play(options: PlayOptions): Promise<void> {
     if (period === 1) server.setFailing(failingMerchant, true);
     if (period === 2) {
       server.setFailing(failingMerchant, false);
-      const waiting = await bringRetriesForward(processes.sql);
+      const waiting = await retrying(() => bringRetriesForward(processes.sql));
       tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
     // A minute past the last due time of the period, then the middle of it, by way of everything that falls due in between.
@@ -119,11 +119,6 @@ async function quiet({ stage, processes, chaos }: PlayOptions): Promise<void> {
     if (Date.now() > deadline) throw new Error(`a minute passed and there is still work left: ${JSON.stringify(left)}`);
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
-}
-
-/** Postgres may be away for a moment: the chaos kills it now and then. */
-function retrying<T>(ask: () => Promise<T>): Promise<T> {
-  return pRetry(ask, { retries: 200, factor: 1, minTimeout: 100, maxRetryTime: 20_000 });
 }
 
 async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
