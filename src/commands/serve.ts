@@ -19,6 +19,7 @@ import { buildApp } from '../http/app.ts';
 import type { ApiDeps } from '../http/context.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import { rpcObserver } from '../metrics.ts';
 import { runDaemon, type Daemon, type DaemonResources } from '../run.ts';
 
 const sweepMs = 60_000;
@@ -30,7 +31,12 @@ export function serve(envFile: string | undefined): Promise<number> {
 
 async function startServe({ config, log, sql, registry }: DaemonResources): Promise<Daemon> {
   const { rpcUrls } = required(config, 'rpcUrls');
-  const chain = createRpc({ urls: rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
+  const chain = createRpc({
+    urls: rpcUrls,
+    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    log,
+    observe: rpcObserver(registry),
+  });
   const dispatchers = createNotifier(sql, deliveriesQueued);
   const keepers = createNotifier(sql, subscriptionsDue);
   const app = buildApp({

@@ -1,12 +1,13 @@
 // What operators can watch. Names and meanings are part of the operators' interface.
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 export interface KeeperMetrics {
   readonly payments: Counter<'outcome' | 'source'>;
-  readonly baseUnits: Counter<'kind'>;
+  readonly cents: Counter<'kind'>;
+  readonly lateness: Histogram;
+  readonly settleSeconds: Histogram;
   readonly alerts: Counter<'reason'>;
   readonly sends: Counter<'outcome'>;
-  readonly rpcCalls: Counter<'method' | 'outcome'>;
   readonly inFlight: Gauge;
   readonly openAttempts: Gauge;
   readonly oldestDueSeconds: Gauge;
@@ -28,13 +29,21 @@ export function createMetrics(registry: Registry): KeeperMetrics {
       'outcome',
       'source',
     ]),
-    baseUnits: counter('billing_payments_base_units_total', 'USDC base units moved by recorded payments (gross, fee, net)', ['kind']),
+    cents: counter('billing_payments_cents_total', 'Cents of USDC moved by recorded payments (gross, fee, net)', ['kind']),
+    lateness: new Histogram({
+      name: 'billing_payment_lateness_seconds',
+      help: 'Chain seconds from the moment a payment fell due to the block that it landed in',
+      buckets: [1, 2, 5, 10, 30, 60, 300, 1800, 3600, 21_600, 86_400],
+      registers,
+    }),
+    settleSeconds: new Histogram({
+      name: 'billing_payment_settle_seconds',
+      help: 'Seconds from the signature of a payment to its settlement, once it is final',
+      buckets: [0.5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300],
+      registers,
+    }),
     alerts: counter('billing_keeper_alerts_total', "Failures that are not the subscriber's, by reason", ['reason']),
     sends: counter('billing_keeper_sends_total', 'Transactions sent, by outcome (first, again, failed)', ['outcome']),
-    rpcCalls: counter('billing_keeper_rpc_calls_total', 'RPC calls by method and outcome (ok, refused, unreachable)', [
-      'method',
-      'outcome',
-    ]),
     inFlight: gauge('billing_keeper_in_flight', 'Signed transactions that this keeper watches'),
     openAttempts: gauge('billing_attempts_open', 'Signed transactions of all keepers whose end is not known yet'),
     oldestDueSeconds: gauge('billing_due_oldest_seconds', 'Chain seconds since the oldest subscription fell due that nobody has in hand'),

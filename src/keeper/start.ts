@@ -12,7 +12,7 @@ import { readBacklog } from '../db/subscriptions.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
-import type { Readiness } from '../metrics.ts';
+import { type Readiness, rpcObserver } from '../metrics.ts';
 import { createChainClock, type ChainClock } from './clock.ts';
 import { createCollector } from './collect.ts';
 import type { Context } from './context.ts';
@@ -57,7 +57,12 @@ export async function startKeeper({
   const installation = await readInstallation(config);
   const { rpcUrls } = required(config, 'rpcUrls');
   const metrics = createMetrics(registry);
-  const client = createRpc({ urls: rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
+  const client = createRpc({
+    urls: rpcUrls,
+    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    log,
+    observe: rpcObserver(registry),
+  });
   const watched = watchRpc(client, log, metrics);
   const { rpc } = watched;
   const { programId, mint, keypair } = installation;
