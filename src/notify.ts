@@ -47,9 +47,9 @@ export function startNotifying({ socket, watchdogMs, path }: Supervision, ready:
   const run = async () => {
     let toldReady = false;
     let told: string | undefined;
-    while (!stopping.signal.aborted) {
+    for (;;) {
       const reason = await reasonOf(ready);
-      if (stopping.signal.aborted) break;
+      if (stopping.signal.aborted) return;
       const assignments: string[] = [];
       const isReady: boolean = toldReady || reason === undefined;
       if (isReady && !toldReady) assignments.push('READY=1');
