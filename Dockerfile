@@ -5,9 +5,8 @@ FROM node:24-alpine AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
-# A peer of the Solana libraries that only their builds need, and what only editors and debuggers read.
-RUN rm -rf node_modules/typescript node_modules/.bin/tsc node_modules/.bin/tsserver && \
-    find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.md' \) -delete
+# What only editors and debuggers read.
+RUN find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.md' \) -delete
 
 FROM node:24-alpine AS build
 WORKDIR /app

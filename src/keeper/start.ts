@@ -7,7 +7,7 @@ import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
-import { countOpenAttempts } from '../db/payment-attempts.ts';
+import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { readBacklog } from '../db/subscriptions.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -171,8 +171,9 @@ export async function startKeeper({
 
 async function measure({ sql, metrics }: Context, clock: ChainClock): Promise<void> {
   const now = await clock.now();
-  const [{ oldest, waiting }, open] = await Promise.all([readBacklog(sql, now), countOpenAttempts(sql)]);
+  const [{ oldest, waiting }, open] = await Promise.all([readBacklog(sql, now), measureOpenAttempts(sql)]);
   metrics.waiting.set(waiting);
   metrics.oldestDueSeconds.set(oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1000);
-  metrics.openAttempts.set(open);
+  metrics.openAttempts.set(open.count);
+  metrics.oldestOpenSeconds.set(open.oldestSeconds);
 }

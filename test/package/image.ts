@@ -74,6 +74,19 @@ void t.test('its content is under 250 MB, without dev dependencies', async (t) =
   for (const name of Object.keys(dependencies)) t.ok(there.has(name), name);
 });
 
+void t.test('it runs as another user than root, who may read all of it and write none', async (t) => {
+  const user = final?.steps.findLast(({ instruction }) => instruction === 'USER')?.text;
+  t.ok(user !== undefined && user !== 'root' && user !== '0');
+  const entry = final?.steps.findLast(({ instruction }) => instruction === 'ENTRYPOINT')?.text ?? '';
+  t.same(JSON.parse(entry), ['node', '/app/bin/billing.js'], 'an exec form: signals reach the daemon');
+  for (const path of await readdir(app, { recursive: true })) {
+    const stat = await lstat(join(app, path));
+    if (stat.isSymbolicLink()) continue;
+    const { mode } = stat;
+    if ((mode & 0o004) === 0 || (mode & 0o002) !== 0) t.equal(mode.toString(8), 'readable by all, writable by none', path);
+  }
+});
+
 void t.test('billing --help, and each daemon runs from it and is healthy', { timeout: 120_000 }, async (t) => {
   const build = { program: join(app, 'bin', 'billing.js') };
   t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
