@@ -4,6 +4,7 @@ import type { KeyFlags } from '../commands/keys.ts';
 import type { MerchantFlags } from '../commands/merchants.ts';
 import type { ReconcileFlags } from '../commands/reconcile.ts';
 import type { ReplayFlags } from '../commands/replay.ts';
+import type { ResealFlags } from '../commands/reseal.ts';
 import type { StatusFlags } from '../commands/status.ts';
 import { oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
 
@@ -67,6 +68,12 @@ function addKeys(program: Command, finish: Finish): void {
     .action(async (keyId: string, flags: KeyFlags) => {
       const { revokeKey } = await import('../commands/keys.ts');
       finish(await revokeKey(keyId, flags));
+    });
+  withEnv(keys.command('reseal').description('encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped'))
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ResealFlags) => {
+      const { reseal } = await import('../commands/reseal.ts');
+      finish(await reseal(flags));
     });
 }
 

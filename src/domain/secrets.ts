@@ -7,6 +7,8 @@ export interface SecretBox {
   seal(secret: string, owner: string): Buffer;
   /** Throws an Error that names no secret when no key fits or the bytes were altered. */
   open(sealed: Uint8Array, owner: string): string;
+  /** Whether the newest key encrypted it. */
+  isCurrent(sealed: Uint8Array): boolean;
 }
 
 const version = 1;
@@ -29,6 +31,7 @@ export function secretBox(keys: readonly string[]): SecretBox {
       const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return Buffer.concat([Buffer.of(version), newest.fingerprint, nonce, sealed, cipher.getAuthTag()]);
     },
+    isCurrent: (sealed) => sealed[0] === version && newest.fingerprint.equals(sealed.subarray(1, header)),
     open(sealed, owner) {
       const bytes = Buffer.from(sealed);
       const fingerprint = bytes.subarray(1, header);

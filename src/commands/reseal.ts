@@ -1,0 +1,58 @@
+// `billing keys reseal`: webhook secrets under the newest ENCRYPTION_KEY, so that the older ones can be dropped from the list.
+import { required } from '../config.ts';
+import { listSealedSecrets, replaceSealedSecret } from '../db/endpoint-secrets.ts';
+import { secretBox } from '../domain/secrets.ts';
+import { OperatorError } from '../errors.ts';
+import { runCommand } from '../run.ts';
+import { answer, answerJson } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+
+export interface ResealFlags {
+  envFile?: string;
+  json?: boolean;
+}
+
+const batch = 500;
+
+/** Encrypts every live endpoint's secret anew. Returns the exit code: 1 when a secret can be opened with none of the keys. */
+export function reseal({ envFile, json = false }: ResealFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config }) => {
+    if (config.encryptionKeys === undefined)
+      throw new OperatorError('ENCRYPTION_KEY is required: the new key first, then those that secrets are encrypted with.', 2);
+    const box = secretBox(required(config, 'encryptionKeys').encryptionKeys);
+    let resealed = 0;
+    let current = 0;
+    const unreadable: string[] = [];
+    await withProgress('encrypting webhook secrets anew', async () => {
+      let after = '00000000-0000-0000-0000-000000000000';
+      for (;;) {
+        const rows = await listSealedSecrets(sql, { after, limit: batch });
+        for (const { id, secret: before } of rows) {
+          if (box.isCurrent(before)) current += 1;
+          else {
+            const opened = open(() => box.open(before, id));
+            if (opened === undefined) unreadable.push(id);
+            else if (await replaceSealedSecret(sql, { id, before, secret: box.seal(opened, id) })) resealed += 1;
+          }
+        }
+        after = rows.at(-1)?.id ?? after;
+        if (rows.length < batch) return;
+      }
+    });
+    if (json) answerJson({ resealed, current, unreadable });
+    else {
+      answer(`${resealed} secrets are encrypted with the newest key now; ${current} were before.`);
+      for (const id of unreadable) answer(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
+    }
+    return unreadable.length === 0 ? 0 : 1;
+  });
+}
+
+/** Undefined for what no key opens. */
+function open(read: () => string): string | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

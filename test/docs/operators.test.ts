@@ -1,0 +1,167 @@
+// Every shell block of the operators' pages, run in order with bash -euo pipefail, as an operator would: the three daemons run on a database and a
+// local chain of their own, a merchant has a webhook that was given up. Paths of the machine (/etc, /usr/local/bin, /opt/billing) become folders of the
+// test, and the documented ports those that the daemons have. systemd and Docker are stood in for (test/fixtures/stand-ins): neither is to be booted here.
+// Blocks marked "registry" are run by test/package/pack.ts.
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { loadConfig } from '../../src/config.ts';
+import { connect } from '../../src/db/connect.ts';
+import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+import { shellBlocks } from '../fixtures/shell-blocks.ts';
+import { installed } from '../fixtures/tools.ts';
+import { encryptionKey, queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
+
+const execute = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '');
+const standIns = fileURLToPath(new URL('../fixtures/stand-ins', import.meta.url));
+const pages = ['operators.md', 'runbook.md'];
+
+interface Place {
+  env: Record<string, string>;
+  /** A script with the paths and ports of this place. */
+  here(text: string): string;
+  path(name: string): string;
+}
+
+async function prepare(t: Test): Promise<Place> {
+  const folder = await mkdtemp(join(tmpdir(), 'billing-docs-'));
+  t.teardown(() => rm(folder, { recursive: true, force: true }));
+  const path = (name: string) => join(folder, name);
+  for (const name of ['etc/systemd/system', 'bin', 'logs', 'work', 'front']) await mkdir(path(name), { recursive: true });
+  const config: Record<string, string> = { ...(await daemonEnv(t)), ENCRYPTION_KEY: encryptionKey };
+  const sql = connect(config.DATABASE_URL ?? '', { max: 2, name: 'billing docs test' });
+  const restored = `billing_restored_${process.pid}`;
+  t.teardown(async () => {
+    await sql.unsafe(`drop database if exists ${restored} with (force)`);
+    await sql.end({ timeout: 1 });
+  });
+  const app = await seedApp(sql, 'http://127.0.0.1:1/hook');
+  await sql`update plans set plan_pda = ${config.KEEPER_ADDRESS ?? ''}`;
+  await queueDeliveries(sql, app, 1);
+  await sql`update deliveries set status = 'failed', finished_at = now()`;
+  const [merchant] = await sql<{ id: string }[]>`select merchant_id as id from apps`;
+  const ports: Record<string, string> = {};
+  for (const [place, daemon] of daemons.entries()) {
+    const running = await startReady(t, daemon, config);
+    ports[9464 + place] = new URL(running.metricsUrl).port;
+    if (daemon === 'serve')
+      ports[3000] = new URL((JSON.parse(await running.line(/"address":.*"listening"/)) as { address: string }).address).port;
+    await writeFile(path(`logs/${daemon}.log`), `${await running.line(`${daemon} is running`)}\n`);
+  }
+  const here = (text: string) =>
+    text
+      .replaceAll('/opt/billing', root)
+      .replaceAll('/etc/', `${path('etc')}/`)
+      .replaceAll('/usr/local/bin/', `${path('bin')}/`)
+      .replaceAll('/usr/bin/node', process.execPath)
+      .replaceAll('billing_restored', restored)
+      .replaceAll(/127\.0\.0\.1:(\d{4})\b/g, (whole, port: string) => (ports[port] === undefined ? whole : `127.0.0.1:${ports[port]}`));
+  // What stands in for a program is found before it, and so is billing itself, with the paths of this place.
+  for (const name of ['systemctl', 'journalctl', 'docker']) await symlink(join(standIns, name), path(`front/${name}`));
+  await writeFile(path('front/billing'), here(await readFile(join(root, 'deploy/systemd/billing'), 'utf8')), { mode: 0o755 });
+  await symlink(process.execPath, path('front/node'));
+  const { DATABASE_URL = '', SOLANA_RPC_URL = '', ...plain } = config;
+  await writeFile(
+    path('billing.env'),
+    ['SOLANA_CLUSTER', 'USDC_MINT', 'KEEPER_ADDRESS', 'PLATFORM_TREASURY']
+      .map((name) => `${name}=${plain[name] ?? ''}\n`)
+      .join('')
+      .concat('BILLING_ENV=development\n'),
+  );
+  return {
+    path,
+    here,
+    env: {
+      PATH: [path('front'), process.env.PATH].join(delimiter),
+      HOME: folder,
+      UNITS: path('etc/systemd/system'),
+      LOGS: path('logs'),
+      DATABASE_URL,
+      SOLANA_RPC_URL,
+      APP: app.appId,
+      MERCHANT: merchant?.id ?? '',
+    },
+  };
+}
+
+/** Whether this machine's pg_dump can read the server: it refuses one that is newer. */
+async function canDump(t: Test, url: string): Promise<boolean> {
+  if ((await installed(t, 'pg_dump')) === undefined) return false;
+  const { stdout } = await execute('pg_dump', ['--version']);
+  const sql = connect(url, { max: 1, name: 'billing docs test' });
+  const [server] = await sql<{ major: number }[]>`select current_setting('server_version_num')::int / 10000 as major`;
+  await sql.end();
+  const ours = Number(/ (\d+)\./.exec(stdout)?.[1]);
+  if (server !== undefined && server.major <= ours) return true;
+  const words = `NOT RUN, pg_dump ${ours} cannot read Postgres ${server?.major ?? '?'}: ${t.name}`;
+  t.comment(words);
+  process.stderr.write(`${words}\n`);
+  return false;
+}
+
+void t.test("every command of the operators' pages works", { timeout: 280_000 }, async (t) => {
+  for (const tool of ['bash', 'curl', 'jq', 'openssl']) if ((await installed(t, tool)) === undefined) return;
+  const place = await prepare(t);
+  const dumps = await canDump(t, place.env.DATABASE_URL ?? '');
+  for (const page of pages) {
+    for (const { line, needs, script } of shellBlocks(await readFile(join(root, 'docs', page), 'utf8'))) {
+      if (needs.includes('registry') || (needs.includes('postgres') && !dumps)) continue;
+      const result = await execute('bash', ['-euo', 'pipefail', '-c', place.here(script)], {
+        cwd: place.path('work'),
+        env: place.env,
+      }).then(
+        ({ stdout }) => ({ code: 0, stdout, stderr: '' }),
+        ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({ code, stdout, stderr }),
+      );
+      t.equal(result.code, 0, `docs/${page}:${line}\n${result.stdout}${result.stderr}`);
+      await afterwards(t, place);
+    }
+  }
+  const credentials = await stat(place.path('etc/billing/credentials/jwt_secret'));
+  t.equal(credentials.mode & 0o077, 0, 'credentials are for root alone');
+});
+
+/** The operator's own part: what billing.env leaves open. And the credentials must be such that the daemons start with them. */
+async function afterwards(t: Test, { path }: Place) {
+  const text = await readFile(path('etc/billing/billing.env'), 'utf8').catch(() => undefined);
+  if (text === undefined) return;
+  const chosen = await readFile(path('billing.env'), 'utf8');
+  if (!text.endsWith(chosen)) {
+    await chmod(path('etc/billing/billing.env'), 0o644);
+    await writeFile(path('etc/billing/billing.env'), text + chosen);
+    // The first block made secrets of its own; this installation has had others from before, under which its webhook secret is encrypted.
+    await writeFile(path('etc/billing/credentials/encryption_key'), encryptionKey);
+  }
+  const credential = (name: string) => path(`etc/billing/credentials/${name}`);
+  const env = {
+    ...Object.fromEntries(
+      chosen
+        .trim()
+        .split('\n')
+        .map((line) => line.split('=') as [string, string]),
+    ),
+    DATABASE_URL_FILE: credential('database_url'),
+    SOLANA_RPC_URL_FILE: credential('solana_rpc_url'),
+    JWT_SECRET_FILE: credential('jwt_secret'),
+    ENCRYPTION_KEY_FILE: credential('encryption_key'),
+  };
+  t.doesNotThrow(() => loadConfig('serve', { env }));
+}
+
+void t.test('every block of commands is run, here or by the package tests', async (t) => {
+  for (const page of pages) {
+    const text = await readFile(join(root, 'docs', page), 'utf8');
+    const blocks = shellBlocks(text);
+    t.equal(blocks.length, text.match(/^```./gm)?.length, `${page} has no block in another language`);
+    for (const { needs, line } of blocks)
+      t.ok(
+        needs.every((need) => ['registry', 'postgres'].includes(need)),
+        `${page}:${line}`,
+      );
+  }
+});
