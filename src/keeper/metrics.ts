@@ -31,7 +31,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     baseUnits: counter('billing_payments_base_units_total', 'USDC base units moved by recorded payments (gross, fee, net)', ['kind']),
     alerts: counter('billing_keeper_alerts_total', "Failures that are not the subscriber's, by reason", ['reason']),
     sends: counter('billing_keeper_sends_total', 'Transactions sent, by outcome (first, again, failed)', ['outcome']),
-    rpcCalls: counter('billing_keeper_rpc_calls_total', 'RPC calls by method and outcome (ok, refused, unreachable)', [
+    rpcCalls: counter('billing_keeper_rpc_calls_total', 'RPC calls by method and outcome (ok, refused, behind, unreachable)', [
       'method',
       'outcome',
     ]),

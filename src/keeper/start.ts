@@ -157,7 +157,7 @@ export async function startKeeper({
       follower.close();
       await listening?.unlisten().catch(() => undefined);
       await Promise.all([...collecting, ...others].map((one) => one.stop()));
-      await flight.stop(GRACE_MS);
+      await Promise.all([collector.stop(), flight.stop(GRACE_MS)]);
       await deliveries.flush();
       await client.close();
     },
