@@ -31,8 +31,16 @@ export interface Collector {
   stop(): Promise<void>;
 }
 
+export interface CollectorParts {
+  clock: ChainClock;
+  fees: Fees;
+  flight: Flight;
+  /** Told of every subscription that is claimed. */
+  onRead?: (rows: readonly HeldSubscription[]) => void;
+}
+
 /** A collector that hands its transactions to `flight`. */
-export function createCollector(context: Context, { clock, fees, flight }: { clock: ChainClock; fees: Fees; flight: Flight }): Collector {
+export function createCollector(context: Context, { clock, fees, flight, onRead }: CollectorParts): Collector {
   const { sql } = context;
   const closings = createClosings(context, fees, async (claimId, rows, closed) => {
     flight.add((await commit(context, fees, claimId, rows, clock, closed)).taken);
@@ -46,6 +54,7 @@ export function createCollector(context: Context, { clock, fees, flight }: { clo
       const ids = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS });
       if (ids.length === 0) return false;
       const rows = await readSubscriptions(sql, ids);
+      onRead?.(rows);
       try {
         await isolating(
           rows,

@@ -213,7 +213,7 @@ async function nameUnread({ sql }: Reconciler, unread: readonly string[]): Promi
       kind: 'not_readable',
       signature,
       subscriptionPda: '',
-      detail: 'the keeper signed it and it succeeded, but no RPC endpoint has the transaction: it may be a payment that is not recorded',
+      detail: 'it names the keeper and succeeded, but no RPC endpoint has it any more: it may be a payment that is not recorded',
       repaired: false,
     }));
 }

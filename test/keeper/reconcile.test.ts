@@ -1,5 +1,6 @@
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
+import type { Rpc } from '../../src/chain/rpc.ts';
 import { reconcile } from '../../src/keeper/reconcile.ts';
 import { HOUR, startStage } from '../fixtures/billing.ts';
 
@@ -86,8 +87,13 @@ void t.test('a transaction of the keeper that no endpoint has any more is named,
   await stage.quiet();
   await keeper.stop();
   const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
+  const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
   await stage.sql`delete from payments where tx_signature = ${lost}`;
-  const rpc = { ...stage.rpc, getTransaction: async () => null };
+  const rpc: Rpc = {
+    ...stage.rpc,
+    getTransaction: async (signature, options) =>
+      [lost, recorded].includes(signature) ? null : stage.rpc.getTransaction(signature, options),
+  };
   const { differences } = await reconcile(
     { sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address },
     { ...range, repair: true },
@@ -95,7 +101,7 @@ void t.test('a transaction of the keeper that no endpoint has any more is named,
   t.same(
     differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
     [
-      ['not_on_chain', (await stage.payments(subscriptions[1]))[0]?.txSignature, false],
+      ['not_on_chain', recorded, false],
       ['not_readable', lost, false],
     ],
   );
