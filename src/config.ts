@@ -115,6 +115,13 @@ const variables = {
     secret: true,
     parse: list(url('ws:', 'wss:')),
   },
+  wsAccounts: {
+    name: 'SOLANA_WS_ACCOUNTS',
+    about:
+      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 a connection, so that a revoked approval is seen within seconds; the sweep sees those of the others within ten minutes",
+    fallback: '3000',
+    parse: integer(0, 1_000_000),
+  },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about: 'requests per second that each endpoint allows; 0 is no limit of ours',

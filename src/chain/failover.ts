@@ -90,8 +90,8 @@ export function createFailover({
       if (before > 0) log.info({ endpoint: endpoint.name }, 'RPC endpoint is back');
       return answer;
     } catch (error) {
-      // A sick endpoint fails many requests at once: the first one is news.
-      if (error instanceof EndpointFailure && before === 0) {
+      // A sick endpoint fails many requests at once: the first one is news. A slot that has not come yet is none at all.
+      if (error instanceof EndpointFailure && error.fault !== 'behind' && before === 0) {
         log.warn({ endpoint: endpoint.name, method, fault: error.fault, reason: error.message }, 'RPC endpoint failed');
       }
       throw error;

@@ -13,6 +13,7 @@ export interface KeeperMetrics {
   readonly waiting: Gauge;
   readonly sol: Gauge;
   readonly rpcReachable: Gauge;
+  readonly accountsFollowed: Gauge;
   readonly endpointUp: Gauge<'endpoint'>;
   readonly endpointLag: Gauge<'endpoint'>;
 }
@@ -31,7 +32,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     baseUnits: counter('billing_payments_base_units_total', 'USDC base units moved by recorded payments (gross, fee, net)', ['kind']),
     alerts: counter('billing_keeper_alerts_total', "Failures that are not the subscriber's, by reason", ['reason']),
     sends: counter('billing_keeper_sends_total', 'Transactions sent, by outcome (first, again, failed)', ['outcome']),
-    rpcCalls: counter('billing_keeper_rpc_calls_total', 'RPC calls by method and outcome (ok, refused, unreachable)', [
+    rpcCalls: counter('billing_keeper_rpc_calls_total', 'RPC calls by method and outcome (ok, refused, behind, unreachable)', [
       'method',
       'outcome',
     ]),
@@ -41,6 +42,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     waiting: gauge('billing_due_waiting', "Subscriptions that are due and in nobody's hand, counted up to 10,000"),
     sol: gauge('billing_keeper_sol', "SOL of the keeper's wallet"),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),
+    accountsFollowed: gauge('billing_keeper_accounts_followed', 'Token accounts of subscribers that are followed over WebSocket'),
     endpointUp: gauge('billing_keeper_endpoint_up', '1 while the RPC endpoint answers', ['endpoint']),
     endpointLag: gauge('billing_keeper_endpoint_lag_slots', 'Slots that the RPC endpoint is behind the best one', ['endpoint']),
   };

@@ -11,6 +11,11 @@ export interface WatchedRpc {
   outage(): string | undefined;
 }
 
+/** Whether an endpoint answered that it is not yet at the slot that was asked for: no outage, and no news of one that is over either. */
+function isBehind({ failures }: RpcUnreachable): boolean {
+  return failures.some(({ fault }) => fault === 'behind');
+}
+
 /** The same client, watched. */
 export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcCalls' | 'rpcReachable'>): WatchedRpc {
   let outage: string | undefined;
@@ -27,7 +32,8 @@ export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcCa
       answered();
       return answer;
     } catch (error) {
-      if (error instanceof RpcUnreachable) {
+      if (error instanceof RpcUnreachable && isBehind(error)) count(method, 'behind');
+      else if (error instanceof RpcUnreachable) {
         count(method, 'unreachable');
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits and goes on when one does');
