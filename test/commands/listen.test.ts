@@ -1,36 +1,38 @@
-// billing listen and billing trigger as a merchant's developer runs them, against the API over HTTP.
+// billing listen and billing trigger as a merchant's developer runs them: against a `billing serve`, with a receiver of webhooks on this machine.
 import { createHmac } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { Webhook } from 'standardwebhooks';
-import t, { type Test } from 'tap';
-import { sendPing } from '../../src/dispatch/ping.ts';
+import t from 'tap';
 import { appendEvents } from '../../src/domain/events.ts';
 import { sampleTypes } from '../../src/domain/samples.ts';
 import { run, start } from '../fixtures/command.ts';
 import { testApi } from '../fixtures/http.ts';
 import { startProxy } from '../fixtures/proxy.ts';
-import { onTerminal } from '../fixtures/pseudo-terminal.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import { startServe } from '../fixtures/serve.ts';
+import { startTerminal } from '../fixtures/terminal.ts';
 import { until } from '../fixtures/webhooks.ts';
 
-async function developer(t: Test) {
-  const config = { webhookGuard: false, webhookAllowCidrs: [], webhookNameServers: [] };
-  const api = await testApi(t, { ping: (target) => sendPing({ config, ...target }) });
-  const merchant = await api.merchant();
-  await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const { port } = api.app.server.address() as AddressInfo;
-  const planId = await insertPlan(api.sql, merchant);
-  const subscriptionId = await insertSubscription(api.sql, { appId: merchant.appId, planId });
-  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: `http://127.0.0.1:${port}` };
+const served = await startServe(t);
+
+/** A merchant with an app, a plan and a subscription to which things happen. */
+async function developer() {
+  const { sql, url } = served;
+  const merchant = await served.merchant();
+  const planId = await insertPlan(sql, merchant);
+  const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
   const happen = async (count = 1) => {
-    for (let made = 0; made < count; made += 1)
-      await api.sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
+    for (let made = 0; made < count; made += 1) await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
   };
-  const bodies = async () => (await api.sql<{ body: string }[]>`select body from events order by sequence`).map(({ body }) => body);
-  return { api, merchant, port, env, happen, bodies };
+  const bodies = async () =>
+    (await sql<{ body: string }[]>`select body from events where app_id = ${merchant.appId} order by sequence`).map(({ body }) => body);
+  const endpoint = (target: string) =>
+    served.call<{ secret: string }>('POST', `/merchant/apps/${merchant.appId}/webhooks`, { token: merchant.key, body: { url: target } });
+  return { merchant, env, happen, bodies, endpoint };
 }
 
 const bodyOf = ({ body }: Received) => body.toString();
@@ -38,7 +40,7 @@ const bodyOf = ({ body }: Received) => body.toString();
 void t.test(
   'events come as they happen, byte for byte, with both signatures of the secret that it printed; ctrl-C ends it with 0',
   async (t) => {
-    const { env, merchant, happen, bodies } = await developer(t);
+    const { env, merchant, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
     const listening = start(t, ['listen', '--forward-to', receiver.url], env);
     const secret = await listening.line(/^whsec_/);
@@ -71,9 +73,9 @@ void t.test(
 void t.test(
   'a wire that breaks, while it waits and in the middle of an answer: no event is lost, none comes twice, the order holds',
   async (t) => {
-    const { env, port, happen, bodies } = await developer(t);
+    const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
-    const wire = await startProxy(t, port);
+    const wire = await startProxy(t, served.port);
     const listening = start(t, ['listen', '--forward-to', receiver.url, '--json'], {
       ...env,
       BILLING_API_URL: `http://127.0.0.1:${wire.port}`,
@@ -105,36 +107,58 @@ void t.test(
   },
 );
 
+void t.test('a server that is killed and comes back, with what happened meanwhile: nothing is missed, nothing comes twice', async (t) => {
+  const { env, happen, bodies } = await developer();
+  const receiver = await startReceiver(t);
+  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+  await listening.line(/^whsec_/);
+  await happen(2);
+  await receiver.got(2);
+  await served.stop('SIGKILL');
+  await happen(3);
+  await served.restart();
+  await receiver.got(5);
+  await happen();
+  await receiver.got(6);
+  t.same(receiver.requests.map(bodyOf), await bodies());
+  listening.child.kill('SIGINT');
+  t.match(await listening.ended, { code: 0, stderr: /does not answer[^]*answers again; nothing was missed\.[^]*6 forwarded, 0 failed/ });
+});
+
 void t.test(
   'a sample of each type reaches the endpoint and who listens, marked, and leaves subscriptions, events and payments as they are',
   async (t) => {
-    const { api, env, merchant } = await developer(t);
+    const { env, merchant, endpoint: createEndpoint } = await developer();
+    const { sql } = served;
     const [endpoint, local] = [await startReceiver(t), await startReceiver(t)];
-    const { body } = await api.call<{ secret: string }>('POST', `/merchant/apps/${merchant.appId}/webhooks`, {
-      token: merchant.key,
-      body: { url: endpoint.url },
-    });
+    const { secret } = await createEndpoint(endpoint.url);
     const listening = start(t, ['listen', '--forward-to', local.url], env);
     await listening.line(/^whsec_/);
     const state = async () =>
-      JSON.stringify([
-        await api.sql`select * from subscriptions`,
-        await api.sql`select * from events`,
-        await api.sql`select * from payments`,
-        await api.sql`select * from deliveries`,
-      ]);
+      inspect(
+        [
+          await sql`select * from subscriptions`,
+          await sql`select * from events`,
+          await sql`select * from payments`,
+          await sql`select * from deliveries`,
+        ],
+        { depth: null },
+      );
     const before = await state();
-    for (const type of sampleTypes) {
-      const { code, stdout } = await run(t, ['trigger', type], env);
-      t.equal(code, 0, type);
-      t.match(stdout, new RegExp(`^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms\\.$`));
+    const outcomes = await Promise.all(sampleTypes.map((type) => run(t, ['trigger', type], env)));
+    for (const [place, type] of sampleTypes.entries()) {
+      t.equal(outcomes[place]?.code, 0, type);
+      t.match(
+        outcomes[place]?.stdout,
+        new RegExp(`^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms\\.$`),
+      );
     }
     await local.got(sampleTypes.length);
-    t.same(local.requests.map(bodyOf), endpoint.requests.map(bodyOf));
+    t.same(local.requests.map(bodyOf).sort(), endpoint.requests.map(bodyOf).sort());
     t.equal(await state(), before);
-    for (const [place, type] of sampleTypes.entries()) {
-      const { headers, body: sent } = endpoint.requests[place]!;
-      new Webhook(body.data.secret).verify(sent.toString(), headers as Record<string, string>);
+    for (const type of sampleTypes) {
+      const { headers, body: sent } = endpoint.requests.find((request) => bodyOf(request).includes(`"type":"${type}"`))!;
+      new Webhook(secret).verify(sent.toString(), headers as Record<string, string>);
       const event = JSON.parse(sent.toString()) as { id: string; type: string; data: Record<string, unknown> };
       t.match(event, { type, data: { appId: merchant.appId, test: true, ...(type === 'ping' ? {} : { sequence: 0 }) } });
       t.equal(headers['webhook-id'], event.id);
@@ -155,10 +179,10 @@ void t.test(
 );
 
 void t.test('a sample to an endpoint that fails is exit code 1; without an endpoint it says so; none in production', async (t) => {
-  const { api, env, merchant } = await developer(t);
+  const { env, endpoint: createEndpoint } = await developer();
   t.match(await run(t, ['trigger', 'ping'], env), { code: 0, stdout: /the app has no webhook endpoint/, stderr: /billing listen/ });
   const endpoint = await startReceiver(t, status(500));
-  await api.call('POST', `/merchant/apps/${merchant.appId}/webhooks`, { token: merchant.key, body: { url: endpoint.url } });
+  await createEndpoint(endpoint.url);
   t.match(await run(t, ['trigger', 'ping', '--json'], env), { code: 1, stdout: /"status":500/ });
   const production = await testApi(t, { environment: 'production' });
   const live = await production.merchant();
@@ -167,7 +191,7 @@ void t.test('a sample to an endpoint that fails is exit code 1; without an endpo
 });
 
 void t.test('a local server that is away: the event is reported as not answered, and the next one comes', async (t) => {
-  const { env, happen } = await developer(t);
+  const { env, happen } = await developer();
   const receiver = await startReceiver(t, (_response, _received, request) => request.socket.destroy());
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
   await listening.line(/^whsec_/);
@@ -181,19 +205,21 @@ void t.test('a local server that is away: the event is reported as not answered,
 });
 
 void t.test('a key that is revoked meanwhile ends it with a clear line and exit code 1', async (t) => {
-  const { api, env, happen } = await developer(t);
+  const { env, merchant, happen } = await developer();
   const receiver = await startReceiver(t);
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
   await listening.line(/^whsec_/);
-  await api.sql`update api_keys set revoked_at = now()`;
-  // What was asked before the revocation is still answered.
   await happen();
   await receiver.got(1);
+  const [{ id: keyId = '' } = {}] = await served.call<{ id: string }[]>('GET', '/merchant/api-keys', { token: merchant.token });
+  await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
+  // A request that was let in before waits for an event, and is answered; the next one is refused.
+  await happen();
   t.match(await listening.ended, { code: 1, stderr: 'billing: The API key is not valid here or has been revoked.\n' });
 });
 
 void t.test('a closed pipe ends it', async (t) => {
-  const { env, happen } = await developer(t);
+  const { env, happen } = await developer();
   const receiver = await startReceiver(t);
   const listening = start(t, ['listen', '--forward-to', receiver.url], env);
   await listening.line(/^whsec_/);
@@ -205,7 +231,7 @@ void t.test('a closed pipe ends it', async (t) => {
 });
 
 void t.test('wrong usage: a clear line, the right exit code, no stack trace, and never the key', async (t) => {
-  const { api, env, merchant } = await developer(t);
+  const { env, merchant } = await developer();
   const listen = ['listen', '--forward-to', 'localhost:3000'];
   const { BILLING_API_KEY: _key, ...keyless } = env;
   const unknown = '01a1fd7a-183d-7a6e-8756-a417420d830b';
@@ -231,8 +257,9 @@ void t.test('wrong usage: a clear line, the right exit code, no stack trace, and
     [['trigger'], env, 2, /missing required argument 'type'/],
     [['trigger', 'ping'], { ...env, BILLING_API_URL: 'http://127.0.0.1:1' }, 1, /does not answer/],
   ];
-  for (const [args, given, code, message] of cases) {
-    const outcome = await run(t, args, given);
+  const outcomes = await Promise.all(cases.map(([args, given]) => run(t, args, given)));
+  for (const [place, [args, , code, message]] of cases.entries()) {
+    const outcome = outcomes[place]!;
     t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
     t.notMatch(outcome.stderr, /\n\s+at /);
     t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));
@@ -242,28 +269,28 @@ void t.test('wrong usage: a clear line, the right exit code, no stack trace, and
     code: 1,
     stderr: /is not the billing API \(HTTP 200\)/,
   });
-  await api.call('POST', '/merchant/apps', { token: merchant.key, body: { name: 'Tea' } });
+  await served.call('POST', '/merchant/apps', { token: merchant.key, body: { name: 'Tea' } });
   t.match(await run(t, listen, env), { code: 2, stderr: /several apps: name one with --app\.\n {2}[0-9a-f-]{36} {2}Tea\n/ });
 });
 
 void t.test('the key of a file, and of a question on a terminal, where it is not shown; ctrl-C there does nothing', async (t) => {
-  const { env, merchant } = await developer(t);
+  const { env, merchant } = await developer();
   const { BILLING_API_KEY: _key, ...keyless } = env;
   const file = join(t.testdir(), 'key');
   await writeFile(file, `${merchant.key}\n`);
   t.match(await run(t, ['trigger', 'ping', '--api-key-file', file], keyless), { code: 0 });
 
-  const asked = onTerminal(t, ['trigger', 'ping'], keyless);
-  await asked.shows(/API key: $/);
-  asked.press(`${merchant.key}\r`);
-  t.equal(await asked.ended, 0);
-  t.match(asked.shown(), /Sample ping/);
-  t.notOk(asked.shown().includes(merchant.key.slice(8, 20)), 'what was typed is not shown');
+  const asked = startTerminal(t, ['trigger', 'ping'], { env: keyless });
+  await asked.waitFor('API key:');
+  asked.press(merchant.key, 'enter');
+  t.match(await asked.ended, { code: 0 });
+  t.match(asked.screen(), /Sample ping/);
+  t.notOk(asked.written().includes(merchant.key.slice(8, 20)), 'what was typed is not shown');
 
-  const interrupted = onTerminal(t, ['trigger', 'ping'], keyless);
-  await interrupted.shows(/API key: $/);
-  interrupted.press('\u0003');
-  t.equal(await interrupted.ended, 1);
-  t.match(interrupted.shown(), /billing: Interrupted: nothing was done\./);
-  t.notMatch(interrupted.shown(), /\n\s+at /);
+  const interrupted = startTerminal(t, ['trigger', 'ping'], { env: keyless });
+  await interrupted.waitFor('API key:');
+  interrupted.press('ctrl-c');
+  t.match(await interrupted.ended, { code: 1 });
+  t.match(interrupted.screen(), /billing: Interrupted: nothing was done\./);
+  t.notMatch(interrupted.screen(), /\n\s+at /);
 });
