@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js';
 import { messageOf, OperatorError } from './errors.ts';
 
 /** What a command needs: a variable that is missing but not needed is no fault. */
-export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin';
+export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'developer';
 
 type Environment = Record<string, string | undefined>;
 type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
@@ -254,6 +254,18 @@ const variables = {
     about: 'days after which events are deleted, and can no longer be replayed; 0 keeps them for ever',
     fallback: '730',
     parse: integer(0, 36_500),
+  },
+  apiUrl: {
+    name: 'BILLING_API_URL',
+    about: 'base URL of the API that billing listen and billing trigger talk to; https:// unless it is this machine',
+    fallback: 'http://127.0.0.1:3000',
+    parse: url('http:', 'https:'),
+  },
+  apiKey: {
+    name: 'BILLING_API_KEY',
+    about: "a merchant's API key, for billing listen and billing trigger alone",
+    secret: true,
+    parse: text,
   },
   logLevel: {
     name: 'LOG_LEVEL',

@@ -38,7 +38,7 @@ const graceMs = 10_000;
  * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
  */
 export async function runDaemon(
-  role: Exclude<Role, 'admin'>,
+  role: Exclude<Role, 'admin' | 'developer'>,
   envFile: string | undefined,
   start: (resources: DaemonResources) => Promise<Daemon>,
 ): Promise<number> {
