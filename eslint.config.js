@@ -6,7 +6,7 @@ const folder = (name) => `./src/${name}`;
 const upper = ['cli.ts', 'cli', 'run.ts', 'commands'].map(folder);
 const daemons = ['http', 'keeper', 'dispatch'].map(folder);
 const local = ['localnet', 'sandbox'].map(folder);
-const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'config.ts'].map(folder);
+const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'each.ts', 'config.ts'].map(folder);
 const inner = ['domain', 'chain', 'db'].map(folder);
 
 /** `target` may not import `from`. */

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAdmin } from './cli/admin.ts';
 import { addDaemons } from './cli/daemons.ts';
+import { addDevelopers } from './cli/developers.ts';
 import { addLocal } from './cli/local.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
@@ -19,6 +20,7 @@ function build(finish: (code: number) => void): Command {
     .configureOutput({ outputError: (text, write) => write(text) });
   addDaemons(program, finish);
   addAdmin(program, finish);
+  addDevelopers(program, finish);
   addLocal(program, finish);
   return program;
 }

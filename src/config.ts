@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js';
 import { messageOf, OperatorError } from './errors.ts';
 
 /** What a command needs: a variable that is missing but not needed is no fault. */
-export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin';
+export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'developer';
 
 type Environment = Record<string, string | undefined>;
 type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
@@ -114,6 +114,13 @@ const variables = {
     about: 'their WebSockets, in the same order; derived from SOLANA_RPC_URL when absent',
     secret: true,
     parse: list(url('ws:', 'wss:')),
+  },
+  wsAccounts: {
+    name: 'SOLANA_WS_ACCOUNTS',
+    about:
+      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 a connection, so that a revoked approval is seen within seconds; the sweep sees those of the others within ten minutes",
+    fallback: '3000',
+    parse: integer(0, 1_000_000),
   },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
@@ -247,6 +254,18 @@ const variables = {
     about: 'days after which events are deleted, and can no longer be replayed; 0 keeps them for ever',
     fallback: '730',
     parse: integer(0, 36_500),
+  },
+  apiUrl: {
+    name: 'BILLING_API_URL',
+    about: 'base URL of the API that billing listen and billing trigger talk to; https:// unless it is this machine',
+    fallback: 'http://127.0.0.1:3000',
+    parse: url('http:', 'https:'),
+  },
+  apiKey: {
+    name: 'BILLING_API_KEY',
+    about: "a merchant's API key, for billing listen and billing trigger alone",
+    secret: true,
+    parse: text,
   },
   logLevel: {
     name: 'LOG_LEVEL',

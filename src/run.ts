@@ -1,7 +1,7 @@
 // Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, supervision, type Config, type Role } from './config.ts';
-import { assertReachable, connect, describeDatabase, type Sql } from './db/connect.ts';
+import { assertReachable, connect, type ConnectOptions, describeDatabase, type Sql } from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
 import { OperatorError } from './errors.ts';
@@ -39,7 +39,7 @@ const graceMs = 10_000;
  * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
  */
 export async function runDaemon(
-  role: Exclude<Role, 'admin'>,
+  role: Exclude<Role, 'admin' | 'developer'>,
   envFile: string | undefined,
   start: (resources: DaemonResources) => Promise<Daemon>,
 ): Promise<number> {
@@ -102,11 +102,18 @@ async function withResources(
   const config = loadConfig(role, { envFile });
   const log = createLog(role, { level: config.logLevel, pretty: process[stream].isTTY, stream });
   const { databaseUrl } = required(config, 'databaseUrl');
-  const sql = connect(databaseUrl, { max: config.databasePool, name: `billing ${role}` });
+  return withPostgres(databaseUrl, { max: config.databasePool, name: `billing ${role}` }, async (sql) => {
+    await assertSchema(sql);
+    return use({ config, log, sql });
+  });
+}
+
+/** Connects, runs `use` and disconnects. Throws an OperatorError for a Postgres that is out of reach, refuses, or is lost on the way. */
+export async function withPostgres<T>(databaseUrl: string, options: ConnectOptions, use: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = connect(databaseUrl, options);
   try {
     await assertReachable(sql, databaseUrl);
-    await assertSchema(sql);
-    return await use({ config, log, sql });
+    return await use(sql);
   } catch (error) {
     const outage = outageOf(error);
     if (outage === undefined) throw error;

@@ -123,3 +123,22 @@ void t.test('a closed pipe is no error', async (t) => {
   t.equal(code, 0);
   t.equal(stderr, '');
 });
+
+void t.test('a keeper whose log nobody reads any more goes on collecting, and stops on SIGTERM', async (t) => {
+  const [{ url, sql }, chain] = await Promise.all([testDatabase(t), startTestChain(t)]);
+  chain.fund(keeper.address, { lamports: 10_000_000_000n });
+  const running = start(t, ['keeper'], await keeperEnv(t.testdir(), url, chain.rpcUrl, LOCALNET_MINT));
+  const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
+  running.child.stdout?.destroy();
+  // What it says to nobody.
+  await sql`notify subscriptions_due`;
+  await chain.rpc('localnet_setFault', { kind: 'status', status: 500, count: 3 });
+  let failures = 0;
+  while (failures === 0) {
+    const told = await (await fetch(`${metrics}/metrics`)).text();
+    failures = Number(/billing_keeper_rpc_calls_total\{.*outcome="unreachable".*\} (\d+)/.exec(told)?.[1] ?? 0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  running.child.kill('SIGTERM');
+  t.match(await running.ended, { code: 0, stderr: '' });
+});

@@ -108,8 +108,8 @@ export function createFailover({
     } catch (error) {
       if (error instanceof EndpointFailure) tell(error.fault);
       else if (error instanceof RpcError) tell('refused');
-      // A sick endpoint fails many requests at once: the first one is news.
-      if (error instanceof EndpointFailure && before === 0) {
+      // A sick endpoint fails many requests at once: the first one is news. A slot that has not come yet is none at all.
+      if (error instanceof EndpointFailure && error.fault !== 'behind' && before === 0) {
         log.warn({ endpoint: endpoint.name, method, fault: error.fault, reason: error.message }, 'RPC endpoint failed');
       }
       throw error;

@@ -190,7 +190,7 @@ export function createRpc(options: FailoverOptions): Rpc {
     async getSignaturesForAddress(address, { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {}) {
       const params = [address, { commitment, limit, ...(before !== undefined && { before }), ...(until !== undefined && { until }) }];
       if (!everywhere) return call('getSignaturesForAddress', params, signatureInfos);
-      return joined(await callAll('getSignaturesForAddress', params, signatureInfos));
+      return joined(await callAll('getSignaturesForAddress', params, signatureInfos), limit);
     },
     async getBalance(address, { commitment = 'confirmed', minSlot } = {}) {
       const config = { commitment, ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }) };
@@ -215,13 +215,13 @@ export function createRpc(options: FailoverOptions): Rpc {
   };
 }
 
-/** Each transaction once, newest first. */
-function joined(lists: readonly (readonly SignatureInfo[])[]): SignatureInfo[] {
+/** Each transaction once, newest first; only the newest `limit`, since an endpoint whose list is full may have others between the older ones. */
+function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
   const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
   // Within a slot each endpoint's own order stays.
-  return more.length === 0 ? [...first] : [...first, ...more].sort((a, b) => Number(b.slot - a.slot));
+  return more.length === 0 ? [...first] : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
 }
 
 const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];

@@ -1,9 +1,17 @@
 // Webhook endpoints: where they may point, and their secrets.
-import { randomBytes } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
 
 /** A signing secret as the Standard Webhooks specification writes it: whsec_ and the Base64 of 32 random bytes. */
 export function generateWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+/**
+ * The secret that `billing listen` signs with: the endpoint's own cannot be read. It follows from the API key and the app, so that a developer
+ * writes it down once, and tells nothing of the key.
+ */
+export function listenSecret(apiKey: string, appId: string): string {
+  return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
 /** Why events cannot be sent to this URL, in words for the merchant; undefined when they can. Production takes HTTPS alone (service.md). */

@@ -9,7 +9,7 @@ import { LEASE_SECONDS, settle } from '../domain/settlement.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
 import { each } from '../each.ts';
 import type { ChainClock } from './clock.ts';
-import { closeAccounts } from './close.ts';
+import { type Closed, createClosings } from './close.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flight, Flying } from './flight.ts';
@@ -27,12 +27,26 @@ const LOOKUPS_AT_ONCE = 16;
 export interface Collector {
   /** Collects one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached: nothing is lost then. */
   turn(): Promise<boolean>;
+  /** Gives up what goes on behind the turns. */
+  stop(): Promise<void>;
+}
+
+export interface CollectorParts {
+  clock: ChainClock;
+  fees: Fees;
+  flight: Flight;
+  /** Told of every subscription that is claimed. */
+  onRead?: (rows: readonly HeldSubscription[]) => void;
 }
 
 /** A collector that hands its transactions to `flight`. */
-export function createCollector(context: Context, { clock, fees, flight }: { clock: ChainClock; fees: Fees; flight: Flight }): Collector {
+export function createCollector(context: Context, { clock, fees, flight, onRead }: CollectorParts): Collector {
   const { sql } = context;
+  const closings = createClosings(context, fees, async (claimId, rows, closed) => {
+    flight.add((await commit(context, fees, claimId, rows, clock, closed)).taken);
+  });
   return {
+    stop: () => closings.stop(),
     async turn() {
       const limit = Math.min(BATCH, flight.room());
       if (limit <= 0) return false;
@@ -40,10 +54,15 @@ export function createCollector(context: Context, { clock, fees, flight }: { clo
       const ids = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS });
       if (ids.length === 0) return false;
       const rows = await readSubscriptions(sql, ids);
+      onRead?.(rows);
       try {
         await isolating(
           rows,
-          async (some) => flight.add(await commit(context, fees, claimId, some, clock)),
+          async (some) => {
+            const { taken, closable } = await commit(context, fees, claimId, some, clock);
+            flight.add(taken);
+            if (closable.length > 0) await closings.take(claimId, closable);
+          },
           async (row, error) => {
             context.metrics.alerts.inc({ reason: 'cannot_be_processed' });
             context.log.error({ err: error, subscription: row.id }, 'a subscription cannot be processed; it is tried again later');
@@ -63,17 +82,24 @@ export function createCollector(context: Context, { clock, fees, flight }: { clo
   };
 }
 
-/** Everything between claim and take-off for one batch; returns the attempts that were committed. */
+/**
+ * Everything between claim and take-off for one batch; returns the attempts that were committed, and the rows that were left as they are because
+ * an account is to be closed first. `closed`: that was tried, and these are.
+ */
 async function commit(
   context: Context,
   fees: Fees,
   claimId: string,
-  rows: readonly HeldSubscription[],
+  batch: readonly HeldSubscription[],
   clock: ChainClock,
-): Promise<Flying[]> {
+  closed?: Closed,
+): Promise<{ taken: Flying[]; closable: HeldSubscription[] }> {
   const { sql } = context;
-  const { reading, findings } = await lookInto(context, fees, rows);
+  const { reading, findings } = await lookInto(context, batch, closed);
   clock.heard(reading.now);
+  const closable = batch.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'closing');
+  const rows = batch.filter((row) => !closable.includes(row));
+  if (rows.length === 0) return { taken: [], closable };
 
   const collectable = rows.flatMap((row) => {
     const { collect } = judge(context, row, reading, findings.get(row.id));
@@ -110,10 +136,11 @@ async function commit(
   for (const { decision } of reports) {
     if (settled.written.has(decision.draft.row.id)) report(context, decision.draft, decision.alert?.reason, decision.alert?.detail);
   }
-  return committed.flatMap((one) => {
+  const taken = committed.flatMap((one) => {
     const id = settled.attempts.get(one.id);
     return id === undefined ? [] : [{ ...one, attempt: { ...one.attempt, id } }];
   });
+  return { taken, closable };
 }
 
 /** What is decided about one row; accounts that cannot be understood are a failure of ours. */
@@ -149,19 +176,20 @@ function sign(context: Context, row: HeldSubscription, collectable: NonNullable<
   };
 }
 
-/** Reads the accounts, and does what some decisions need first: pulls looked up, accounts closed. */
+/** Reads the accounts, and looks up the pulls that some decisions need. `closed` tells which accounts are closed; the others could not be. */
 async function lookInto(
   context: Context,
-  fees: Fees,
   rows: readonly HeldSubscription[],
+  closed: Closed | undefined,
 ): Promise<{ reading: Reading; findings: Map<string, Findings> }> {
-  const minSlot = rows.reduce((highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest), 0n);
-  const options = { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) } as const;
-  const reading = await readViews(context, rows, options);
+  const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
+  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
+  const reading = await readViews(context, rows, { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) });
   const findings = new Map<string, Findings>();
-  const needing = (need: Decision['needs']) => rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === need);
+  if (closed !== undefined) for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
 
-  await each(needing('pulls'), LOOKUPS_AT_ONCE, async (row) => {
+  const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
+  await each(asking, LOOKUPS_AT_ONCE, async (row) => {
     const view = reading.of(row);
     if (view instanceof Error || view.subscription === null) return;
     const parties: PullParties = {
@@ -172,13 +200,8 @@ async function lookInto(
     };
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
     const since = row.paidThrough === null ? view.subscription.periodStart : unixSeconds(row.paidThrough);
-    findings.set(row.id, { pulls: (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false })) });
+    const pulls = (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false }));
+    findings.set(row.id, { ...findings.get(row.id), pulls });
   });
-  const closable = needing('closing');
-  if (closable.length === 0) return { reading, findings };
-  const closed = await closeAccounts(context, fees, closable);
-  for (const row of closable) if (!closed.has(row.id)) findings.set(row.id, { ...findings.get(row.id), closingFailed: true });
-  if (closed.size === 0) return { reading, findings };
-  const since = [...closed.values()].reduce((highest, slot) => (slot > highest ? slot : highest), minSlot);
-  return { reading: await readViews(context, rows, { commitment: 'confirmed', minSlot: since }), findings };
+  return { reading, findings };
 }

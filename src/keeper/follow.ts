@@ -18,6 +18,8 @@ import type { Sweep } from './sweep.ts';
 export interface Notices {
   take(notice: ProgramNotice): void;
   takeTransaction(notice: TransactionNotice): void;
+  /** Something was heard of a wallet that the program's accounts do not tell. */
+  takeWallet(wallet: string, slot: bigint): void;
   /** Looks into what has come in; resolves with false, there is no more to do at once. */
   turn(): Promise<boolean>;
 }
@@ -110,6 +112,9 @@ export function createNotices(
     takeTransaction({ signature, slot, logs }) {
       // Whatever tells an event has changed an account that stays, and is heard of by that.
       if (hasSilentCall(logs, programId) && room()) heard.transactions.set(signature, { slot, misses: 0 });
+    },
+    takeWallet(wallet, slot) {
+      if (room()) heard.wallets.set(wallet, slot);
     },
     async turn() {
       const taken = heard;

@@ -19,6 +19,7 @@ export interface KeeperMetrics {
   readonly waiting: Gauge;
   readonly sol: Gauge;
   readonly rpcReachable: Gauge;
+  readonly accountsFollowed: Gauge;
   readonly endpointUp: Gauge<'endpoint'>;
   readonly endpointLag: Gauge<'endpoint'>;
 }
@@ -56,6 +57,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     waiting: gauge('billing_due_waiting', "Subscriptions that are due and in nobody's hand, counted up to 10,000"),
     sol: gauge('billing_keeper_sol', "SOL of the keeper's wallet"),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),
+    accountsFollowed: gauge('billing_keeper_accounts_followed', 'Token accounts of subscribers that are followed over WebSocket'),
     endpointUp: gauge('billing_keeper_endpoint_up', '1 while the RPC endpoint answers', ['endpoint']),
     endpointLag: gauge('billing_keeper_endpoint_lag_slots', 'Slots that the RPC endpoint is behind the best one', ['endpoint']),
   };

@@ -17,8 +17,9 @@ import { each } from '../each.ts';
 import { pullsIn } from './pulls.ts';
 
 export interface Difference {
-  kind: 'not_on_chain' | 'failed_on_chain' | 'other_amounts' | 'other_period' | 'not_recorded' | 'no_subscription';
+  kind: 'not_on_chain' | 'failed_on_chain' | 'other_amounts' | 'other_period' | 'not_recorded' | 'no_subscription' | 'not_readable';
   signature: string;
+  /** Empty when it is not known. */
   subscriptionPda: string;
   /** In words: what is recorded and what the chain has. */
   detail: string;
@@ -55,11 +56,12 @@ export interface Range {
 /** Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, what is missing is recorded and told. */
 export async function reconcile(reconciler: Reconciler, { since, until, repair, onProgress }: Range): Promise<Reconciliation> {
   const seen = new Map<string, ConfirmedTransaction>();
-  const ours = await keeperPulls(reconciler, seen, since, until, (onChain) => onProgress?.({ onChain, recorded: 0 }));
+  const { pulls: ours, unread } = await keeperPulls(reconciler, seen, since, until, (onChain) => onProgress?.({ onChain, recorded: 0 }));
   const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
     onProgress?.({ onChain: ours.length, recorded: count }),
   );
   differences.push(...(await compareOnChain(reconciler, ours, repair)));
+  differences.push(...(await nameUnread(reconciler, unread)));
   return { recorded, onChain: ours.length, differences };
 }
 
@@ -68,25 +70,29 @@ interface KeeperPull {
   pull: Pull;
 }
 
-/** Every pull that the keeper made in the range, from the transactions that it signed. */
+/** Every pull that the keeper made in the range, from the transactions that it signed; and those of them that no endpoint has any more. */
 async function keeperPulls(
   { sql, rpc, programId, keeper }: Reconciler,
   seen: Map<string, ConfirmedTransaction>,
   since: Date,
   until: Date,
   onPulls: (count: number) => void,
-): Promise<KeeperPull[]> {
+): Promise<{ pulls: KeeperPull[]; unread: string[] }> {
   const treasuries = await listTreasuries(sql);
   const found: KeeperPull[] = [];
+  const unread: string[] = [];
   let before: string | undefined;
   for (;;) {
-    const page = await rpc.getSignaturesForAddress(keeper, { before, limit: 1000, commitment: 'finalized' });
+    const page = await rpc.getSignaturesForAddress(keeper, { before, limit: 1000, commitment: 'finalized', everywhere: true });
     const wanted = page.filter(
       ({ err, blockTime }) => err === null && blockTime !== null && blockTime >= unixSeconds(since) && timeOf(blockTime) < until,
     );
     await each(wanted, AT_ONCE, async ({ signature }) => {
       const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-      if (transaction === null) return;
+      if (transaction === null) {
+        unread.push(signature);
+        return;
+      }
       seen.set(signature, transaction);
       const pdas = new Set(
         programEvents(transaction, programId).flatMap((event) => (event.kind === 'transfer' ? [event.subscription] : [])),
@@ -101,7 +107,8 @@ async function keeperPulls(
       onPulls(found.length);
     });
     const last = page.at(-1);
-    if (last === undefined || page.length < 1000 || (last.blockTime !== null && last.blockTime < unixSeconds(since))) return found;
+    if (last === undefined || page.length < 1000 || (last.blockTime !== null && last.blockTime < unixSeconds(since)))
+      return { pulls: found, unread };
     before = last.signature;
   }
 }
@@ -195,6 +202,20 @@ async function compareOnChain(reconciler: Reconciler, pulls: readonly KeeperPull
     }
   }
   return differences;
+}
+
+/** Of transactions that nobody can read, those that the books do not know: recorded ones are named as such, open ones are still watched. */
+async function nameUnread({ sql }: Reconciler, unread: readonly string[]): Promise<Difference[]> {
+  const known = new Set((await listKnown(sql, [...unread])).map(({ signature }) => signature));
+  return unread
+    .filter((signature) => !known.has(signature))
+    .map((signature) => ({
+      kind: 'not_readable',
+      signature,
+      subscriptionPda: '',
+      detail: 'it names the keeper and succeeded, but no RPC endpoint has it any more: it may be a payment that is not recorded',
+      repaired: false,
+    }));
 }
 
 /** The registration that signed the transaction, or else the newest one. */

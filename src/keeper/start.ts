@@ -8,11 +8,12 @@ import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
-import { readBacklog } from '../db/subscriptions.ts';
+import { type HeldSubscription, readBacklog } from '../db/subscriptions.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
 import { type Readiness, rpcObserver } from '../metrics.ts';
+import { createApprovals } from './approvals.ts';
 import { createChainClock, type ChainClock } from './clock.ts';
 import { createCollector } from './collect.ts';
 import type { Context } from './context.ts';
@@ -91,9 +92,17 @@ export async function startKeeper({
   const fees = createFees(rpc, log);
   const flight = createFlight(context, createLanding(context, fees));
   const funds = createFunds(context);
-  const sweep = createSweep(context, clock);
+  const wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
+  const approvals = createApprovals(context, {
+    wsUrls,
+    most: config.wsAccounts,
+    onChange: (wallet, slot) => notices.takeWallet(wallet, slot),
+    onGap: () => sweep.gap(),
+  });
+  const onRead = (rows: readonly HeldSubscription[]) => approvals.watch(rows);
+  const sweep = createSweep(context, clock, onRead);
   const plans = createPlanWatch(context, clock);
-  const collector = createCollector(context, { clock, fees, flight });
+  const collector = createCollector(context, { clock, fees, flight, onRead });
   const collecting: Loop[] = [];
   const wake = () => {
     clock.expire();
@@ -136,6 +145,7 @@ export async function startKeeper({
     loop('looking into notices', 200, () => notices.turn()),
     loop('measuring', 5000, async () => {
       await measure(context, clock);
+      metrics.accountsFollowed.set(approvals.followed());
       for (const endpoint of client.health()) {
         metrics.endpointUp.set({ endpoint: endpoint.name }, endpoint.failures === 0 ? 1 : 0);
         metrics.endpointLag.set({ endpoint: endpoint.name }, endpoint.lag);
@@ -144,7 +154,7 @@ export async function startKeeper({
     }),
   ];
   const follower = followProgram({
-    urls: config.wsUrls ?? rpcUrls.map(websocketUrl),
+    urls: wsUrls,
     programId,
     onNotice: (notice) => notices.take(notice),
     onTransaction: (notice) => notices.takeTransaction(notice),
@@ -160,9 +170,10 @@ export async function startKeeper({
     ready: () => refusal ?? watched.outage() ?? (verified ? funds.shortage() : 'the chain has not been reached yet'),
     async stop() {
       follower.close();
+      approvals.close();
       await listening?.unlisten().catch(() => undefined);
       await Promise.all([...collecting, ...others].map((one) => one.stop()));
-      await flight.stop(GRACE_MS);
+      await Promise.all([collector.stop(), flight.stop(GRACE_MS)]);
       await deliveries.flush();
       await client.close();
     },

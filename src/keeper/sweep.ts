@@ -47,14 +47,15 @@ export interface Sweep {
   look(ids: string[], minSlot?: bigint): Promise<void>;
 }
 
-/** Sweeps for `context`. */
-export function createSweep(context: Context, clock: ChainClock): Sweep {
+/** Sweeps for `context`; `onRead` is told of every subscription that is looked at. */
+export function createSweep(context: Context, clock: ChainClock, onRead?: (rows: readonly HeldSubscription[]) => void): Sweep {
   const { sql, rules, log } = context;
   let gapAt: number | undefined;
 
   async function look(ids: string[], minSlot?: bigint): Promise<void> {
     const rows = await readSubscriptions(sql, ids);
     if (rows.length === 0) return;
+    onRead?.(rows);
     const reading = await readViews(context, rows, { minSlot });
     clock.heard(reading.now);
     const news = rows.filter((row) => isNews(row, reading.of(row), rules)).map(({ id }) => id);

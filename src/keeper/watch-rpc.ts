@@ -11,6 +11,11 @@ export interface WatchedRpc {
   outage(): string | undefined;
 }
 
+/** Whether an endpoint answered that it is not yet at the slot that was asked for: no outage, and no news of one that is over either. */
+function isBehind({ failures }: RpcUnreachable): boolean {
+  return failures.some(({ fault }) => fault === 'behind');
+}
+
 /** The same client, watched. */
 export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcReachable'>): WatchedRpc {
   let outage: string | undefined;
@@ -25,6 +30,7 @@ export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcRe
       answered();
       return answer;
     } catch (error) {
+      if (error instanceof RpcUnreachable && isBehind(error)) throw error;
       if (error instanceof RpcUnreachable) {
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits and goes on when one does');

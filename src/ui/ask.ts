@@ -1,5 +1,6 @@
 // Questions, on a terminal alone. They are written to stderr, so that stdout keeps nothing but the answer of the command.
 import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 import { OperatorError } from '../errors.ts';
 
 /** Whether anybody is there to ask. */
@@ -9,12 +10,20 @@ export function canAsk(): boolean {
 
 /** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
-  return /^y(es)?$/i.test((await read(`${question} [y/N] `, signal))?.trim() ?? '');
+  return /^y(es)?$/i.test((await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '');
 }
 
-function read(question: string, signal: AbortSignal): Promise<string | undefined> {
+/** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
+export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
+  return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
+}
+
+function read(question: string, { hidden, signal }: { hidden: boolean; signal: AbortSignal }): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
-    const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: true });
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const lines = createInterface({ input: process.stdin, output: hidden ? nowhere : process.stderr, terminal: true });
+    // After the line above, which ends the terminal's own echo: what is typed at once would be shown.
+    if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {
       reject(new OperatorError('Interrupted: nothing was done.'));
@@ -24,10 +33,10 @@ function read(question: string, signal: AbortSignal): Promise<string | undefined
     signal.addEventListener('abort', interrupted, { once: true });
     lines.on('close', () => {
       signal.removeEventListener('abort', interrupted);
-      if (line === undefined) process.stderr.write('\n');
+      if (hidden || line === undefined) process.stderr.write('\n');
       resolve(line);
     });
-    lines.question(question, (typed) => {
+    lines.question(hidden ? '' : question, (typed) => {
       line = typed;
       lines.close();
     });

@@ -362,5 +362,11 @@ void t.test('a transaction or a history that one endpoint lacks is asked of the 
   const signatures = async (everywhere: boolean) =>
     (await rpc.getSignaturesForAddress('x', { everywhere })).map(({ signature }) => signature);
   t.same(await signatures(true), ['c', 'b', 'a'], 'each once, newest first');
+  const newest = await rpc.getSignaturesForAddress('x', { everywhere: true, limit: 2 });
+  t.same(
+    newest.map(({ signature }) => signature),
+    ['c', 'b'],
+    'what is older than a full list may have gaps, and is asked for with the next page',
+  );
   t.equal((await signatures(false)).length, 2);
 });

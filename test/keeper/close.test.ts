@@ -1,8 +1,9 @@
 // On-chain accounts whose rent the keeper paid: closed when the prepaid time is over, and no others.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { cancelSubscription, updatePlan } from '../../src/chain/instructions.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const DAY = 24 * HOUR;
@@ -17,6 +18,16 @@ async function paidOnce(stage: Stage, subscription: Subscription) {
   await stage.quiet();
 }
 
+/** A running keeper, and a subscription whose rent it paid and whose first day it collected. */
+async function started(t: Test) {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 24 });
+  const subscription = await stage.subscriber(plan, { payer: stage.keeper });
+  const keeper = await stage.startKeeper();
+  await paidOnce(stage, subscription);
+  return { stage, plan, subscription, keeper };
+}
+
 const typesOf = async (stage: Stage, subscription: Subscription) => (await stage.events(subscription)).map(({ type }) => type);
 
 async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
@@ -24,11 +35,7 @@ async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
 }
 
 void t.test('after a cancellation: closed with the end of the paid time, and the rent is back', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ periodHours: 24 });
-  const subscription = await stage.subscriber(plan, { payer: stage.keeper });
-  await stage.startKeeper();
-  await paidOnce(stage, subscription);
+  const { stage, subscription } = await started(t);
   await cancelOnChain(stage, subscription);
   await stage.until('the cancellation is seen', async () => (await stage.row(subscription)).cancelRequestedAt !== null, 5000);
   const rent = await lamportsOf(stage, subscription.pda);
@@ -46,11 +53,7 @@ void t.test('after a cancellation: closed with the end of the paid time, and the
 void t.test(
   'after a forced end: closed once the prepaid time is over and the subscriber has cancelled too, and nothing more is told',
   async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan({ periodHours: 24 });
-    const subscription = await stage.subscriber(plan, { payer: stage.keeper });
-    await stage.startKeeper();
-    await paidOnce(stage, subscription);
+    const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
     await force(stage, subscription);
     await cancelOnChain(stage, subscription);
@@ -72,11 +75,7 @@ void t.test(
 void t.test(
   'after a forced end, with the subscription live on chain: looked at again once a day, never pulled, closed when its plan is over',
   async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan({ periodHours: 24 });
-    const subscription = await stage.subscriber(plan, { payer: stage.keeper });
-    await stage.startKeeper();
-    await paidOnce(stage, subscription);
+    const { stage, plan, subscription } = await started(t);
     await force(stage, subscription);
     stage.net.passSeconds(DAY + 5);
     const { paidThrough } = await stage.row(subscription);
@@ -130,3 +129,38 @@ void t.test('after seven days past due: closed once the subscriber has cancelled
   await stage.until('it is closed', async () => (await stage.onChain(subscription)) === null);
   t.equal((await stage.row(subscription)).status, 'expired');
 });
+
+void t.test(
+  'a closing that does not get through holds up nobody: others are collected meanwhile, and a stop does not wait for it',
+  async (t) => {
+    const { stage, plan, subscription: closing, keeper } = await started(t);
+    const collecting = await stage.subscriber(plan);
+    await paidOnce(stage, collecting);
+    await cancelOnChain(stage, closing);
+    await stage.until('the cancellation is seen', async () => (await stage.row(closing)).cancelRequestedAt !== null);
+    await keeper.stop();
+    stage.net.passSeconds(DAY + 5);
+
+    let lost = 0;
+    const { collector, taken } = stage.parts({
+      sendTransaction: async () => {
+        lost += 1;
+        return '';
+      },
+    });
+    await collector.turn();
+    t.same(
+      taken.map(({ id }) => id),
+      [collecting.id],
+    );
+    t.match(await stage.row(closing), { status: 'active', claimId: /./ }, 'still under way');
+    await stage.until('it was sent', async () => lost > 0);
+    await collector.stop();
+    t.match(await stage.row(closing), { status: 'active', claimId: null }, 'given back as it was');
+
+    await expireKeeperLeases(stage.sql);
+    await stage.startKeeper();
+    await stage.until('the next keeper closes it', async () => (await stage.row(closing)).status === 'cancelled');
+    t.match((await stage.events(closing)).at(-1), { type: 'cancel_finalized', data: { accountClosed: true } });
+  },
+);

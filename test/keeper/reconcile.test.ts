@@ -1,5 +1,6 @@
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
+import type { Rpc } from '../../src/chain/rpc.ts';
 import { reconcile } from '../../src/keeper/reconcile.ts';
 import { HOUR, startStage } from '../fixtures/billing.ts';
 
@@ -75,4 +76,33 @@ void t.test('a payment on its way is no difference, and a range looks at nothing
   const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
   t.same(await reconcile(reconciler, { ...before, repair: true }), { recorded: 0, onChain: 0, differences: [] });
   t.same(await stage.payments(subscription), []);
+});
+
+void t.test('a transaction of the keeper that no endpoint has any more is named, unless the books know it', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan)] as const;
+  const keeper = await stage.startKeeper();
+  await stage.until('both are paid', async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 2);
+  await stage.quiet();
+  await keeper.stop();
+  const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
+  const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
+  await stage.sql`delete from payments where tx_signature = ${lost}`;
+  const rpc: Rpc = {
+    ...stage.rpc,
+    getTransaction: async (signature, options) =>
+      [lost, recorded].includes(signature) ? null : stage.rpc.getTransaction(signature, options),
+  };
+  const { differences } = await reconcile(
+    { sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address },
+    { ...range, repair: true },
+  );
+  t.same(
+    differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
+    [
+      ['not_on_chain', recorded, false],
+      ['not_readable', lost, false],
+    ],
+  );
 });

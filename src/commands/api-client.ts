@@ -1,0 +1,162 @@
+// The API as a merchant's developer calls it from the command line, with an API key.
+import { readFile } from 'node:fs/promises';
+import { Agent, request } from 'undici';
+import { loadConfig } from '../config.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+import { askSecret, canAsk } from '../ui/ask.ts';
+import { parseId } from './arguments.ts';
+
+export interface DeveloperFlags {
+  envFile?: string;
+  apiUrl?: string;
+  apiKeyFile?: string;
+  app?: string;
+  json?: boolean;
+}
+
+/** The API said no. */
+export class ApiRefusal extends OperatorError {
+  readonly status: number;
+  /** Seconds to wait, where the API said so. */
+  readonly retryAfter: number | undefined;
+
+  constructor(status: number, message: string, retryAfter: number | undefined) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** The API did not answer. */
+export class ApiUnreachable extends OperatorError {}
+
+export interface ApiClient {
+  url: string;
+  key: string;
+  /** Throws ApiRefusal or ApiUnreachable, and whatever `signal` aborts with. */
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<{ data: T; headers: Record<string, unknown> }>;
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  body?: unknown;
+  signal?: AbortSignal;
+  /** Milliseconds that the answer may take. */
+  timeoutMs?: number;
+}
+
+const answerMs = 15_000;
+
+/**
+ * A client with the key of --api-key-file, BILLING_API_KEY, or a question on a terminal: never of the command line, where others see it.
+ * Throws an OperatorError (exit code 2) that says what is missing.
+ */
+export async function openApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags, signal: AbortSignal): Promise<ApiClient> {
+  const config = loadConfig('developer', { envFile });
+  const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
+  refuseClearText(url);
+  const key = await findKey(apiKeyFile, config.apiKey, signal);
+  const agent = new Agent({ connectTimeout: 5000 });
+  return {
+    url,
+    key,
+    async call(method, path, { body, signal: until, timeoutMs = answerMs } = {}) {
+      let status: number;
+      let text: string;
+      let headers: Record<string, unknown>;
+      try {
+        const answered = await request(`${url}${path}`, {
+          method,
+          dispatcher: agent,
+          headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+          ...(until === undefined ? {} : { signal: until }),
+          headersTimeout: timeoutMs,
+          bodyTimeout: timeoutMs,
+        });
+        ({ statusCode: status, headers } = answered);
+        text = await answered.body.text();
+      } catch (error) {
+        if (until?.aborted === true) throw error;
+        throw new ApiUnreachable(
+          `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
+          1,
+          {
+            cause: error,
+          },
+        );
+      }
+      const envelope = readEnvelope(text);
+      if (envelope?.success === true) return { data: envelope.data as never, headers };
+      const retryAfter = Number(headers['retry-after'] ?? NaN);
+      throw new ApiRefusal(
+        status,
+        envelope?.error?.message ?? `What answers at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
+        Number.isNaN(retryAfter) ? undefined : retryAfter,
+      );
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+export interface DeveloperApp {
+  id: string;
+  name: string;
+}
+
+/** The app that was named, or the only one that the merchant has. Throws an OperatorError: 2 when there are several and none was named. */
+export async function appOf(client: ApiClient, named: string | undefined, signal: AbortSignal): Promise<DeveloperApp> {
+  if (named !== undefined) return (await client.call<DeveloperApp>('GET', `/merchant/apps/${parseId(named)}`, { signal })).data;
+  const { data: apps } = await client.call<DeveloperApp[]>('GET', '/merchant/apps?limit=20', { signal });
+  const [only] = apps;
+  if (only === undefined) throw new OperatorError('The merchant has no app yet: create one with POST /merchant/apps.');
+  if (apps.length === 1) return only;
+  throw new OperatorError(
+    `The merchant has several apps: name one with --app.\n${apps.map(({ id, name }) => `  ${id}  ${name}`).join('\n')}`,
+    2,
+  );
+}
+
+async function findKey(file: string | undefined, configured: string | undefined, signal: AbortSignal): Promise<string> {
+  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
+  if (!/^sk_(test|live)_[1-9A-HJ-NP-Za-km-z]{10,100}$/.test(key)) {
+    throw new OperatorError('That is not an API key: it should start with sk_test_ (or sk_live_). POST /merchant/api-keys makes one.', 2);
+  }
+  return key;
+}
+
+async function readKey(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    throw new OperatorError(`--api-key-file cannot be read: ${messageOf(error)}`, 2, { cause: error });
+  }
+}
+
+async function askForKey(signal: AbortSignal): Promise<string> {
+  if (!canAsk()) throw new OperatorError('An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file.', 2);
+  return askSecret('API key', signal);
+}
+
+function refuseClearText(url: string): void {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
+    throw new OperatorError('--api-url must be an http:// or https:// URL.', 2);
+  if (parsed.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname))
+    throw new OperatorError(`The API key would go to ${parsed.host} in clear text: use https://.`, 2);
+}
+
+interface Envelope {
+  success: boolean;
+  data: unknown;
+  error?: { message: string };
+}
+
+function readEnvelope(text: string): Envelope | undefined {
+  try {
+    const parsed = JSON.parse(text) as Partial<Envelope> | null;
+    return typeof parsed?.success === 'boolean' ? (parsed as Envelope) : undefined;
+  } catch {
+    return undefined;
+  }
+}
