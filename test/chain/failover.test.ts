@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { createFailover, type FailoverOptions } from '../../src/chain/failover.ts';
+import { createFailover, type FailoverOptions, type ObservedRequest } from '../../src/chain/failover.ts';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
 
@@ -394,4 +394,26 @@ void t.test('what must go out soon is handed to no endpoint later', async (t) =>
   await t.rejects(failover.call('m', [], text, { withinMs: 300 }), RpcUnreachable);
   await new Promise((resolve) => setTimeout(resolve, 1200));
   t.same(counts(), [1], 'not after the pause that was asked for');
+});
+
+void t.test('each request to an endpoint is told of, by outcome, with how long it took and without the secrets of its URL', async (t) => {
+  const seen: ObservedRequest[] = [];
+  const dead = await closedPort();
+  const server = await startRpcServer(({ method }) => (method === 'no' ? rpcError(-32602, 'no') : 'yes'));
+  t.teardown(() => server.close());
+  const failover = createFailover({
+    urls: [`${dead}/?key=secret`, `${server.url}/secret`],
+    probeMs: Infinity,
+    log: silent,
+    observe: (request) => seen.push(request),
+  });
+  t.teardown(() => failover.close());
+  await failover.call('yes', [], text);
+  await t.rejects(failover.call('no', [], text), RpcError);
+  t.match(seen, [
+    { endpoint: dead, method: 'yes', outcome: 'unreachable' },
+    { endpoint: server.url, method: 'yes', outcome: 'ok' },
+    { endpoint: server.url, method: 'no', outcome: 'refused' },
+  ]);
+  t.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 60));
 });

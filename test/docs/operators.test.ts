@@ -2,7 +2,8 @@
 // local chain of their own, a merchant has a webhook that was given up. Paths of the machine (/etc, /usr/local/bin, /opt/billing) become folders of the
 // test, and the documented ports those that the daemons have. systemd and Docker are stood in for (test/fixtures/stand-ins): neither is to be booted here.
 // Blocks marked "registry" are run by test/package/pack.ts.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -24,8 +25,8 @@ const pages = ['operators.md', 'runbook.md'];
 interface Place {
   env: Record<string, string>;
   /** A script with the paths and ports of this place. */
-  here(text: string): string;
-  path(name: string): string;
+  here: (text: string) => string;
+  path: (name: string) => string;
 }
 
 async function prepare(t: Test): Promise<Place> {
@@ -104,6 +105,19 @@ async function canDump(t: Test, url: string): Promise<boolean> {
   return false;
 }
 
+interface Result {
+  code: number | null;
+  output: string;
+}
+
+async function bash({ here, path, env }: Place, script: string): Promise<Result> {
+  const child = spawn('bash', ['-euo', 'pipefail', '-c', here(script)], { cwd: path('work'), env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, output };
+}
+
 void t.test("every command of the operators' pages works", { timeout: 280_000 }, async (t) => {
   for (const tool of ['bash', 'curl', 'jq', 'openssl']) if ((await installed(t, tool)) === undefined) return;
   const place = await prepare(t);
@@ -111,14 +125,8 @@ void t.test("every command of the operators' pages works", { timeout: 280_000 },
   for (const page of pages) {
     for (const { line, needs, script } of shellBlocks(await readFile(join(root, 'docs', page), 'utf8'))) {
       if (needs.includes('registry') || (needs.includes('postgres') && !dumps)) continue;
-      const result = await execute('bash', ['-euo', 'pipefail', '-c', place.here(script)], {
-        cwd: place.path('work'),
-        env: place.env,
-      }).then(
-        ({ stdout }) => ({ code: 0, stdout, stderr: '' }),
-        ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({ code, stdout, stderr }),
-      );
-      t.equal(result.code, 0, `docs/${page}:${line}\n${result.stdout}${result.stderr}`);
+      const result = await bash(place, script);
+      t.equal(result.code, 0, `docs/${page}:${line}\n${result.output}`);
       await afterwards(t, place);
     }
   }

@@ -1,0 +1,79 @@
+// How long a start takes: `billing --help`, and `billing serve` on a migrated database until /readyz says 200.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { connect } from '../src/db/connect.ts';
+import { migrate } from '../src/db/migrate.ts';
+import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
+import type { Result } from './run.ts';
+
+const ROUNDS = 15;
+const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
+
+const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function help(): Promise<number> {
+  const startedAt = performance.now();
+  const [code] = (await once(spawn(process.execPath, [program, '--help'], { env: {}, stdio: 'ignore' }), 'close')) as [number];
+  if (code !== 0) throw new Error(`--help ended with ${code}`);
+  return performance.now() - startedAt;
+}
+
+async function serve(databaseUrl: string): Promise<number> {
+  const port = await freePort();
+  const env = {
+    DATABASE_URL: databaseUrl,
+    SOLANA_RPC_URL: 'http://127.0.0.1:1',
+    KEEPER_ADDRESS: '11111111111111111111111111111111',
+    PLATFORM_TREASURY: '11111111111111111111111111111111',
+    JWT_SECRET: 'j'.repeat(32),
+    ENCRYPTION_KEY: 'e'.repeat(32),
+    PORT: String(port),
+    METRICS_PORT: '0',
+  };
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, [program, 'serve'], { env, stdio: 'ignore' });
+  const ended = once(child, 'close');
+  let ms = NaN;
+  while (child.exitCode === null) {
+    const response = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
+    await response?.text();
+    if (response?.ok === true) {
+      ms = performance.now() - startedAt;
+      break;
+    }
+    await delay(5);
+  }
+  child.kill();
+  await ended;
+  if (Number.isNaN(ms)) throw new Error(`serve ended with ${child.exitCode ?? ''} before it was ready`);
+  return ms;
+}
+
+export async function run(): Promise<Result> {
+  const postgres = await startEmbeddedPostgres();
+  const sql = connect(postgres.url, { max: 2, name: 'bench' });
+  await migrate(sql);
+  await sql.end();
+  const [helps, serves]: [number[], number[]] = [[], []];
+  try {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      helps.push(await help());
+      serves.push(await serve(postgres.url));
+    }
+  } finally {
+    await postgres.stop();
+  }
+  return { figures: { helpMs: median(helps), serveReadyMs: median(serves), serveReadySlowestMs: Math.max(...serves) }, ratios: {} };
+}

@@ -1,0 +1,109 @@
+// Each alert fires for what it is there for, alone, and none fires while all is well: by promtool's own evaluation, where the machine has it.
+import { execFile } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { parse, stringify } from 'yaml';
+import { installed } from '../fixtures/tools.ts';
+
+const execute = promisify(execFile);
+const rules = fileURLToPath(new URL('../../deploy/prometheus/alerts.yaml', import.meta.url));
+
+// An hour by the minute, in promtool's notation: a value, or a start and what is added each minute.
+const level = (value: number) => `${value}+0x60`;
+const growing = (each: number) => `0+${each}x60`;
+
+const well: Record<string, string> = {
+  ...Object.fromEntries(['serve', 'keeper', 'dispatch'].map((daemon) => [`billing_ready{daemon="${daemon}"}`, level(1)])),
+  'process_start_time_seconds{daemon="keeper"}': level(1000),
+  'nodejs_eventloop_lag_p99_seconds{daemon="serve"}': level(0.01),
+  billing_due_oldest_seconds: level(3),
+  billing_attempts_open_oldest_seconds: level(5),
+  'billing_keeper_alerts_total{reason="not_a_puller"}': level(0),
+  'billing_payments_total{outcome="succeeded",source="keeper"}': growing(10),
+  'billing_payments_total{outcome="succeeded",source="foreign"}': level(0),
+  billing_keeper_sol: level(2),
+  billing_keeper_rpc_reachable: level(1),
+  'billing_keeper_endpoint_up{endpoint="a"}': level(1),
+  'billing_keeper_endpoint_up{endpoint="b"}': level(1),
+  'billing_keeper_endpoint_lag_slots{endpoint="a"}': level(0),
+  'billing_keeper_endpoint_lag_slots{endpoint="b"}': level(2),
+  'billing_rpc_calls_total{endpoint="a",outcome="ok"}': growing(100),
+  'billing_rpc_calls_total{endpoint="a",outcome="refused"}': growing(50),
+  'billing_rpc_calls_total{endpoint="a",outcome="timeout"}': growing(1),
+  billing_webhook_oldest_due_seconds: level(1),
+  'billing_webhook_attempts_total{outcome="delivered",answer="2xx"}': growing(60),
+  'billing_webhook_attempts_total{outcome="retried",answer="5xx"}': growing(6),
+  'billing_webhook_attempts_total{outcome="failed",answer="5xx"}': level(0),
+  billing_webhook_stale_outcomes_total: level(0),
+  'billing_http_request_duration_seconds_count{route="/a",status="200"}': growing(600),
+  'billing_http_request_duration_seconds_count{route="/a",status="500"}': growing(1),
+  'billing_http_request_duration_seconds_bucket{route="/a",le="0.1"}': growing(600),
+  'billing_http_request_duration_seconds_bucket{route="/a",le="10"}': growing(601),
+  'billing_http_request_duration_seconds_bucket{route="/a",le="+Inf"}': growing(601),
+  // An export takes as long as it takes.
+  'billing_http_request_duration_seconds_bucket{route="/a/export",le="0.1"}': level(0),
+  'billing_http_request_duration_seconds_bucket{route="/a/export",le="10"}': growing(60),
+  'billing_http_request_duration_seconds_bucket{route="/a/export",le="+Inf"}': growing(60),
+};
+
+/** What is not well, by the alert that says so; null is a series that is not there. */
+const troubles: Record<string, Record<string, string | null>> = {
+  BillingDaemonAbsent: { 'billing_ready{daemon="dispatch"}': null },
+  BillingDaemonNotReady: { 'billing_ready{daemon="keeper"}': level(0) },
+  BillingDaemonRestarting: { 'process_start_time_seconds{daemon="keeper"}': '1000+60x60' },
+  BillingEventLoopBusy: { 'nodejs_eventloop_lag_p99_seconds{daemon="serve"}': level(0.8) },
+  BillingPaymentsLate: { billing_due_oldest_seconds: level(1200) },
+  BillingPaymentsUnsettled: { billing_attempts_open_oldest_seconds: level(1200) },
+  BillingCollectionRefused: { 'billing_keeper_alerts_total{reason="not_a_puller"}': '0x55 1x5' },
+  BillingForeignPull: { 'billing_payments_total{outcome="succeeded",source="foreign"}': '0x30 1x30' },
+  BillingKeeperLowOnSol: { billing_keeper_sol: level(0.05) },
+  BillingChainUnreachable: { billing_keeper_rpc_reachable: level(0) },
+  BillingRpcEndpointDown: { 'billing_keeper_endpoint_up{endpoint="b"}': level(0) },
+  BillingRpcEndpointBehind: { 'billing_keeper_endpoint_lag_slots{endpoint="b"}': level(400) },
+  BillingRpcErrors: { 'billing_rpc_calls_total{endpoint="a",outcome="timeout"}': growing(100) },
+  BillingWebhooksLate: { billing_webhook_oldest_due_seconds: level(300) },
+  BillingWebhooksFailing: { 'billing_webhook_attempts_total{outcome="retried",answer="5xx"}': growing(600) },
+  BillingWebhooksGivenUp: { 'billing_webhook_attempts_total{outcome="failed",answer="5xx"}': '0x30 1x30' },
+  BillingWebhooksSentTwice: { billing_webhook_stale_outcomes_total: '0x50 3x10' },
+  BillingApiErrors: { 'billing_http_request_duration_seconds_count{route="/a",status="500"}': growing(60) },
+  BillingApiSlow: { 'billing_http_request_duration_seconds_bucket{route="/a",le="0.1"}': growing(500) },
+};
+
+void t.test('every alert has a trouble that it is tried with', async (t) => {
+  const { groups } = parse(await readFile(rules, 'utf8')) as { groups: { rules: { alert: string }[] }[] };
+  t.same(
+    Object.keys(troubles),
+    groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)),
+  );
+  for (const [alert, changes] of Object.entries(troubles))
+    for (const series of Object.keys(changes)) t.ok(Object.hasOwn(well, series), `${alert}: ${series}`);
+});
+
+void t.test('none fires while all is well, and each alone for its trouble', async (t) => {
+  const promtool = await installed(t, 'promtool');
+  if (promtool === undefined) return;
+  const scenario = (name: string, changes: Record<string, string | null>, firing: string[]) => ({
+    name,
+    interval: '1m',
+    input_series: Object.entries({ ...well, ...changes })
+      .filter(([, values]) => values !== null)
+      .map(([series, values]) => ({ series, values })),
+    promql_expr_test: [
+      {
+        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+        eval_time: '60m',
+        exp_samples: firing.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+      },
+    ],
+  });
+  const tests = [scenario('all is well', {}, []), ...Object.entries(troubles).map(([alert, changes]) => scenario(alert, changes, [alert]))];
+  const file = join(t.testdir(), 'tests.yaml');
+  await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests }));
+  const { stdout, stderr } = await execute(promtool, ['test', 'rules', file]).catch(
+    (error: unknown) => error as { stdout: string; stderr: string },
+  );
+  t.match(stdout, /SUCCESS/, stdout + stderr);
+});
