@@ -1,7 +1,8 @@
 // A daemon's own port: /metrics in Prometheus text, /healthz (the process runs) and /readyz (it can do its work).
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ObservedRequest } from './chain/failover.ts';
 import { messageOf } from './errors.ts';
 
 /** Why the daemon cannot do its work right now, in words; undefined when it can. */
@@ -12,6 +13,8 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
+const readyMs = 2000;
+
 /** A registry with Node's own metrics (event-loop lag, memory, GC), labelled with the daemon's name. */
 export function createRegistry(daemon: string): Registry {
   const registry = new Registry();
@@ -20,12 +23,57 @@ export function createRegistry(daemon: string): Registry {
   return registry;
 }
 
+/** Counts and times requests to RPC endpoints: what `createRpc` takes as `observe`. Throws when they are registered already. */
+export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
+  const registers = [registry];
+  const calls = new Counter({
+    name: 'billing_rpc_calls_total',
+    help: 'Requests to Solana RPC endpoints by endpoint (without path and query), method and outcome (ok, refused or the kind of fault)',
+    labelNames: ['endpoint', 'method', 'outcome'] as const,
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'billing_rpc_call_duration_seconds',
+    help: 'Duration of requests to Solana RPC endpoints',
+    labelNames: ['endpoint'] as const,
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  });
+  return ({ endpoint, method, outcome, seconds }) => {
+    calls.inc({ endpoint, method, outcome });
+    durations.observe({ endpoint }, seconds);
+  };
+}
+
+/** `ready`, with an answer within 2 s whatever it waits for. Never rejects. */
+async function reasonWithin(ready: Readiness): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`the check of what it needs has not ended within ${readyMs / 1000} s`), readyMs);
+  });
+  try {
+    return await Promise.race([ready(), late]);
+  } catch (error) {
+    return messageOf(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Listens on `port`, or on the next free one of the hundred above it, so that several daemons share a machine; 0 is any port. */
 export async function serveMetrics(
   registry: Registry,
   ready: Readiness,
   { host, port }: { host: string; port: number },
 ): Promise<MetricsServer> {
+  new Gauge({
+    name: 'billing_ready',
+    help: '1 while the daemon can do its work, as /readyz says',
+    registers: [registry],
+    async collect() {
+      this.set((await reasonWithin(ready)) === undefined ? 1 : 0);
+    },
+  });
   const server = createServer((request, response) => {
     void answer(request.url ?? '/').then(({ status, type, body }) => response.writeHead(status, { 'content-type': type }).end(body));
   });
@@ -34,7 +82,7 @@ export async function serveMetrics(
       if (path === '/metrics') return { status: 200, type: registry.contentType, body: await registry.metrics() };
       if (path === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' };
       if (path === '/readyz') {
-        const reason = await ready();
+        const reason = await reasonWithin(ready);
         return { status: reason === undefined ? 200 : 503, type: 'text/plain', body: `${reason ?? 'ready'}\n` };
       }
       return { status: 404, type: 'text/plain', body: 'not found\n' };

@@ -1,12 +1,13 @@
 // Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
-import { loadConfig, required, type Config, type Role } from './config.ts';
+import { loadConfig, required, supervision, type Config, type Role } from './config.ts';
 import { assertReachable, connect, type ConnectOptions, describeDatabase, type Sql } from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
 import { OperatorError } from './errors.ts';
 import { createLog, type Log } from './log.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
+import { startNotifying } from './notify.ts';
 
 export interface Resources {
   config: Config;
@@ -47,10 +48,12 @@ export async function runDaemon(
     const registry = createRegistry(role);
     const daemon = await start({ config, log, sql, registry });
     const metrics = await serveMetrics(registry, daemon.ready, { host: config.metricsHost, port: config.metricsPort });
+    const supervisor = supervision();
+    const notifying = supervisor && startNotifying(supervisor, daemon.ready, (reason) => log.error({ reason }, 'systemd cannot be told'));
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
     log.info({ signal }, 'stopping: no new work is taken');
-    const stopped = await within(graceMs, daemon.stop());
+    const [stopped] = await Promise.all([within(graceMs, daemon.stop()), notifying?.stop()]);
     await metrics.close();
     if (stopped) log.info('stopped');
     else log.warn(`work in hand did not end within ${graceMs / 1000} s; its leases will expire and another process takes it over`);

@@ -22,19 +22,23 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-export type OursReason =
-  | 'keeper_out_of_sol'
-  | 'not_a_puller'
-  | 'destination_refused'
-  | 'receiver_account_missing'
-  | 'receiver_frozen'
-  | 'wrong_program_or_mint'
-  | 'malformed'
-  | 'clock_behind'
-  | 'version'
-  | 'compute_budget'
-  | 'blockhash_not_found'
-  | 'rejected';
+/** Why a payment cannot be collected, and the subscriber is not the reason. */
+export const OURS_REASONS = [
+  'keeper_out_of_sol',
+  'not_a_puller',
+  'destination_refused',
+  'receiver_account_missing',
+  'receiver_frozen',
+  'wrong_program_or_mint',
+  'malformed',
+  'clock_behind',
+  'version',
+  'compute_budget',
+  'blockhash_not_found',
+  'rejected',
+] as const;
+
+export type OursReason = (typeof OURS_REASONS)[number];
 
 export type PullFailure =
   | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { createEndpoint, type Endpoint, type EndpointHealth } from './endpoint.ts';
-import { EndpointFailure, RpcUnreachable } from './rpc-errors.ts';
+import { EndpointFailure, type EndpointFault, RpcError, RpcUnreachable } from './rpc-errors.ts';
 
 // Several endpoints as one: the best goes first, the others follow until one answers.
 
@@ -15,6 +15,17 @@ export interface FailoverOptions {
   /** Milliseconds between looks at how far each endpoint is (one getSlot each, only while calls are made and there are several). */
   readonly probeMs?: number | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Told of every request to an endpoint, for metrics. */
+  readonly observe?: ((request: ObservedRequest) => void) | undefined;
+}
+
+/** One request to one endpoint. */
+export interface ObservedRequest {
+  /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
+  readonly endpoint: string;
+  readonly method: string;
+  readonly outcome: 'ok' | 'refused' | EndpointFault;
+  readonly seconds: number;
 }
 
 /** A JSON-RPC method, its parameters, and what makes a result of the answer (throws EndpointFailure for an answer of another shape). */
@@ -59,6 +70,7 @@ export function createFailover({
   requestsPerSecond,
   probeMs = DEFAULT_PROBE_MS,
   log,
+  observe,
 }: FailoverOptions): Failover {
   if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
   const endpoints = urls.map((url) => createEndpoint(url, { timeoutMs, requestsPerSecond }));
@@ -85,11 +97,17 @@ export function createFailover({
 
   async function attempt<T>(endpoint: Endpoint, method: string, params: readonly unknown[], read: (result: unknown) => T): Promise<T> {
     const before = endpoint.health().failures;
+    const startedAt = performance.now();
+    const tell = (outcome: ObservedRequest['outcome']) =>
+      observe?.({ endpoint: endpoint.name, method, outcome, seconds: (performance.now() - startedAt) / 1000 });
     try {
       const answer = await endpoint.call(method, params, read);
+      tell('ok');
       if (before > 0) log.info({ endpoint: endpoint.name }, 'RPC endpoint is back');
       return answer;
     } catch (error) {
+      if (error instanceof EndpointFailure) tell(error.fault);
+      else if (error instanceof RpcError) tell('refused');
       // A sick endpoint fails many requests at once: the first one is news. A slot that has not come yet is none at all.
       if (error instanceof EndpointFailure && error.fault !== 'behind' && before === 0) {
         log.warn({ endpoint: endpoint.name, method, fault: error.fault, reason: error.message }, 'RPC endpoint failed');

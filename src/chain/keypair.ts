@@ -34,16 +34,19 @@ export function generateKeypair(): Keypair {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error that names the file and what would be right: when it
- * cannot be read, when others than its owner can read it, when it is not a keypair.
+ * cannot be read, when others than its owner can read it (a group may read a file of root's, as with Postgres's own keys), when it is not a
+ * keypair.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
     throw new Error(`the keypair file ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   });
   try {
-    const { mode } = await file.stat();
+    const { mode, uid } = await file.stat();
+    // systemd and Kubernetes hand credentials over as root's files that this process may read by an ACL or a group: the group's bit is set then.
+    const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
     // Windows has no such bits and always reports them set.
-    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+    if (process.platform !== 'win32' && (mode & others) !== 0) {
       throw new Error(`the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`);
     }
     return keypairFromSecret(parseSecret(await file.readFile('utf8')));

@@ -1,6 +1,7 @@
 // What needs nothing but this machine.
 import type { Command } from 'commander';
 import type { SandboxFlags } from '../commands/sandbox.ts';
+import { messageOf, OperatorError } from '../errors.ts';
 import { wholeNumber, type Finish } from './arguments.ts';
 
 export function addLocal(program: Command, finish: Finish): void {
@@ -13,7 +14,7 @@ export function addLocal(program: Command, finish: Finish): void {
     .option('--block-ms <ms>', 'milliseconds between blocks', wholeNumber(0, 60_000), 400)
     .option('--json', 'print addresses as one line of JSON')
     .action(async (flags: { port: number; wsPort?: number; dataDir?: string; blockMs: number; json?: boolean }) => {
-      const { localnet } = await import('../commands/localnet.ts');
+      const { localnet } = await withOptional(() => import('../commands/localnet.ts'));
       finish(await localnet(flags));
     });
   program
@@ -28,7 +29,20 @@ export function addLocal(program: Command, finish: Finish): void {
     .option('--data-dir <dir>', 'keep Postgres and the chain here')
     .option('--no-play', 'start everything but leave the wallets idle')
     .action(async (flags: SandboxFlags) => {
-      const { sandbox } = await import('../commands/sandbox.ts');
+      const { sandbox } = await withOptional(() => import('../commands/sandbox.ts'));
       finish(await sandbox(flags));
     });
+}
+
+/** What `load` imports. Throws an OperatorError when an optional package that it needs was left out at the install. */
+async function withOptional<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    const [, missing] = /^Cannot find package '([^']+)'/.exec(messageOf(error)) ?? [];
+    if (missing === undefined) throw error;
+    throw new OperatorError(`this needs the package ${missing}, which is optional and not installed: install without --omit=optional.`, 1, {
+      cause: error,
+    });
+  }
 }

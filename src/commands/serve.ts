@@ -16,12 +16,20 @@ import { secretBox } from '../domain/secrets.ts';
 import { requestsPerMinute } from '../domain/tiers.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { buildApp } from '../http/app.ts';
-import type { ApiDeps } from '../http/context.ts';
+import type { Api, ApiDeps } from '../http/context.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import { rpcObserver } from '../metrics.ts';
 import { runDaemon, type Daemon, type DaemonResources } from '../run.ts';
 
 const sweepMs = 60_000;
+// listen(2): what an operator can do about it.
+const listenFaults: readonly (readonly [string, string])[] = [
+  ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
+  ['EADDRNOTAVAIL', 'no interface has that address; set HOST to one of this machine, or to 0.0.0.0'],
+  ['EACCES', 'ports below 1024 are for root; set PORT to a higher one and put a proxy in front'],
+  ['ENOTFOUND', 'HOST is no name or address'],
+];
 
 /** `billing serve`: the REST API. Returns the exit code. */
 export function serve(envFile: string | undefined): Promise<number> {
@@ -30,7 +38,12 @@ export function serve(envFile: string | undefined): Promise<number> {
 
 async function startServe({ config, log, sql, registry }: DaemonResources): Promise<Daemon> {
   const { rpcUrls } = required(config, 'rpcUrls');
-  const chain = createRpc({ urls: rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
+  const chain = createRpc({
+    urls: rpcUrls,
+    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    log,
+    observe: rpcObserver(registry),
+  });
   const dispatchers = createNotifier(sql, deliveriesQueued);
   const keepers = createNotifier(sql, subscriptionsDue);
   const app = buildApp({
@@ -45,7 +58,7 @@ async function startServe({ config, log, sql, registry }: DaemonResources): Prom
   tellOfWrongCluster(chain, config, log);
   const sweeper = sweep(sql, log);
   await app.ready();
-  const address = await app.listen({ host: config.host, port: config.port });
+  const address = await listen(app, config);
   log.info({ address, publicUrl: config.publicUrl }, 'listening');
   return {
     async ready() {
@@ -102,6 +115,16 @@ function durations(registry: Registry): ApiDeps['onAnswer'] {
     registers: [registry],
   });
   return ({ method, route, status, seconds }) => histogram.observe({ method, route, status }, seconds);
+}
+
+async function listen(app: Api, { host, port }: Config): Promise<string> {
+  try {
+    return await app.listen({ host, port });
+  } catch (error) {
+    const [, next] = listenFaults.find(([code]) => error instanceof Error && 'code' in error && error.code === code) ?? [];
+    if (next === undefined) throw error;
+    throw new OperatorError(`serve cannot listen on ${host}:${port}: ${next}.`, 1, { cause: error });
+  }
 }
 
 /** The chain may be out of reach for now: everything but what needs it is served meanwhile. */

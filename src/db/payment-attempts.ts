@@ -59,8 +59,10 @@ export async function resolveAttempts(sql: Queryable, resolutions: Resolution[])
     where a.id = v.id and a.state = 'open'`;
 }
 
-/** How many attempts are open. */
-export async function countOpenAttempts(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from payment_attempts where state = 'open'`;
-  return row?.count ?? 0;
+/** How many attempts are open, and for how long the oldest is. */
+export async function measureOpenAttempts(sql: Queryable): Promise<{ count: number; oldestSeconds: number }> {
+  const [row] = await sql<{ count: number; oldestSeconds: number }[]>`
+    select count(*)::int as count, coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
+    from payment_attempts where state = 'open'`;
+  return row ?? { count: 0, oldestSeconds: 0 };
 }

@@ -1,6 +1,8 @@
 // Why no status line came, as one word that merchants see in the attempt log. The message of the error is left out: it can hold what others sent.
 
-export type Failure = 'timeout' | 'dns' | 'refused' | 'reset' | 'unreachable' | 'tls' | 'blocked' | 'protocol' | 'error';
+export const FAILURES = ['timeout', 'dns', 'refused', 'reset', 'unreachable', 'tls', 'blocked', 'protocol', 'error'] as const;
+
+export type Failure = (typeof FAILURES)[number];
 
 /** The target is at an address that webhooks are not sent to. */
 export class BlockedAddress extends Error {

@@ -1,5 +1,6 @@
 // What Prometheus sees of the dispatcher.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { FAILURES } from './failure.ts';
 import type { Answer } from './post.ts';
 
 export type AttemptOutcome = 'delivered' | 'retried' | 'failed' | 'cancelled';
@@ -47,6 +48,12 @@ export function createMetrics(
     labelNames: ['table'] as const,
     registers,
   });
+  // From 0 on: of a counter that appears with its first event Prometheus sees no increase.
+  attempts.inc({ outcome: 'delivered', answer: '2xx' }, 0);
+  for (const outcome of ['retried', 'failed']) {
+    for (const answer of ['3xx', '4xx', '5xx', ...FAILURES]) attempts.inc({ outcome, answer }, 0);
+  }
+  for (const table of ['deliveries', 'events']) purged.inc({ table }, 0);
   new Gauge({
     name: 'billing_webhook_in_flight',
     help: 'Webhook requests in flight',

@@ -98,7 +98,18 @@ export function createFlight(context: Context, landing: Landing): Flight {
       const batch = final
         .slice(start, start + STATUSES_AT_ONCE)
         .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
-      await isolating(batch, async (some) => forget(await landing.landed(some)), fault);
+      await isolating(
+        batch,
+        async (some) => {
+          const settled = new Set((await landing.landed(some)).map(({ id }) => id));
+          const done = some.filter(({ id }) => settled.has(id));
+          // Of an attempt that another process signed nobody here knows when.
+          for (const { takenAt, periodEnd } of done)
+            if (periodEnd !== null) metrics.settleSeconds.observe((performance.now() - takenAt) / 1000);
+          forget(done);
+        },
+        fault,
+      );
     }
     if (now - expiryCheckedAt >= EXPIRY_CHECK_MS) {
       expiryCheckedAt = now;

@@ -2,6 +2,9 @@
 import type { Draft } from '../domain/transitions.ts';
 import type { Context } from './context.ts';
 
+/** USDC base units as cents, for a metric: a floating-point number. */
+const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
+
 /** Counts a written draft's payments, and raises `alert`: a failure that is ours. */
 export function report(
   { log, metrics }: Pick<Context, 'log' | 'metrics'>,
@@ -12,9 +15,11 @@ export function report(
   for (const payment of payments) {
     metrics.payments.inc({ outcome: payment.status, source: payment.source });
     if (payment.status === 'failed') continue;
-    metrics.baseUnits.inc({ kind: 'gross' }, Number(payment.amountGross));
-    metrics.baseUnits.inc({ kind: 'fee' }, Number(payment.platformFee));
-    metrics.baseUnits.inc({ kind: 'net' }, Number(payment.amountNet));
+    metrics.cents.inc({ kind: 'gross' }, inCents(payment.amountGross));
+    metrics.cents.inc({ kind: 'fee' }, inCents(payment.platformFee));
+    metrics.cents.inc({ kind: 'net' }, inCents(payment.amountNet));
+    if (payment.source === 'keeper' && row.dueAt !== null)
+      metrics.lateness.observe(Math.max(0, payment.occurredAt.getTime() - row.dueAt.getTime()) / 1000);
     if (payment.source === 'foreign') {
       log.warn(
         { subscription: row.id, signature: payment.txSignature, amount: payment.amountGross.toString() },

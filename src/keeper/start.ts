@@ -7,12 +7,12 @@ import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
-import { countOpenAttempts } from '../db/payment-attempts.ts';
+import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readBacklog } from '../db/subscriptions.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
-import type { Readiness } from '../metrics.ts';
+import { type Readiness, rpcObserver } from '../metrics.ts';
 import { createApprovals } from './approvals.ts';
 import { createChainClock, type ChainClock } from './clock.ts';
 import { createCollector } from './collect.ts';
@@ -58,7 +58,12 @@ export async function startKeeper({
   const installation = await readInstallation(config);
   const { rpcUrls } = required(config, 'rpcUrls');
   const metrics = createMetrics(registry);
-  const client = createRpc({ urls: rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
+  const client = createRpc({
+    urls: rpcUrls,
+    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    log,
+    observe: rpcObserver(registry),
+  });
   const watched = watchRpc(client, log, metrics);
   const { rpc } = watched;
   const { programId, mint, keypair } = installation;
@@ -177,8 +182,9 @@ export async function startKeeper({
 
 async function measure({ sql, metrics }: Context, clock: ChainClock): Promise<void> {
   const now = await clock.now();
-  const [{ oldest, waiting }, open] = await Promise.all([readBacklog(sql, now), countOpenAttempts(sql)]);
+  const [{ oldest, waiting }, open] = await Promise.all([readBacklog(sql, now), measureOpenAttempts(sql)]);
   metrics.waiting.set(waiting);
   metrics.oldestDueSeconds.set(oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1000);
-  metrics.openAttempts.set(open);
+  metrics.openAttempts.set(open.count);
+  metrics.oldestOpenSeconds.set(open.oldestSeconds);
 }

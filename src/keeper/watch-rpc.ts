@@ -1,4 +1,4 @@
-// Counts RPC calls and says once per outage that the chain is out of reach, and once that it is back.
+// Says once per outage that the chain is out of reach, and once that it is back.
 import type { Rpc } from '../chain/rpc.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { messageOf } from '../errors.ts';
@@ -17,31 +17,25 @@ function isBehind({ failures }: RpcUnreachable): boolean {
 }
 
 /** The same client, watched. */
-export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcCalls' | 'rpcReachable'>): WatchedRpc {
+export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcReachable'>): WatchedRpc {
   let outage: string | undefined;
-  const count = (method: string, outcome: string) => metrics.rpcCalls.inc({ method, outcome });
   const answered = () => {
     if (outage !== undefined) log.info('the Solana RPC is back');
     outage = undefined;
     metrics.rpcReachable.set(1);
   };
-  const watch = async (method: string, call: Promise<unknown>): Promise<unknown> => {
+  const watch = async (call: Promise<unknown>): Promise<unknown> => {
     try {
       const answer = await call;
-      count(method, 'ok');
       answered();
       return answer;
     } catch (error) {
-      if (error instanceof RpcUnreachable && isBehind(error)) count(method, 'behind');
-      else if (error instanceof RpcUnreachable) {
-        count(method, 'unreachable');
+      if (!(error instanceof RpcUnreachable)) answered();
+      else if (!isBehind(error)) {
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits and goes on when one does');
         outage = messageOf(error);
         metrics.rpcReachable.set(0);
-      } else {
-        count(method, 'refused');
-        answered();
       }
       throw error;
     }
@@ -49,8 +43,7 @@ export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcCa
   const methods = Object.entries(rpc) as [string, (...args: unknown[]) => unknown][];
   const wrapped: Record<string, unknown> = {};
   for (const [name, method] of methods) {
-    wrapped[name] =
-      name === 'health' || name === 'close' ? method : (...args: unknown[]) => watch(name, method(...args) as Promise<unknown>);
+    wrapped[name] = name === 'health' || name === 'close' ? method : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
   }
   return { rpc: wrapped as unknown as Rpc, outage: () => outage };
 }

@@ -1,4 +1,5 @@
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Keypair as Web3Keypair } from '@solana/web3.js';
@@ -86,4 +87,48 @@ void t.test('keypair files', async (t) => {
     await t.rejects(readKeypair(join(folder, 'none.json')), { message: /none\.json cannot be read: ENOENT/ });
     await t.rejects(readKeypair(folder), { message: new RegExp(folder) });
   });
+});
+
+void t.test("a credential of systemd's: root's file that this process may read by its group or an ACL", async (t) => {
+  if (process.getuid?.() !== 0) {
+    // Only root can make such a file.
+    process.stderr.write(`NOT RUN, it takes root: ${t.name}\n`);
+    return;
+  }
+  const nobody = 65534;
+  const folder = await mkdtemp(join(tmpdir(), 'billing-credentials-'));
+  t.teardown(() => rm(folder, { recursive: true }));
+  await chmod(folder, 0o755);
+  const { secretKey, publicKey } = Web3Keypair.generate();
+  const file = async (mode: number, uid: number) => {
+    const path = join(folder, `${uid}-${mode.toString(8)}.json`);
+    await writeFile(path, JSON.stringify([...secretKey]));
+    await chown(path, uid, nobody);
+    await chmod(path, mode);
+    return path;
+  };
+  const [byGroup, byOwner, groupsOwn, writable, open] = [
+    await file(0o440, 0),
+    await file(0o400, nobody),
+    await file(0o440, nobody),
+    await file(0o460, 0),
+    await file(0o444, 0),
+  ];
+  const asNobody = async <T>(work: () => Promise<T>): Promise<T> => {
+    const group = process.getegid?.() ?? 0;
+    process.setegid?.(nobody);
+    process.seteuid?.(nobody);
+    try {
+      return await work();
+    } finally {
+      process.seteuid?.(0);
+      process.setegid?.(group);
+    }
+  };
+  await asNobody(async () => {
+    t.equal((await readKeypair(byGroup)).address, publicKey.toBase58());
+    t.equal((await readKeypair(byOwner)).address, publicKey.toBase58());
+    for (const path of [groupsOwn, writable, open]) await t.rejects(readKeypair(path), { message: /is open to others/ }, path);
+  });
+  await t.rejects(readKeypair(byGroup), { message: /is open to others/ }, "to root itself it is root's own file, open to a group");
 });

@@ -1,0 +1,131 @@
+// What `npm pack` makes, installed without dev and optional packages in both ways that there are: as a dependency in an empty folder (`billing`
+// is linked), and unpacked with what it brings of package-lock.json. Needs the npm registry, so it is no part of `npm test`: `npm run test:package`.
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { run, type Build } from '../fixtures/command.ts';
+import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+
+interface Locked {
+  version?: string;
+  integrity?: string;
+  dev?: boolean;
+  optional?: boolean;
+  hasInstallScript?: boolean;
+}
+
+const execute = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const versions = [20, 24];
+
+const work = await mkdtemp(join(tmpdir(), 'billing-pack-'));
+t.teardown(() => rm(work, { recursive: true, force: true }));
+const folder = async (name: string) => {
+  await mkdir(join(work, name));
+  return join(work, name);
+};
+const [empty, opt, nodes] = [await folder('empty'), await folder('opt'), await folder('nodes')];
+const npm = (cwd: string, ...args: string[]) => execute('npm', args, { cwd, maxBuffer: 1 << 26 });
+const nodeOf = (version: number) => join(nodes, 'node_modules', `node${version}`, 'bin', 'node');
+const asDependency = join(empty, 'node_modules', 'billing', 'bin', 'billing.js');
+const unpacked = join(opt, 'package', 'bin', 'billing.js');
+
+/** What is installed, by its path. */
+async function packagesIn(at: string): Promise<[string, Locked][]> {
+  const lock = JSON.parse(await readFile(join(at, 'node_modules', '.package-lock.json'), 'utf8')) as { packages: Record<string, Locked> };
+  return Object.entries(lock.packages);
+}
+
+async function runsDaemons(t: Test, build: Build) {
+  t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
+  const env = await daemonEnv(t);
+  t.match(await run(t, ['migrate', '--json'], env, build), { code: 0, stdout: '{"applied":[]}' });
+  for (const daemon of daemons) {
+    const running = await startReady(t, daemon, env, build);
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, { code: 0, stderr: '' }, daemon);
+  }
+}
+
+let archive = '';
+
+void t.test('npm pack makes an archive of what runs, with the lock file', { timeout: 300_000 }, async (t) => {
+  const { stdout } = await execute('npm', ['pack', '--json', '--silent', '--pack-destination', work], { cwd: root });
+  // An array, or an object by name from npm 12 on.
+  const packed = JSON.parse(stdout.slice(stdout.search(/^[[{]/m))) as object;
+  const [made] = Object.values(packed) as { filename: string; files: { path: string }[] }[];
+  archive = join(work, made?.filename ?? '');
+  const paths = made?.files.map(({ path }) => path) ?? [];
+  for (const path of ['bin/billing.js', 'dist/cli.js', 'sql/0001_accounts.sql', 'program/subscriptions.so', 'npm-shrinkwrap.json'])
+    t.ok(paths.includes(path), path);
+  t.same(
+    paths.filter((path) => /^(test|src|bench|deploy|docs|\.)|schema\.ts/.test(path)),
+    [],
+    'and nothing else of the checkout',
+  );
+  t.notOk((await readdir(root)).includes('npm-shrinkwrap.json'), 'the checkout is left as it was');
+  const platform = `${process.platform}-${process.arch}`;
+  await writeFile(join(nodes, 'package.json'), '{ "private": true }');
+  await npm(nodes, 'install', '--ignore-scripts', ...versions.map((version) => `node${version}@npm:node-${platform}@${version}`));
+  for (const version of versions) t.match((await execute(nodeOf(version), ['--version'])).stdout, new RegExp(`^v${version}\\.`));
+});
+
+void t.test(
+  'it installs into an empty folder; nothing is compiled, and nothing with a known fault comes along',
+  { timeout: 300_000 },
+  async (t) => {
+    await writeFile(join(empty, 'package.json'), '{ "name": "operator", "private": true }');
+    await npm(empty, 'install', '--omit=dev', '--omit=optional', archive);
+    const installed = await packagesIn(empty);
+    t.ok(installed.length > 100);
+    for (const [path, entry] of installed) {
+      // What overrides replaced would come back here: npm heeds them in a checkout alone.
+      t.notMatch(path, /node_modules\/(bigint-buffer|bindings|node-gyp-build|typescript)$/);
+      t.not(entry.hasInstallScript, true, path);
+    }
+    await npm(empty, 'ls', '--all', '--omit=dev', '--omit=optional');
+    t.pass('npm finds nothing missing, extraneous or invalid');
+  },
+);
+
+void t.test('npx billing --help', async (t) => {
+  const { stdout } = await npm(empty, 'exec', '--', 'billing', '--help');
+  t.match(stdout, /Usage: billing/);
+});
+
+for (const version of versions) {
+  void t.test(`on Node ${version}: --help, and serve, keeper and dispatch become ready and stop`, { timeout: 120_000 }, (t) =>
+    runsDaemons(t, { node: nodeOf(version), program: asDependency }),
+  );
+}
+
+void t.test('unpacked, npm ci installs exactly what package-lock.json names, and the daemons run', { timeout: 300_000 }, async (t) => {
+  await execute('tar', ['-xzf', archive, '-C', opt]);
+  await npm(join(opt, 'package'), 'ci', '--omit=dev', '--omit=optional', '--ignore-scripts');
+  const lock = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, Locked | undefined> };
+  const installed = await packagesIn(join(opt, 'package'));
+  t.ok(installed.length > 100);
+  for (const [path, entry] of installed) {
+    const locked = lock.packages[path];
+    t.same([entry.version, entry.integrity], [locked?.version, locked?.integrity], path);
+    t.not(locked?.dev, true, path);
+    t.not(locked?.optional, true, path);
+  }
+  await runsDaemons(t, { program: unpacked });
+});
+
+void t.test('the local chain needs what was left out, and says so', async (t) => {
+  for (const command of ['localnet', 'sandbox']) {
+    const { code, stderr } = await run(t, [command], {}, { program: unpacked });
+    t.equal(code, 1);
+    t.match(
+      stderr,
+      /^billing: this needs the package \S+, which is optional and not installed: install without --omit=optional\.\n$/,
+      command,
+    );
+  }
+});
