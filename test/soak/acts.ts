@@ -25,7 +25,7 @@ import type { Random } from '../../src/sandbox/random.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { send } from './send.ts';
+import { patiently, send } from './send.ts';
 
 /** What a wallet sees before it acts. */
 interface Sight {
@@ -49,7 +49,7 @@ async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: P
     tokenAccountAddress(address, mint).address,
     CLOCK_SYSVAR,
   ];
-  const { accounts } = await rpc.getMultipleAccounts(wanted);
+  const { accounts } = await patiently(() => rpc.getMultipleAccounts(wanted));
   const [subscription = null, onChain = null, authority = null, tokens = null, clock] = accounts;
   if (!clock) throw new Error('no clock');
   const now = decodeClock(clock.data).unixTimestamp;
@@ -223,7 +223,7 @@ export async function tendOffer(ground: Ground, offer: Offer, random: Random): P
   const [oldest] = past;
   const owner = merchant.address;
   const wanted = [(oldest ?? offer.plan).pda, CLOCK_SYSVAR];
-  const { accounts } = await rpc.getMultipleAccounts(wanted);
+  const { accounts } = await patiently(() => rpc.getMultipleAccounts(wanted));
   const seen = planIn(accounts[0] ?? null, PROGRAM);
   const now = decodeClock(accounts[1]?.data ?? Buffer.alloc(0)).unixTimestamp;
   if (oldest !== undefined && (seen === null || seen.endTs < now)) {

@@ -16,7 +16,7 @@ import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
 
 export const BLOCK_MS = 25;
-const RPC_TIMEOUT_MS = 3000;
+const RPC_TIMEOUT_MS = 5000;
 const KEEPER_LAMPORTS = 10_000_000_000_000;
 
 export interface Ground {

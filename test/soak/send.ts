@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Instruction } from '../../src/chain/instructions.ts';
 import { compileMessage, serializeTransaction, signatureOf } from '../../src/chain/message.ts';
+import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
 
@@ -12,11 +13,11 @@ export type Landing = 'landed' | 'failed' | 'lost';
 const RESEND_MS = 400;
 const POLL_MS = 60;
 
-/** The first signer pays. Resolves when the end is confirmed. Throws as the RPC client does. */
+/** The first signer pays. Resolves when the end is confirmed. */
 export async function send(rpc: Rpc, signers: readonly Wallet[], instructions: readonly Instruction[]): Promise<Landing> {
   const [payer] = signers;
   if (payer === undefined) throw new RangeError('nobody signs');
-  const { blockhash, lastValidBlockHeight } = await rpc.getLatestBlockhash();
+  const { blockhash, lastValidBlockHeight } = await patiently(() => rpc.getLatestBlockhash());
   const message = compileMessage(payer.address, instructions, blockhash);
   const signatures = Array.from({ length: message.readUInt8(0) }, (_, place) => {
     const address = bs58.encode(message.subarray(4 + 32 * place, 36 + 32 * place));
@@ -32,13 +33,25 @@ export async function send(rpc: Rpc, signers: readonly Wallet[], instructions: r
       sentAt = performance.now();
       await rpc.sendTransaction(bytes).catch(() => undefined);
     }
-    const height = await rpc.getBlockHeight();
-    const { statuses } = await rpc.getSignatureStatuses([signature], { history: true });
+    const height = await patiently(() => rpc.getBlockHeight());
+    const { statuses } = await patiently(() => rpc.getSignatureStatuses([signature], { history: true }));
     const status = statuses[0] ?? null;
     if (status !== null && status.err !== null) return 'failed';
     if (status !== null && status.commitment !== 'processed') return 'landed';
     if (status === null && height > lastValidBlockHeight) return 'lost';
     await pause(POLL_MS);
+  }
+}
+
+/** The faults are for the keepers: everybody else asks until there is an answer. Throws what is no outage. */
+export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof RpcUnreachable)) throw error;
+      await pause(100);
+    }
   }
 }
 

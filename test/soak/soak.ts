@@ -82,7 +82,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     let steps = 0;
     for (let paid = 0; paid < payments; steps += 1) {
       await step({ ground, offers, players, random, done, underWay });
-      if (process.env.SOAK_CALM === undefined) trouble.strike(random);
+      trouble.strike(random);
       if (steps % COUNT_EVERY > 0) continue;
       paid = await stubborn(() => countPayments(ground));
       if (steps % (10 * COUNT_EVERY) === 0) {

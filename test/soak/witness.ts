@@ -4,8 +4,8 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
 import { programEvents } from '../../src/chain/events.ts';
 import type { SignatureInfo } from '../../src/chain/answers.ts';
 import type { ConfirmedTransaction } from '../../src/chain/answers.ts';
-import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
+import { patiently } from './send.ts';
 import type { ChainPull } from '../../src/sandbox/evidence.ts';
 import { subscriptionAddress } from '../../src/chain/addresses.ts';
 
@@ -44,7 +44,7 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     const found: SignatureInfo[] = [];
     for (let before: string | undefined; ;) {
       const options = { before, until: last, limit: PAGE, commitment: 'finalized' } as const;
-      const page = await stubborn(() => rpc.getSignaturesForAddress(SUBSCRIPTIONS_PROGRAM, options));
+      const page = await patiently(() => rpc.getSignaturesForAddress(SUBSCRIPTIONS_PROGRAM, options));
       found.push(...page);
       before = page.at(-1)?.signature;
       if (page.length < PAGE) return found.reverse();
@@ -89,7 +89,7 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
       Array.from({ length: AT_ONCE }, async () => {
         for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
           const { signature } = one;
-          const transaction = await stubborn(() => rpc.getTransaction(signature, { commitment: 'finalized' }));
+          const transaction = await patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' }));
           if (transaction === null) throw new Error(`the chain lists ${signature} as final but does not have it`);
           takeDown(transaction);
         }
@@ -120,16 +120,4 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
       };
     },
   };
-}
-
-/** The faults are for the keepers; a witness asks until it is answered. */
-async function stubborn<T>(ask: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (!(error instanceof RpcUnreachable)) throw error;
-      await pause(100);
-    }
-  }
 }
