@@ -17,7 +17,7 @@ const CLAIM_ROUNDS = 35;
 const WARM_UP = 5;
 
 /** Payments per second, and RPC requests for each. */
-async function throughput(server: Server): Promise<Result> {
+export async function throughput(server: Server): Promise<Result> {
   const chain = await startChain();
   const database = await server.database('payments');
   const rounds = 2 * ROUNDS + 4;
@@ -50,7 +50,7 @@ async function throughput(server: Server): Promise<Result> {
 }
 
 /** The dearest of the three sizes to the cheapest. */
-async function claims(server: Server): Promise<Result> {
+export async function claims(server: Server): Promise<Result> {
   const databases = [];
   const costs: Costs[] = [];
   const started = performance.now();
