@@ -41,12 +41,12 @@ export interface Player {
 
 // Of 100 wallets so many have this period. The shortest make the payments, the longest the months.
 const PERIODS: readonly (readonly [hours: number, share: number])[] = [
-  [1, 3],
-  [6, 10],
-  [24, 30],
-  [72, 22],
+  [1, 2],
+  [6, 6],
+  [24, 28],
+  [72, 24],
   [168, 15],
-  [720, 20],
+  [720, 25],
 ];
 // The fee of 99 base units rounds to zero: a single transfer.
 const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_001n];

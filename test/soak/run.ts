@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
-const usage = 'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--json]';
+const usage = 'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -14,21 +14,23 @@ function wholeNumber(name: string, text: string | undefined, fallback: number): 
 
 function flags() {
   try {
-    const string = { type: 'string' } as const;
-    return parseArgs({ options: { seed: string, payments: string, subscriptions: string, keepers: string, json: { type: 'boolean' } } })
-      .values;
+    const [string, boolean] = [{ type: 'string' } as const, { type: 'boolean' } as const];
+    const numbers = { seed: string, payments: string, subscriptions: string, keepers: string };
+    return parseArgs({ options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean } }).values;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n${usage}`);
     process.exit(2);
   }
 }
 
-const { json = false, ...given } = flags();
+const { json = false, calm, 'keep-data': keepData, ...given } = flags();
 const { result, breaches } = await soak({
   seed: wholeNumber('seed', given.seed, 1),
   payments: wholeNumber('payments', given.payments, 100_000),
   subscriptions: wholeNumber('subscriptions', given.subscriptions, 2000),
   keepers: wholeNumber('keepers', given.keepers, 4),
+  ...(calm !== undefined && { calm }),
+  ...(keepData !== undefined && { keepData }),
   tell: (line) => console.error(line),
 });
 if (json) console.log(JSON.stringify(result));

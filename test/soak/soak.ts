@@ -22,6 +22,10 @@ export interface SoakOptions {
   subscriptions: number;
   /** Goes on until so many are recorded. */
   payments: number;
+  /** No faults and no kills: what is slow or wrong even so. */
+  calm?: boolean;
+  /** Leaves Postgres's data and all logs in place even when nothing is wrong. */
+  keepData?: boolean;
   /** Told in words how it goes. */
   tell: (line: string) => void;
 }
@@ -59,7 +63,7 @@ const SETUP_AT_ONCE = 16;
 
 /** Runs it once. Throws an Error when it cannot be set up or does not come to its end. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
-  const { seed, keepers, subscriptions, payments, tell } = options;
+  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false } = options;
   const startedAt = Date.now();
   const random = seeded(seed);
   const ground = await startGround({ keepers, random });
@@ -103,7 +107,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const { breaches, figures } = await judge(ground, offers, witness);
     const elapsedMs = Date.now() - startedAt;
     const named = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
-    keep = named.length > 0;
+    keep = keepData || named.length > 0;
     const result = {
       seed,
       keepers,
