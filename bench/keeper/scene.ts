@@ -41,8 +41,8 @@ export interface Chain {
   keeper: Keypair & { secret: string };
   merchant: Keypair;
   treasury: string;
-  call<T>(method: string, ...params: unknown[]): Promise<T>;
-  post(body: string): Promise<string>;
+  call: <T>(method: string, ...params: unknown[]) => Promise<T>;
+  post: (body: string) => Promise<string>;
   /** Unix seconds of the newest sealed block. */
   now(): Promise<number>;
   /** Moves the clock on by some seconds and makes a few blocks there. */

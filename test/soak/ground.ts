@@ -29,7 +29,7 @@ export interface Ground {
   keepers: Supervised[];
   logDirectory: string;
   /** A method of the local chain alone, which no fault touches. Throws an Error with its refusal. */
-  cheat<T>(method: string, ...params: unknown[]): Promise<T>;
+  cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
   killPostgres(): void;
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;

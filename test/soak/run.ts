@@ -24,6 +24,11 @@ function flags() {
 }
 
 const { json = false, calm, 'keep-data': keepData, ...given } = flags();
+const stopping = new AbortController();
+process.once('SIGINT', () => {
+  console.error('stopping: what there is by now is judged');
+  stopping.abort();
+});
 const { result, breaches } = await soak({
   seed: wholeNumber('seed', given.seed, 1),
   payments: wholeNumber('payments', given.payments, 100_000),
@@ -31,6 +36,7 @@ const { result, breaches } = await soak({
   keepers: wholeNumber('keepers', given.keepers, 4),
   ...(calm !== undefined && { calm }),
   ...(keepData !== undefined && { keepData }),
+  signal: stopping.signal,
   tell: (line) => console.error(line),
 });
 if (json) console.log(JSON.stringify(result));

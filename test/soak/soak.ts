@@ -26,6 +26,8 @@ export interface SoakOptions {
   calm?: boolean;
   /** Leaves Postgres's data and all logs in place even when nothing is wrong. */
   keepData?: boolean;
+  /** Ends the play early: what there is by then is judged. */
+  signal?: AbortSignal;
   /** Told in words how it goes. */
   tell: (line: string) => void;
 }
@@ -60,10 +62,12 @@ const DRAIN_MS = 300_000;
 /** Steps between looks at how many payments there are. */
 const COUNT_EVERY = 10;
 const SETUP_AT_ONCE = 16;
+/** Of so many wallets one more acts in each step: over the months each of them does so a few times. */
+const WALLETS_AN_ACTOR = 1000;
 
 /** Runs it once. Throws an Error when it cannot be set up or does not come to its end. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
-  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false } = options;
+  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false, signal } = options;
   const startedAt = Date.now();
   const random = seeded(seed);
   const ground = await startGround({ keepers, random });
@@ -84,9 +88,9 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
     const underWay = new Set<Promise<unknown>>();
     let steps = 0;
-    for (let paid = 0; paid < payments; steps += 1) {
+    for (let paid = 0; paid < payments && signal?.aborted !== true; steps += 1) {
       await step({ ground, offers, players, random, done, underWay });
-      trouble.strike(random);
+      if (!calm) trouble.strike(random);
       if (steps % COUNT_EVERY > 0) continue;
       paid = await stubborn(() => countPayments(ground));
       if (steps % (10 * COUNT_EVERY) === 0) {
@@ -144,7 +148,7 @@ async function step({ ground, offers, players, random, done, underWay }: Scene):
     underWay.add(ended);
     void ended.finally(() => underWay.delete(ended));
   };
-  for (let actors = 1 + Math.floor(players.length / 250); actors > 0; actors -= 1) {
+  for (let actors = 1 + Math.floor(players.length / WALLETS_AN_ACTOR); actors > 0; actors -= 1) {
     const [player, own] = [random.pick(players), seeded(random.below(2 ** 31))];
     if (player.busy) continue;
     player.busy = true;
