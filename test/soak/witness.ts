@@ -1,4 +1,6 @@
 // The chain's own account of what happened, taken down as blocks become final: the local chain forgets old transactions.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
 import { programEvents } from '../../src/chain/events.ts';
@@ -29,6 +31,8 @@ export interface Witness {
   look(): Promise<void>;
   /** Looks every second until the returned function is called, which resolves after a last look. */
   follow(): () => Promise<void>;
+  /** Leaves everything in two files, one JSON object in a line, for whoever looks for a cause. */
+  leave(directory: string): Promise<void>;
 }
 
 const PAGE = 1000;
@@ -102,6 +106,12 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     pulls,
     turns,
     look,
+    async leave(directory) {
+      const lines = (found: readonly object[]) =>
+        found.map((one) => `${JSON.stringify(one, (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value))}\n`).join('');
+      await writeFile(join(directory, 'pulls.jsonl'), lines(pulls));
+      await writeFile(join(directory, 'turns.jsonl'), lines(turns));
+    },
     follow() {
       let stopped = false;
       const isStopped = () => stopped;
