@@ -93,6 +93,21 @@ export async function interruptible<T>(drains: boolean, work: (signal: AbortSign
   }
 }
 
+/** `work`, or an OperatorError with these words as soon as `signal` aborts: for the parts of a draining command that have nothing to bring to an end. */
+export async function unlessInterrupted<T>(signal: AbortSignal, words: string, work: Promise<T>): Promise<T> {
+  let interrupted: () => void = () => undefined;
+  const cut = new Promise<never>((_resolve, reject) => {
+    interrupted = () => reject(new OperatorError(words));
+    if (signal.aborted) interrupted();
+    signal.addEventListener('abort', interrupted, { once: true });
+  });
+  try {
+    return await Promise.race([work, cut]);
+  } finally {
+    signal.removeEventListener('abort', interrupted);
+  }
+}
+
 async function withResources(
   role: Role,
   envFile: string | undefined,

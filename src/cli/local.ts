@@ -10,10 +10,15 @@ export function addLocal(program: Command, finish: Finish): void {
     .description('the local chain alone: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint')
     .option('--port <port>', 'JSON-RPC over HTTP; 0 is any', wholeNumber(0, 65_535), 8899)
     .option('--ws-port <port>', 'WebSocket; the HTTP port + 1 when absent', wholeNumber(0, 65_535))
+    .option(
+      '--lag-port <port>',
+      'JSON-RPC of a second node, which localnet_setFault {kind: "lag"} sets back; none when absent',
+      wholeNumber(0, 65_535),
+    )
     .option('--data-dir <dir>', 'keep the chain here over restarts')
     .option('--block-ms <ms>', 'milliseconds between blocks', wholeNumber(0, 60_000), 400)
     .option('--json', 'print addresses as one line of JSON')
-    .action(async (flags: { port: number; wsPort?: number; dataDir?: string; blockMs: number; json?: boolean }) => {
+    .action(async (flags: { port: number; wsPort?: number; lagPort?: number; dataDir?: string; blockMs: number; json?: boolean }) => {
       const { localnet } = await withOptional(() => import('../commands/localnet.ts'));
       finish(await localnet(flags));
     });

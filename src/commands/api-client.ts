@@ -30,11 +30,16 @@ export class ApiRefusal extends OperatorError {
 /** The API did not answer. */
 export class ApiUnreachable extends OperatorError {}
 
+interface Answered<T> {
+  data: T;
+  headers: Record<string, unknown>;
+}
+
 export interface ApiClient {
   url: string;
   key: string;
   /** Throws ApiRefusal or ApiUnreachable, and whatever `signal` aborts with. */
-  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<{ data: T; headers: Record<string, unknown> }>;
+  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
   close(): Promise<void>;
 }
 

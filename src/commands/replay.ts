@@ -3,7 +3,7 @@ import type { EventType } from '../db/events.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
 import { OperatorError } from '../errors.ts';
-import { runCommand } from '../run.ts';
+import { runCommand, unlessInterrupted } from '../run.ts';
 import { canAsk, confirm } from '../ui/ask.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
@@ -40,7 +40,8 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   return runCommand(
     flags.envFile,
     async ({ sql, signal }) => {
-      const plan = await withProgress('counting', () => planReplay(sql, selection));
+      const counting = withProgress('counting', () => planReplay(sql, selection));
+      const plan = await unlessInterrupted(signal, 'Interrupted: nothing was queued.', counting);
       const todo = plan.interrupted === undefined ? plan.deliverable : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
       const say = (text: string) => flags.json !== true && answer(text);
       const report = (queued: number, finished: boolean) => {
@@ -50,7 +51,6 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
         answerJson({ matching, deliverable, resumed, queued, finished });
       };
 
-      if (signal.aborted) throw new OperatorError('Interrupted: nothing was queued.');
       say(describe(plan));
       if (flags.dryRun === true || (plan.interrupted === undefined && plan.deliverable === 0)) {
         report(0, flags.dryRun !== true);

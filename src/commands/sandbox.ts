@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { OperatorError } from '../errors.ts';
 import { createLog } from '../log.ts';
+import { interruptible } from '../run.ts';
 import { startSandbox, type Sandbox, type Summary } from '../sandbox/start.ts';
 
 export interface SandboxFlags {
@@ -13,20 +15,28 @@ export interface SandboxFlags {
   play: boolean;
 }
 
-/** `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM. */
-export async function sandbox(flags: SandboxFlags): Promise<number> {
+/**
+ * `billing sandbox`. With --once it returns 0 only if every invariant held, and throws an OperatorError when it is interrupted; otherwise it stays up
+ * until SIGINT or SIGTERM. Either way everything that it started is stopped first; a second signal does not wait for that.
+ */
+export function sandbox(flags: SandboxFlags): Promise<number> {
+  return interruptible(true, (signal) => runSandbox(flags, signal));
+}
+
+async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
   const { once: playOnce = false, json = false, subscribers, periods, seed, chaos, dataDir } = flags;
   const tell = (line: string) => {
     if (!json) process.stdout.write(`${line}\n`);
   };
   const log = createLog('sandbox', { level: 'warn', pretty: process.stderr.isTTY, stream: 'stderr' });
-  const stopped = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  const stopped = once(signal, 'abort');
   const running = await startSandbox({ subscribers, periods, seed, chaos, dataDir, tell, log });
   try {
-    if (playOnce) return await report(running, json);
+    if (playOnce) return await Promise.race([report(running, json), stopped.then(cutShort)]);
+    if (signal.aborted) return 0;
     if (json) process.stdout.write(`${JSON.stringify(running.ready)}\n`);
     else tell(describe(running));
-    const played = flags.play ? report(running, json).catch((error: unknown) => log.error(error)) : undefined;
+    const played = flags.play ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error)) : undefined;
     await Promise.race([stopped, (played ?? stopped).then(() => stopped)]);
     return 0;
   } finally {
@@ -34,15 +44,19 @@ export async function sandbox(flags: SandboxFlags): Promise<number> {
   }
 }
 
+function cutShort(): never {
+  throw new OperatorError('Interrupted: the play did not come to its end, and nothing was checked.');
+}
+
 async function report(running: Sandbox, json: boolean): Promise<number> {
   const { summary, breaches } = await running.playOnce();
-  process.stdout.write(json ? `${JSON.stringify(summary)}\n` : `${inWords(summary)}\n`);
+  process.stdout.write(json ? `${JSON.stringify(summary)}\n` : `${summaryText(summary)}\n`);
   const found = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
   for (const breach of found) process.stderr.write(`billing: invariant breached: ${breach}\n`);
   return found.length === 0 ? 0 : 1;
 }
 
-function inWords({ payments, events, deliveries, invariants, chainSeconds, elapsedMs }: Summary): string {
+function summaryText({ payments, events, deliveries, invariants, chainSeconds, elapsedMs }: Summary): string {
   return [
     '',
     `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`,

@@ -1,4 +1,5 @@
 // The one way to Postgres: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { backoff } from '../backoff.ts';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -22,7 +23,7 @@ export interface ConnectOptions {
 
 /** A lazy pool: no connection is made before the first query. */
 export function connect(url: string, { max, name }: ConnectOptions): Sql {
-  return postgres(url, {
+  const sql = postgres(url, {
     max,
     types,
     transform: postgres.camel,
@@ -33,7 +34,40 @@ export function connect(url: string, { max, name }: ConnectOptions): Sql {
     onnotice: () => undefined,
     connection: { application_name: name, TimeZone: 'UTC' },
   });
+  return Object.assign(sql, { begin: survivingLoss(sql) });
 }
+
+/**
+ * `sql.begin` that outlives its connection. postgres.js 3.4 writes its rollback (or commit) to a connection that is gone as well, where no socket is
+ * left, and the process dies of it (github.com/porsager/postgres/issues/1154 and 1208). The transaction's promise is rejected by then: what is left
+ * of its work is never heard again.
+ */
+function survivingLoss(sql: Sql): Sql['begin'] {
+  const begin = sql.begin.bind(sql) as (options: string, work: (tx: Transaction) => Promise<unknown>) => Promise<unknown>;
+  const surviving = async (...args: [string, Work] | [Work]) => {
+    const [options, work] = args.length === 1 ? ['', args[0]] : args;
+    let isOver = false;
+    const transaction = begin(options, async (tx) => {
+      try {
+        const result = work(tx);
+        return await (Array.isArray(result) ? Promise.all(result) : result);
+      } catch (error) {
+        // The connection's end is told to its queries first and to the transaction after them.
+        await nextTurn();
+        throw error;
+      } finally {
+        if (isOver) await new Promise(() => undefined);
+      }
+    });
+    return transaction.catch((error: unknown) => {
+      isOver = true;
+      throw error;
+    });
+  };
+  return surviving as Sql['begin'];
+}
+
+type Work = (tx: Transaction) => unknown;
 
 /** Where a URL points, without its credentials. */
 export function describeDatabase(url: string): string {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { OperatorError } from '../errors.ts';
 import type { Queryable, Sql } from './connect.ts';
+import { isLost } from './outage.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
 // Any number that nothing else in the database uses: "billing" in a phone's keypad letters.
@@ -41,6 +42,10 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 export async function migrate(sql: Sql, onStep: (words: string) => void = () => undefined): Promise<string[]> {
   const migrations = await listMigrations();
   const reserved = await sql.reserve();
+  const giveBack = async () => {
+    await reserved`select pg_advisory_unlock(${advisoryLock})`.catch(() => undefined);
+    reserved.release();
+  };
   try {
     onStep('waiting for another migration to end');
     await reserved`select pg_advisory_lock(${advisoryLock})`;
@@ -56,14 +61,16 @@ export async function migrate(sql: Sql, onStep: (words: string) => void = () => 
           insert into schema_migrations (version, name, checksum) values (${version}, '${name}', '${checksum}');
           commit`);
       } catch (error) {
-        await reserved`rollback`;
+        if (!isLost(error)) await reserved`rollback`;
         throw error;
       }
     }
+    await giveBack();
     return pending.map(({ name }) => name);
-  } finally {
-    await reserved`select pg_advisory_unlock(${advisoryLock})`.catch(() => undefined);
-    reserved.release();
+  } catch (error) {
+    // A connection that is gone has no lock any more, and postgres.js dies of being asked (connect.ts).
+    if (!isLost(error)) await giveBack();
+    throw error;
   }
 }
 

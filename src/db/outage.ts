@@ -33,12 +33,19 @@ const refused: Record<string, string> = {
   '57014': 'did not answer in time: the statement was cancelled.',
 };
 
+/** Whether the connection that was asked is gone. */
+export function isLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  return code !== undefined && (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08')));
+}
+
 /** What to tell the operator after "Postgres at <host> ", when this error is an outage or a refusal of Postgres; undefined for any other error. */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as NodeJS.ErrnoException;
   if (code === undefined) return undefined;
-  if (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08'))) {
+  if (isLost(error)) {
     return `was lost on the way (${code}). What was not reported as done may not have been: run the command again when it is back.`;
   }
   return error instanceof postgres.PostgresError && Object.hasOwn(refused, code) ? refused[code] : undefined;

@@ -27,7 +27,8 @@ export interface Landing {
 
 /** What became of one attempt. */
 type End =
-  | { readonly kind: 'paid'; readonly pull: Pull }
+  /** `earlier`: what others pulled in the periods between that it was signed for and that in which it landed. */
+  | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   | { readonly kind: 'expired' };
 
@@ -77,12 +78,26 @@ export function createLanding(context: Context, fees: Fees): Landing {
     return transaction === null ? undefined : pullsIn(transaction, partiesOf(row))[0];
   }
 
+  /**
+   * The end of a payment that landed. In a later period than it was signed for, it leaves periods behind that somebody else may have pulled since the
+   * accounts were read, and the account tells only of the last. Undefined while no endpoint's history is complete up to the payment itself.
+   */
+  async function paid({ attempt }: Flying, row: HeldSubscription, pull: Pull): Promise<End | undefined> {
+    const signedFor = unixSeconds(attempt.periodStart);
+    if (pull.periodStart <= signedFor) return { kind: 'paid', pull, earlier: [] };
+    const found = await findPulls(rpc, partiesOf(row), signedFor);
+    if (!found.some(({ signature }) => signature === pull.signature)) return undefined;
+    return { kind: 'paid', pull, earlier: found.filter(({ periodStart }) => periodStart < pull.periodStart).reverse() };
+  }
+
   async function conclude(batch: readonly Flying[], reading: Reading, ends: Map<string, End>): Promise<Flying[]> {
     const concluded = batch.filter(({ id }) => ends.has(id));
     if (concluded.length === 0) return [];
     const byId = new Map(concluded.map((one) => [one.id, one]));
     const drafts: { draft: Draft; alert: string | undefined }[] = [];
-    const signatures = [...ends.values()].flatMap((end) => (end.kind === 'paid' ? [end.pull.signature] : []));
+    const signatures = [...ends.values()].flatMap((end) =>
+      end.kind === 'paid' ? [...end.earlier, end.pull].map((pull) => pull.signature) : [],
+    );
     const settled = await settle(sql, concluded, { chainNow: timeOf(reading.now), signatures }, (row, isRecorded) => {
       const one = byId.get(row.id);
       const end = ends.get(row.id);
@@ -111,7 +126,12 @@ export function createLanding(context: Context, fees: Fees): Landing {
     const resolve = (resolved: Resolution['state'], error: string | null) => ({ id: attempt.id, state: resolved, error });
 
     if (end.kind === 'paid') {
-      const { pull } = end;
+      const { pull, earlier } = end;
+      for (const other of earlier) {
+        if (state.paidThrough !== null && unixSeconds(state.paidThrough) > other.periodStart) continue;
+        if (isRecorded(other.signature)) applyCover(draft, other.periodEnd, timeOf(pull.periodStart));
+        else applyPayment(draft, other, timeOf(pull.periodStart));
+      }
       // Without the account the next read decides; until then the paid period counts.
       const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
       if (isRecorded(pull.signature)) applyCover(draft, pull.periodEnd, next);
@@ -177,9 +197,10 @@ export function createLanding(context: Context, fees: Fees): Landing {
         const view = reading.of(row);
         if (one.status.err === null) {
           const pull = await pullOf(one, row, view);
-          if (pull === undefined)
+          const end = pull && (await paid(one, row, pull));
+          if (end === undefined)
             log.warn({ signature: one.attempt.signature }, 'a payment is final, but no RPC endpoint has its transaction yet');
-          else ends.set(one.id, { kind: 'paid', pull });
+          else ends.set(one.id, end);
           continue;
         }
         const failure = classifyPullError(one.status.err, {
@@ -231,7 +252,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
     const pulls = await findPulls(rpc, partiesOf(row), unixSeconds(one.attempt.periodStart));
     const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
-    if (ours !== undefined) return { kind: 'paid', pull: ours };
+    if (ours !== undefined) return paid(one, row, ours);
     if (account === null || pulls.length > 0) return { kind: 'expired' };
     log.warn({ signature: one.attempt.signature }, 'something was pulled and no RPC endpoint tells by which transaction: waiting');
     return undefined;

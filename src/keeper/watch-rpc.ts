@@ -30,14 +30,12 @@ export function watchRpc(rpc: Rpc, log: Log, metrics: Pick<KeeperMetrics, 'rpcRe
       answered();
       return answer;
     } catch (error) {
-      if (error instanceof RpcUnreachable && isBehind(error)) throw error;
-      if (error instanceof RpcUnreachable) {
+      if (!(error instanceof RpcUnreachable)) answered();
+      else if (!isBehind(error)) {
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits and goes on when one does');
         outage = messageOf(error);
         metrics.rpcReachable.set(0);
-      } else {
-        answered();
       }
       throw error;
     }

@@ -142,7 +142,7 @@ export async function allReady({ daemons }: Pick<Processes, 'daemons'>): Promise
 }
 
 /** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */
-async function keepPostgres(dataDir: string): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
+export async function keepPostgres(dataDir: string): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
   let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
   let stopping = false;
   const port = Number(new URL(server.url).port);

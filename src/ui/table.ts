@@ -17,7 +17,7 @@ const lines = Object.fromEntries([
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[], paint: Paint = plain): string {
   const drawn = new Table({ chars: lines, style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 } });
   if (head.length > 0) drawn.push(head.map((name) => paint('bold', name)));
-  drawn.push(...rows.map((row) => row.map(inWords)));
+  drawn.push(...rows.map((row) => row.map(cellText)));
   return `${drawn
     .toString()
     .split('\n')
@@ -26,7 +26,7 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
 }
 
 /** What a cell shows: what merchants wrote can hold no control character that a terminal would obey. */
-function inWords(cell: Cell): string {
+function cellText(cell: Cell): string {
   if (cell === null) return '-';
   if (cell instanceof Date) return cell.toISOString();
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';

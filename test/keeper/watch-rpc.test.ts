@@ -23,10 +23,10 @@ function watched(...answers: (bigint | Error)[]) {
     if (typeof answer !== 'bigint') throw answer!;
     return answer;
   };
-  const { rpc, outage } = watchRpc({ getSlot, health: () => [], close: async () => undefined } as unknown as Rpc, log, metrics);
-  const ask = () => rpc.getSlot().catch((error: unknown) => error);
+  const watch = watchRpc({ getSlot, health: () => [], close: async () => undefined } as unknown as Rpc, log, metrics);
+  const ask = () => watch.rpc.getSlot().catch((error: unknown) => error);
   const reachable = async () => (await metrics.rpcReachable.get()).values[0]?.value;
-  return { ask, outage, said, reachable };
+  return { ask, outage: () => watch.outage(), said, reachable };
 }
 
 void t.test('an outage is told of once, and its end once', async (t) => {

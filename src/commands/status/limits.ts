@@ -22,7 +22,7 @@ export function problemsOf(
 ): string[] {
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
-    if (seconds > limit) problems.push(`${what} for ${inWords(seconds)}; the limit is ${inWords(limit)}`);
+    if (seconds > limit) problems.push(`${what} for ${duration(seconds)}; the limit is ${duration(limit)}`);
   };
   past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
   past(payments.oldestOpenSeconds, maxPaymentDelay, 'the end of a signed payment has been unknown');
@@ -40,7 +40,7 @@ export function problemsOf(
 }
 
 /** Seconds as people say them: 45 s, 3 min, 2 h, 5 days. */
-export function inWords(seconds: number): string {
+export function duration(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;

@@ -3,7 +3,7 @@ import { countLimit } from '../../db/status.ts';
 import type { Paint } from '../../ui/colour.ts';
 import { printable, table } from '../../ui/table.ts';
 import type { Status } from '../status.ts';
-import { inWords } from './limits.ts';
+import { duration } from './limits.ts';
 
 /** The status as text, within 24 lines. */
 export function screen(status: Status, paint: Paint): string {
@@ -32,7 +32,7 @@ export function screen(status: Status, paint: Paint): string {
 function facts({ database, payments, deliveries, chain, keeper }: Status): [string, string][] {
   const of = (name: string) => database.connections.find((process) => process.name === `billing ${name}`)?.count ?? 0;
   const judged = payments.judgedBy === 'chain' ? '' : " by the database's clock";
-  const oldest = (seconds: number, count: number) => (count === 0 ? '' : `, the oldest for ${inWords(seconds)}`);
+  const oldest = (seconds: number, count: number) => (count === 0 ? '' : `, the oldest for ${duration(seconds)}`);
   return [
     ['Postgres', `${database.address}, version ${database.version}, answered in ${database.answeredMs} ms`],
     ['Connections', `serve ${of('serve')}, keeper ${of('keeper')}, dispatch ${of('dispatch')}`],

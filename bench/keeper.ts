@@ -1,0 +1,108 @@
+// The keeper beside the local chain's own limit for the same pre-signed payments, and what claims and sweeps cost in tables of three sizes. The
+// chain, the keeper and Postgres (durable) are processes of their own. Rounds alternate; the figures are medians.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { median, startServer, type Server } from './dispatch/harness.ts';
+import { prepareClaims, type Costs } from './keeper/claim-cost.ts';
+import { startCollecting } from './keeper/collect.ts';
+import { batchLimit, singleLimit } from './keeper/limit.ts';
+import { openPlan, signPayments, startChain } from './keeper/scene.ts';
+import type { Result } from './run.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const SUBSCRIBERS = 8000;
+const ROUNDS = 3;
+const SIZES = [10_000, 1_000_000, 10_000_000] as const;
+const CLAIM_ROUNDS = 35;
+const WARM_UP = 5;
+
+/** Payments per second, and RPC requests for each. */
+async function throughput(server: Server): Promise<Result> {
+  const chain = await startChain();
+  const database = await server.database('payments');
+  const rounds = 2 * ROUNDS + 4;
+  const plans = { alone: await openPlan(chain, 1n, SUBSCRIBERS, rounds), kept: await openPlan(chain, 2n, SUBSCRIBERS, rounds) };
+  const collecting = await startCollecting(chain, plans.kept, database);
+  const taken = { single: [] as number[], batch: [] as number[], keeper: [] as number[], ratio: [] as number[], requests: [] as number[] };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    // The passing of time makes everybody due, so each limit is taken behind a round of the keeper's.
+    const { perSecond, requests } = await collecting.round();
+    const limit = singleLimit(chain, await signPayments(chain, plans.alone, 2 * round));
+    taken.single.push(await limit);
+    taken.keeper.push(perSecond);
+    taken.requests.push(requests);
+    taken.ratio.push(perSecond / (await limit));
+    await collecting.round();
+    taken.batch.push(await batchLimit(chain, await signPayments(chain, plans.alone, 2 * round + 1)));
+  }
+  await collecting.stop();
+  chain.stop();
+  await database.drop();
+  return {
+    figures: {
+      paymentsPerSecond: median(taken.keeper),
+      chainLimitPerSecond: median(taken.single),
+      chainLimitInBatchesPerSecond: median(taken.batch),
+      extraRpcPerPayment: median(taken.requests) - 1,
+    },
+    ratios: { paymentsToChainLimit: median(taken.ratio), paymentsToChainLimitInBatches: median(taken.keeper) / median(taken.batch) },
+  };
+}
+
+/** The dearest of the three sizes to the cheapest. */
+async function claims(server: Server): Promise<Result> {
+  const databases = [];
+  const costs: Costs[] = [];
+  const started = performance.now();
+  for (const size of SIZES) {
+    const database = await server.database(`claims_${size}`);
+    databases.push(database);
+    costs.push(await prepareClaims(database, size));
+  }
+  const builtSeconds = (performance.now() - started) / 1000;
+  await server.checkpoint();
+  const claim = SIZES.map((): number[] => []);
+  const sweep = SIZES.map((): number[] => []);
+  for (let round = 0; round < CLAIM_ROUNDS; round += 1) {
+    for (const [place, cost] of costs.entries()) {
+      const pair = [await cost.claim(), await cost.sweep()] as const;
+      if (round < WARM_UP) continue;
+      claim[place]?.push(pair[0]);
+      sweep[place]?.push(pair[1]);
+    }
+  }
+  for (const database of databases) await database.drop();
+  const [claimed, swept] = [claim.map(median), sweep.map(median)];
+  const spread = (values: number[]) => Math.max(...values) / Math.min(...values);
+  return {
+    figures: {
+      claim1000Of10kMs: claimed[0] ?? NaN,
+      claim1000Of1MMs: claimed[1] ?? NaN,
+      claim1000Of10MMs: claimed[2] ?? NaN,
+      sweepOf10kMs: swept[0] ?? NaN,
+      sweepOf1MMs: swept[1] ?? NaN,
+      sweepOf10MMs: swept[2] ?? NaN,
+      tablesBuiltSeconds: builtSeconds,
+    },
+    ratios: { claimCost: Math.max(spread(claimed), spread(swept)), claimCostClaims: spread(claimed), claimCostSweeps: spread(swept) },
+  };
+}
+
+const PARTS: Readonly<Record<string, (server: Server) => Promise<Result>>> = { throughput, claims };
+
+/** Runs the benchmark, or one part of it: throughput, claims. */
+export async function run(only?: string): Promise<Result> {
+  const parts = only === undefined ? Object.values(PARTS) : [PARTS[only]];
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  const server = await startServer();
+  const results: Result[] = [];
+  for (const part of parts) {
+    if (part === undefined) throw new RangeError(`the parts are ${Object.keys(PARTS).join(' and ')}, not ${only ?? ''}`);
+    results.push(await part(server));
+  }
+  await server.stop();
+  return {
+    figures: Object.assign({}, ...results.map(({ figures }) => figures)) as Result['figures'],
+    ratios: Object.assign({}, ...results.map(({ ratios }) => ratios)) as Result['ratios'],
+  };
+}

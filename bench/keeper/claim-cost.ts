@@ -1,0 +1,67 @@
+// What claiming 1,000 due subscriptions and one turn of the sweep take, milliseconds, among so many others.
+import { randomUUID } from 'node:crypto';
+import { claimDue, releaseClaims, takeNearlyDue, takeRevoked, takeUnobserved } from '../../src/db/subscriptions.ts';
+import type { Database } from '../dispatch/harness.ts';
+
+const DUE = 1000;
+const BATCH = 200;
+const SWEPT = 96;
+const NOW = new Date('2030-01-01T00:00:00Z');
+const PER_INSERT = 500_000;
+
+export interface Costs {
+  claim(): Promise<number>;
+  sweep(): Promise<number>;
+}
+
+/** Fills the table with `rows` subscriptions, of which DUE are due at NOW; the indexes are made afterwards, as a restore does. */
+export async function prepareClaims({ sql }: Database, rows: number): Promise<Costs> {
+  const [{ appId, planId }] = await sql<[{ appId: string; planId: string }]>`
+    with merchant as (insert into merchants (wallet) values ('merchant') returning id),
+      app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
+      plan as (insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
+        select id, 'plan', 'plan', 1, 'merchant', 'mint', 'treasury', 'keeper', 100, 720, 'active', now() from app returning id, app_id)
+    select app_id, id as plan_id from plan`;
+  const indexes = await sql<{ indexname: string; indexdef: string }[]>`
+    select indexname, indexdef from pg_indexes where tablename = 'subscriptions' and indexname <> 'subscriptions_pkey'`;
+  for (const { indexname } of indexes) await sql.unsafe(`drop index ${indexname}`);
+  // The due ones lie anywhere in the table; the others fall due over the next thirty days, and were looked at within the last ten minutes.
+  const every = Math.floor(rows / DUE);
+  for (let from = 0; from < rows; from += PER_INSERT) {
+    await sql`
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at, observed_at)
+      select ${appId}, ${planId}, rpad(md5(n::text), 44, 'x'), rpad(md5('w' || n), 44, 'x'), 100, 720, due, due, now() - n * interval '1 microsecond'
+      from generate_series(${from}::int, ${Math.min(rows, from + PER_INSERT) - 1}::int) as n,
+        lateral (select case when n % ${every} = 0 then ${NOW}::timestamptz else ${NOW}::timestamptz + (1 + n % 43200) * interval '1 minute' end) as d (due)`;
+  }
+  for (const { indexdef } of indexes) await sql.unsafe(indexdef);
+  await sql`vacuum analyze subscriptions`;
+
+  return {
+    async claim() {
+      const claimed: { id: string; claimId: string }[] = [];
+      const started = performance.now();
+      while (claimed.length < DUE) {
+        const claimId = randomUUID();
+        const ids = await claimDue(sql, { claimId, chainNow: NOW, limit: BATCH, leaseSeconds: 45 });
+        if (ids.length === 0) throw new Error(`${claimed.length} of ${DUE} were claimed`);
+        claimed.push(...ids.map((id) => ({ id, claimId })));
+      }
+      const elapsed = performance.now() - started;
+      await releaseClaims(sql, claimed);
+      return elapsed;
+    },
+    async sweep() {
+      const near = { from: NOW, to: new Date(NOW.getTime() + 15 * 60_000), maxAgeSeconds: 0, limit: SWEPT };
+      const started = performance.now();
+      const taken = [
+        await takeNearlyDue(sql, near),
+        await takeRevoked(sql, { maxAgeSeconds: 3, limit: SWEPT }),
+        await takeUnobserved(sql, { maxAgeSeconds: 0, limit: SWEPT }),
+      ];
+      const elapsed = performance.now() - started;
+      if ((taken[2]?.length ?? 0) !== SWEPT) throw new Error('the sweep took too few');
+      return elapsed;
+    },
+  };
+}

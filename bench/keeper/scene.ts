@@ -1,0 +1,193 @@
+// The local chain in a process of its own, with wallets on it that have subscribed: those that a keeper collects from, and as many again for what
+// the chain can take without one.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { Pool } from 'undici';
+import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress } from '../../src/chain/addresses.ts';
+import { planIn } from '../../src/chain/accounts.ts';
+import { createTokenAccount } from '../../src/chain/companions.ts';
+import { createPlan, initAuthority, type Instruction, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { collectionInstructions, signTransaction } from '../../src/chain/transactions.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { walletFromSeed } from '../../src/sandbox/wallet.ts';
+
+const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+const CONNECTIONS = 64;
+/** Blocks come fast, so that finality (32 of them) is no great part of a round. */
+const BLOCK_MS = 25;
+
+export const AMOUNT = 1_000_000n;
+export const PERIOD_HOURS = 24;
+const FEE_BPS = 100n;
+
+export interface Subscriber {
+  wallet: string;
+  subscription: string;
+}
+
+export interface Plan {
+  pda: string;
+  planId: bigint;
+  createdAt: bigint;
+  subscribers: Subscriber[];
+}
+
+export interface Chain {
+  rpcUrl: string;
+  wsUrl: string;
+  keeper: Keypair & { secret: string };
+  merchant: Keypair;
+  treasury: string;
+  call: <T>(method: string, ...params: unknown[]) => Promise<T>;
+  post: (body: string) => Promise<string>;
+  /** Unix seconds of the newest sealed block. */
+  now(): Promise<number>;
+  /** Moves the clock on by some seconds and makes a few blocks there. */
+  pass(seconds: number): Promise<void>;
+  stop(): void;
+}
+
+/** Starts `billing localnet`, which must be built. */
+export async function startChain(): Promise<Chain> {
+  const args = ['localnet', '--port', '0', '--block-ms', String(BLOCK_MS), '--json'];
+  const child: ChildProcess = spawn(process.execPath, [BILLING, ...args], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+  if (child.stdout === null) throw new Error('no output');
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  const { rpcUrl, wsUrl } = JSON.parse(line) as { rpcUrl: string; wsUrl: string };
+  const pool = new Pool(rpcUrl, { connections: CONNECTIONS });
+  const post = async (body: string) => {
+    const response = await pool.request({ path: '/', method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    return response.body.text();
+  };
+  const call = async <T>(method: string, ...params: unknown[]) => {
+    const { result, error } = JSON.parse(await post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))) as {
+      result: T;
+      error?: { message: string };
+    };
+    if (error !== undefined) throw new Error(`${method}: ${error.message}`);
+    return result;
+  };
+  const seed = walletFromSeed(Buffer.alloc(32, 7));
+  const keeper = { ...seed.keypair, secret: seed.secretKey };
+  const [merchant, treasury] = [generateKeypair(), generateKeypair().address];
+  await call('requestAirdrop', keeper.address, 1_000_000_000_000_000);
+  await call('requestAirdrop', merchant.address, 10_000_000_000);
+  const now = async () => {
+    const { value } = await call<{ value: { data: [string] } }>('getAccountInfo', 'SysvarC1ock11111111111111111111111111111111', {
+      encoding: 'base64',
+      commitment: 'confirmed',
+    });
+    return Number(Buffer.from(value.data[0], 'base64').readBigInt64LE(32));
+  };
+  const chain: Chain = {
+    rpcUrl,
+    wsUrl,
+    keeper,
+    merchant,
+    treasury,
+    call,
+    post,
+    now,
+    async pass(seconds) {
+      await call('surfnet_timeTravel', { absoluteTimestamp: ((await now()) + seconds) * 1000 });
+      await call('localnet_mineBlocks', 40);
+    },
+    stop: () => child.kill(),
+  };
+  await send(chain, keeper, [
+    createTokenAccount({ payer: keeper.address, owner: merchant.address, mint: LOCALNET_MINT }),
+    createTokenAccount({ payer: keeper.address, owner: treasury, mint: LOCALNET_MINT }),
+  ]);
+  return chain;
+}
+
+async function send({ call }: Chain, signer: Keypair, instructions: Instruction[]): Promise<void> {
+  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'processed' });
+  const { bytes } = signTransaction(signer, instructions, value.blockhash);
+  await call('sendTransaction', bytes.toString('base64'), { encoding: 'base64', preflightCommitment: 'processed' });
+}
+
+/** Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`. */
+export async function openPlan(chain: Chain, planId: bigint, count: number, payments: number): Promise<Plan> {
+  const { call, merchant, keeper, treasury } = chain;
+  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, planId);
+  const terms = {
+    planId,
+    mint: LOCALNET_MINT,
+    amount: AMOUNT,
+    periodHours: BigInt(PERIOD_HOURS),
+    endTs: 0n,
+    destinations: [merchant.address, treasury],
+    pullers: [keeper.address],
+    metadataUri: '',
+  };
+  await send(chain, merchant, [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms })]);
+  const { value } = await call<{ value: { data: [string]; owner: string } }>('getAccountInfo', pda, {
+    encoding: 'base64',
+    commitment: 'processed',
+  });
+  const account = planIn({ owner: value.owner, lamports: 1n, data: Buffer.from(value.data[0], 'base64') }, SUBSCRIPTIONS_PROGRAM);
+  if (account === null) throw new Error('the plan is not there');
+  const subscribers: Subscriber[] = [];
+  await atOnce(count, async () => {
+    const wallet = generateKeypair();
+    const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, pda, wallet.address).address;
+    await call('requestAirdrop', wallet.address, 1_000_000_000);
+    await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(payments)).toString());
+    const agreed = { planId, planBump: bump, mint: LOCALNET_MINT, amount: AMOUNT, periodHours: BigInt(PERIOD_HOURS) };
+    await send(chain, wallet, [
+      initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint: LOCALNET_MINT }),
+      subscribe(SUBSCRIPTIONS_PROGRAM, {
+        subscriber: wallet.address,
+        merchant: merchant.address,
+        plan: pda,
+        subscription,
+        terms: { ...agreed, createdAt: account.createdAt, initId: UNKNOWN_INIT_ID },
+      }),
+    ]);
+    subscribers.push({ wallet: wallet.address, subscription });
+  });
+  return { pda, planId, createdAt: account.createdAt, subscribers };
+}
+
+/** Signs one payment of each subscriber, byte for byte as long as a keeper's. */
+export async function signPayments(
+  { call, keeper, merchant, treasury }: Chain,
+  { pda, subscribers }: Plan,
+  round: number,
+): Promise<Buffer[]> {
+  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'processed' });
+  const fee = (AMOUNT * FEE_BPS) / 10_000n;
+  return subscribers.map(({ wallet, subscription }) => {
+    const { instructions } = collectionInstructions({
+      programId: SUBSCRIPTIONS_PROGRAM,
+      mint: LOCALNET_MINT,
+      keeper: keeper.address,
+      merchant: merchant.address,
+      treasury,
+      plan: pda,
+      subscription,
+      subscriber: wallet,
+      net: AMOUNT - fee,
+      fee,
+      reference: `billing 01900000-0000-7000-8000-000000000000 ${1_900_000_000 + round} 0`,
+      computeUnits: 200_000,
+      microLamportsPerUnit: 0n,
+      createAccountsFor: [],
+    });
+    return signTransaction(keeper, instructions, value.blockhash).bytes;
+  });
+}
+
+/** Does something `count` times, as many at once as there are connections. */
+export async function atOnce(count: number, work: (number: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      while (next < count) await work((next += 1) - 1);
+    }),
+  );
+}

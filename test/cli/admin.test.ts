@@ -1,0 +1,190 @@
+// What holds for every admin command alike, as operators meet it: wrong usage, a Postgres that goes away, ctrl-C, a closed pipe, a terminal or none.
+import { spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { run, start, type Outcome, type Running } from '../fixtures/command.ts';
+import { randomAddress } from '../fixtures/http.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { startProxy } from '../fixtures/proxy.ts';
+import { insertMerchant } from '../fixtures/rows.ts';
+import { startTerminal } from '../fixtures/terminal.ts';
+import { until } from '../fixtures/webhooks.ts';
+
+const { sql, url } = await testDatabase(t);
+const merchant = await insertMerchant(sql, { name: 'Beans \u001b[2J' });
+await sql`
+  insert into api_keys (merchant_id, prefix, hash)
+  select ${merchant.id}, 'sk_test_' || lpad(number::text, 6, '0'), sha256(number::text::bytea) from generate_series(1, 2500) as number`;
+const [{ id: keyId }] = await sql<[{ id: string }]>`select id from api_keys order by id desc limit 1`;
+const nobody = '01a1fd7a-183d-7a6e-8756-a417420d830b';
+const env = { DATABASE_URL: url };
+const chainEnv = { ...env, SOLANA_RPC_URL: 'http://127.0.0.1:1', KEEPER_ADDRESS: randomAddress() };
+
+/** One of each, which all read or write a table at once. */
+const everyCommand: string[][] = [
+  ['keys', 'list'],
+  ['keys', 'create', merchant.id],
+  ['keys', 'revoke', keyId],
+  ['merchants', 'list'],
+  ['merchants', 'show', merchant.wallet],
+  ['merchants', 'set-tier', merchant.wallet, 'pro'],
+  ['merchants', 'set-fee', merchant.wallet, '50'],
+  ['status'],
+  ['replay', '--app', merchant.appId, '--yes'],
+  ['reconcile'],
+  ['migrate'],
+];
+
+/** Starts every command while what each of them needs is locked, and resolves when all of them wait for it. */
+async function allWaiting(t: Test, databaseUrl: string): Promise<{ commands: { name: string; running: Running }[]; release: () => void }> {
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const held = sql.begin(async (tx) => {
+    await tx`lock table merchants, api_keys, apps, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
+    // Of "billing migrate" (src/db/migrate.ts).
+    await tx`select pg_advisory_xact_lock(2455464)`;
+    await released;
+  });
+  t.teardown(async () => {
+    release();
+    await held;
+  });
+  const commands = everyCommand.map((args) => {
+    const given = args[0] === 'reconcile' ? { ...chainEnv, DATABASE_URL: databaseUrl } : { DATABASE_URL: databaseUrl };
+    return { name: args.join(' '), running: start(t, args, given) };
+  });
+  await until(async () => {
+    const [{ waiting }] = await sql<[{ waiting: number }]>`
+      select count(*)::int as waiting from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and application_name like 'billing %'`;
+    return waiting === commands.length;
+  }, 30_000);
+  return { commands, release };
+}
+
+function isClear(t: Test, name: string, { stderr, stdout }: Pick<Outcome, 'stderr' | 'stdout'>): void {
+  t.notMatch(`${stdout}${stderr}`, /\n\s+at |Error:|EPIPE/, `${name}: no stack trace`);
+}
+
+void t.test('wrong usage: one clear line that says what would be right, exit code 2; what does not exist, exit code 1', async (t) => {
+  const cases: [string[], number, RegExp][] = [
+    [['keys'], 2, /Usage: billing keys/],
+    [['keys', 'list', 'x'], 2, /"x" is neither the id of a merchant \(a UUID\) nor a wallet/],
+    [['keys', 'list', nobody], 1, new RegExp(`There is no merchant ${nobody}`)],
+    [['keys', 'create'], 2, /missing required argument 'merchant'/],
+    [['keys', 'create', randomAddress()], 1, /There is no merchant .*: a merchant is made by the wallet's first sign-in/],
+    [['keys', 'revoke', 'sk_test_1'], 2, /"sk_test_1" is not an id: it should be a UUID/],
+    [['keys', 'revoke', nobody], 1, /There is no key .*"billing keys list" shows them/],
+    [['merchants', 'list', '--tier', 'gold'], 2, /--tier.*must be one of free, pro/],
+    [['merchants', 'show', nobody], 1, /There is no merchant/],
+    [['merchants', 'set-tier', merchant.id, 'gold'], 2, /must be one of free, pro/],
+    [['merchants', 'set-fee', merchant.id, '10001'], 2, /must be a whole number from 0 to 10000/],
+    [['merchants', 'set-fee', nobody, '1'], 1, /There is no merchant/],
+    [['status', '--min-sol', 'much'], 2, /--min-sol.*must be an amount of SOL such as 0\.25/],
+    [['replay'], 2, /Say what to replay/],
+    [['replay', nobody], 1, /There is no delivery/],
+    [['replay', '--app', nobody], 1, /There is no app/],
+    [['replay', '--webhook', nobody], 1, /There is no webhook endpoint/],
+    [['reconcile', '--since', '2026-02-01', '--until', '2026-01-01'], 2, /--since must be before --until/],
+    [['reconcile'], 2, /SOLANA_RPC_URL is required/],
+    [['merchants', 'list', '--fast'], 2, /unknown option '--fast'/],
+  ];
+  const outcomes = await Promise.all(cases.map(([args]) => run(t, args, env)));
+  for (const [place, [args, code, message]] of cases.entries()) {
+    const outcome = outcomes[place]!;
+    t.match(outcome, { code, stderr: message, stdout: '' }, args.join(' '));
+    isClear(t, args.join(' '), outcome);
+  }
+  t.match(await run(t, ['reconcile'], chainEnv), { code: 1, stderr: /127\.0\.0\.1:1/ });
+});
+
+void t.test(
+  'Postgres gone in the middle: each says so in one line, with exit code 1, and how long it is at work after a second',
+  async (t) => {
+    const wire = await startProxy(t, Number(new URL(url).port));
+    const behind = new URL(url);
+    behind.port = String(wire.port);
+    const { commands } = await allWaiting(t, behind.href);
+    const listing = commands[0]!.running;
+    await listing.says('billing: reading keys: 1 s');
+    wire.cut();
+    for (const { name, running } of commands) {
+      const outcome = await running.ended;
+      t.equal(outcome.code, 1, name);
+      t.match(
+        outcome.stderr,
+        /billing: Postgres at 127\.0\.0\.1:\d+, database "billing_test_\w+" was lost on the way \([A-Z0-9_]+\)/,
+        name,
+      );
+      t.equal(outcome.stdout, '', name);
+      isClear(t, name, outcome);
+    }
+  },
+);
+
+void t.test('ctrl-C ends each at once, with exit code 1', async (t) => {
+  const { commands } = await allWaiting(t, url);
+  for (const { running } of commands) running.child.kill('SIGINT');
+  for (const { name, running } of commands) {
+    const outcome = await running.ended;
+    t.match(outcome, { code: 1, stderr: /billing: Interrupted[^\n]*\.$/m, stdout: '' }, name);
+    isClear(t, name, outcome);
+  }
+});
+
+void t.test('a reader that goes away (| head) is no error, and nobody reads on for it', async (t) => {
+  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+  for (const json of ['', ' --json']) {
+    const child = spawn('bash', ['-c', `"$NODE" "$PROGRAM" keys list${json} | head -n 1; echo "\${PIPESTATUS[0]}"`], {
+      env: { ...env, PATH: process.env.PATH ?? '', NODE: process.execPath, PROGRAM: program },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    t.match(stdout, json === '' ? /^ID .*REVOKED\n0\n$/ : /^\{"id":.*\}\n0\n$/);
+    t.equal(stderr, '');
+  }
+});
+
+void t.test('off a terminal: tables of plain text, JSON a line each, no colour whatever is asked for', async (t) => {
+  const table = await run(t, ['keys', 'list', merchant.wallet], { ...env, FORCE_COLOR: '1' });
+  t.equal(table.code, 0);
+  const lines = table.stdout.split('\n');
+  t.equal(lines.length, 2501);
+  t.match(lines[0], /^ID\s+PREFIX\s+MERCHANT\s+CREATED\s+LAST USED\s+REVOKED$/);
+  for (const line of lines.slice(1)) if (!/^[0-9a-f-]{36} {2}sk_test_\d{6} {2}\S+ {2}\S+Z {2}- {10}-$/.test(line)) t.fail(line);
+  t.notMatch(table.stdout, '\u001b');
+
+  const json = await run(t, ['keys', 'list', '--json'], env);
+  const ids = json.stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
+  t.equal(new Set(ids).size, 2500);
+  t.match(await run(t, ['merchants', 'list'], env), { code: 0, stdout: /Beans {2}\[2J/ }, 'what merchants wrote moves no cursor');
+});
+
+void t.test('on a terminal: colour, unless NO_COLOR says otherwise; progress is gone when it ends', async (t) => {
+  const shown = async (more: Record<string, string>) => {
+    const terminal = startTerminal(t, ['merchants', 'list'], { columns: 200, env: { ...env, ...more } });
+    t.match(await terminal.ended, { code: 0 });
+    t.match(terminal.screen(), /^ID .*CREATED$/m);
+    return terminal.written();
+  };
+  t.match(await shown({}), '\u001b[1mID');
+  t.notMatch(await shown({ NO_COLOR: '1' }), '\u001b[1m');
+
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  let isHeld: () => void = () => undefined;
+  const holding = new Promise<void>((resolve) => (isHeld = resolve));
+  const held = sql.begin(async (tx) => {
+    await tx`lock table merchants in access exclusive mode`;
+    isHeld();
+    await released;
+  });
+  await holding;
+  const slow = startTerminal(t, ['merchants', 'list'], { columns: 200, env });
+  await slow.waitFor('reading merchants: 1 s');
+  release();
+  await held;
+  t.match(await slow.ended, { code: 0 });
+  t.notMatch(slow.screen(), 'reading merchants');
+});

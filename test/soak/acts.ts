@@ -1,0 +1,245 @@
+// What wallets and merchants do. Who acts, and with which dice, is the seed's; what comes of it is also up to the state they find.
+import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress, SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/addresses.ts';
+import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../../src/chain/accounts.ts';
+import {
+  cancelSubscription,
+  cancelSubscriptionNow,
+  closeAuthority,
+  deletePlan,
+  initAuthority,
+  type Instruction,
+  resumeSubscription,
+  revokeAuthority,
+  subscribe,
+  transferSubscription,
+  UNKNOWN_INIT_ID,
+  updatePlan,
+} from '../../src/chain/instructions.ts';
+import { type AuthorityAccount, decodeClock, type SubscriptionAccount, type TokenAccount } from '../../src/chain/layouts.ts';
+import { closeInstruction } from '../../src/chain/transactions.ts';
+import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { checkRegistration, storeRegistration } from '../../src/domain/registration.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type { Random } from '../../src/sandbox/random.ts';
+import type { Wallet } from '../../src/sandbox/wallet.ts';
+import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
+import type { Ground } from './ground.ts';
+import { patiently, send } from './send.ts';
+
+/** What a wallet sees before it acts. */
+interface Sight {
+  now: bigint;
+  pda: string;
+  account: SubscriptionAccount | null;
+  authority: AuthorityAccount | null;
+  tokens: TokenAccount | null;
+  /** The plan can still be collected from. */
+  planRuns: boolean;
+  /** Its live registration. */
+  registration: { id: string; status: string } | undefined;
+}
+
+async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: Player): Promise<Sight> {
+  const pda = subscriptionAddress(PROGRAM, plan.pda, address).address;
+  const wanted = [
+    pda,
+    plan.pda,
+    authorityAddress(PROGRAM, address, mint).address,
+    tokenAccountAddress(address, mint).address,
+    CLOCK_SYSVAR,
+  ];
+  const { accounts } = await patiently(() => rpc.getMultipleAccounts(wanted));
+  const [subscription = null, onChain = null, authority = null, tokens = null, clock] = accounts;
+  if (!clock) throw new Error('no clock');
+  const now = decodeClock(clock.data).unixTimestamp;
+  const planSeen = planIn(onChain, PROGRAM);
+  const [registration] = await sql<{ id: string; status: string }[]>`
+    select id, status from subscriptions where subscription_pda = ${pda} and status in ('active', 'past_due')`;
+  return {
+    now,
+    pda,
+    account: subscriptionIn(subscription, PROGRAM),
+    authority: authorityIn(authority, PROGRAM),
+    tokens: tokenAccountIn(tokens),
+    planRuns: planSeen !== null && planSeen.createdAt === plan.createdAt && (planSeen.endTs === 0n || planSeen.endTs >= now),
+    registration,
+  };
+}
+
+/** One wallet (or its merchant) does one thing; resolves with what it did and how that ended. Throws as the RPC client and Postgres do. */
+export async function act(ground: Ground, player: Player, random: Random): Promise<string> {
+  const sight = await look(ground, player);
+  const { account, now, registration, planRuns, tokens, authority } = sight;
+  const die = random.below(100);
+  const expired = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
+  if (account === null || expired || !planRuns) return subscribeAnew(ground, player, sight);
+  if (account.expiresAt !== 0n) return die < 50 ? resume(ground, player, sight) : 'waits';
+  if (registration === undefined) return die < 60 ? register(ground, player) : cancel(ground, player, sight);
+  if (authority !== null && authority.initId !== account.initId) return cancel(ground, player, sight);
+  const approved = tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
+  if (authority === null || !approved) return die < 70 ? approve(ground, player, sight) : 'waits';
+  if (tokens.amount < player.offer.amount) return die < 70 ? topUp(ground, player) : 'waits';
+  if (die < 14) return cancel(ground, player, sight);
+  if (die < 20) return cancelNow(ground, player, sight);
+  if (die < 34) return runDry(ground, player, tokens, die % 3 === 0);
+  if (die < 44) return revoke(ground, player);
+  if (die < 48)
+    return only(ground, 'revokeAuthority', player, revokeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
+  if (die < 52) return only(ground, 'closeAuthority', player, closeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
+  if (die < 72) return pullForeign(ground, player, sight);
+  return byMerchant(ground, registration, die < 86 ? 'force' : 'period_end');
+}
+
+const parties = ({ wallet, plan }: Player, { pda }: Sight) => ({ subscriber: wallet.address, plan: plan.pda, subscription: pda });
+
+async function told(name: string, ground: Ground, signers: readonly Wallet[], instructions: readonly Instruction[]): Promise<string> {
+  const end = await send(ground.rpc, signers, instructions);
+  return end === 'landed' ? name : `${name} ${end}`;
+}
+
+const only = (ground: Ground, name: string, { wallet }: Player, ...instructions: Instruction[]) =>
+  told(name, ground, [wallet], instructions);
+
+/** Closes what is over, subscribes to what is on offer, and registers. */
+export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight): Promise<string> {
+  const { wallet, offer, plan: old, sponsored } = player;
+  const { mint, keeper, rpc } = ground;
+  const { account, authority, tokens, pda: oldPda } = seen ?? (await look(ground, player));
+  const user = wallet.address;
+  if (tokens === null || tokens.amount < offer.amount) await topUp(ground, player);
+  const plan = offer.plan;
+  const subscription = subscriptionAddress(PROGRAM, plan.pda, user).address;
+  const approved = tokens?.delegate === authorityAddress(PROGRAM, user, mint).address;
+  const over = account === null ? [] : [closeInstruction(PROGRAM, user, { plan: old.pda, subscription: oldPda, payer: account.payer })];
+  const terms = {
+    planId: plan.planId,
+    planBump: plan.bump,
+    mint,
+    amount: offer.amount,
+    periodHours: BigInt(offer.periodHours),
+    createdAt: plan.createdAt,
+    initId: authority?.initId ?? UNKNOWN_INIT_ID,
+  };
+  const payer = sponsored ? keeper.address : undefined;
+  const end = await send(rpc, sponsored ? [wallet, keeper] : [wallet], [
+    ...over,
+    ...(authority !== null && approved ? [] : [initAuthority(PROGRAM, { user, mint })]),
+    subscribe(PROGRAM, { subscriber: user, merchant: offer.merchant.address, plan: plan.pda, subscription, terms, payer }),
+  ]);
+  const name = account === null ? 'subscribe' : 'close, subscribe';
+  if (end !== 'landed') {
+    // A plan that is over lets only the payer close; the account is given up with it.
+    if (end === 'failed' && account !== null && plan.id !== old.id) player.plan = plan;
+    return `${name} ${end}`;
+  }
+  player.plan = plan;
+  const registered = await register(ground, player);
+  return registered === 'register' ? name : `${name}, ${registered}`;
+}
+
+async function register(ground: Ground, { wallet, offer, plan }: Player): Promise<string> {
+  const { sql, rpc, mint, keeper, treasury } = ground;
+  const network = { programId: PROGRAM, mint, puller: keeper.address, treasury };
+  const subscriptionPda = subscriptionAddress(PROGRAM, plan.pda, wallet.address).address;
+  try {
+    const request = { appId: offer.appId, planId: plan.id, subscriptionPda, wallet: wallet.address };
+    const registration = await checkRegistration(sql, rpc, network, request);
+    await sql.begin((tx) => storeRegistration(tx, registration));
+    return 'register';
+  } catch (error) {
+    if (error instanceof ServiceError) return `register ${error.code}`;
+    throw error;
+  }
+}
+
+const cancel = (ground: Ground, player: Player, sight: Sight) =>
+  only(ground, 'cancel', player, cancelSubscription(PROGRAM, parties(player, sight)));
+
+function cancelNow(ground: Ground, player: Player, sight: Sight): Promise<string> {
+  const { merchant } = player.offer;
+  const periodStart = sight.account?.periodStart ?? 0n;
+  const instruction = cancelSubscriptionNow(PROGRAM, { ...parties(player, sight), merchant: merchant.address, periodStart });
+  return told('cancelNow', ground, [player.wallet, merchant], [instruction]);
+}
+
+function resume(ground: Ground, player: Player, sight: Sight): Promise<string> {
+  const terms = { ...parties(player, sight), mint: ground.mint, expiresAt: sight.account?.expiresAt ?? 0n };
+  return only(ground, 'resume', player, resumeSubscription(PROGRAM, terms));
+}
+
+async function approve(ground: Ground, player: Player, { tokens }: Sight): Promise<string> {
+  if (tokens === null) return topUp(ground, player);
+  return only(ground, 'approve', player, initAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
+}
+
+async function topUp({ cheat }: Ground, { wallet, offer }: Player): Promise<string> {
+  await cheat('localnet_faucet', wallet.address, (PAYMENTS_FUNDED * offer.amount).toString());
+  return 'topUp';
+}
+
+/** SPL Token's Revoke: the approval goes and the authority stays. */
+function revoke(ground: Ground, player: Player): Promise<string> {
+  return only(ground, 'revoke', player, token(ground, player, Buffer.of(5), []));
+}
+
+/** Everything goes elsewhere (Transfer), to the last but one base unit, or all of it and the account with it (CloseAccount). */
+function runDry(ground: Ground, player: Player, { amount }: TokenAccount, close: boolean): Promise<string> {
+  const data = Buffer.alloc(9, 3);
+  data.writeBigUInt64LE(close ? amount : amount - 1n, 1);
+  // The keeper's own USDC is nobody's business here.
+  const away = token(ground, player, data, [tokenAccountAddress(ground.keeper.address, ground.mint).address]);
+  if (!close) return only(ground, 'runDry', player, away);
+  return only(ground, 'closeTokens', player, away, token(ground, player, Buffer.of(9), [player.wallet.address]));
+}
+
+function token({ mint }: Ground, { wallet: { address } }: Player, data: Buffer, to: string[]): Instruction {
+  const own = { address: tokenAccountAddress(address, mint).address, signer: false, writable: true };
+  const others = to.map((one) => ({ address: one, signer: false, writable: true }));
+  return { programId: TOKEN_PROGRAM, accounts: [own, ...others, { address, signer: true, writable: false }], data };
+}
+
+/** The plan's owner collects by itself. */
+function pullForeign(ground: Ground, player: Player, sight: Sight): Promise<string> {
+  const { merchant, amount } = player.offer;
+  const pull = { ...parties(player, sight), caller: merchant.address, receiver: merchant.address, mint: ground.mint, amount };
+  return told('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
+}
+
+async function byMerchant({ sql }: Ground, registration: { id: string; status: string }, mode: 'force' | 'period_end'): Promise<string> {
+  try {
+    await sql.begin((tx) => (mode === 'force' ? forceCancel(tx, registration) : requestCancel(tx, registration)));
+    return mode === 'force' ? 'forceCancel' : 'merchantCancel';
+  } catch (error) {
+    if (error instanceof ServiceError) return `byMerchant ${error.code}`;
+    throw error;
+  }
+}
+
+/** Sunsets an offer's plan, which ends some periods later, and puts another in its place; or closes one whose end has passed. */
+export async function tendOffer(ground: Ground, offer: Offer, random: Random): Promise<string> {
+  const { rpc } = ground;
+  const { merchant, past } = offer;
+  const [oldest] = past;
+  const owner = merchant.address;
+  const wanted = [(oldest ?? offer.plan).pda, CLOCK_SYSVAR];
+  const { accounts } = await patiently(() => rpc.getMultipleAccounts(wanted));
+  const seen = planIn(accounts[0] ?? null, PROGRAM);
+  const now = decodeClock(accounts[1]?.data ?? Buffer.alloc(0)).unixTimestamp;
+  if (oldest !== undefined && (seen === null || seen.endTs < now)) {
+    if (seen === null) {
+      past.shift();
+      return 'deletePlan';
+    }
+    return told('deletePlan', ground, [merchant], [deletePlan(PROGRAM, { owner, plan: oldest.pda })]);
+  }
+  if (oldest !== undefined || seen === null) return 'tendOffer waits';
+  const endTs = now + BigInt((1 + random.below(3)) * offer.periodHours * 3600 + random.below(3600));
+  const successor = await publish(ground, offer);
+  const { pullers, metadataUri } = seen;
+  const edit = { status: 'sunset', endTs, pullers, metadataUri } as const;
+  const end = await send(rpc, [merchant], [updatePlan(PROGRAM, { owner, plan: offer.plan.pda, edit, seen })]);
+  if (end === 'landed') past.push(offer.plan);
+  offer.plan = successor;
+  return end === 'landed' ? 'sunsetPlan' : `sunsetPlan ${end}`;
+}

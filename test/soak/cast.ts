@@ -1,0 +1,119 @@
+// Who takes part: merchants whose plans have periods from one hour to thirty days, and wallets that subscribe to them.
+import { planAddress, SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { planIn } from '../../src/chain/accounts.ts';
+import { createPlan } from '../../src/chain/instructions.ts';
+import { timeOf } from '../../src/domain/network.ts';
+import type { Random } from '../../src/sandbox/random.ts';
+import { walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+import type { Ground } from './ground.ts';
+import { land } from './send.ts';
+
+/** A plan on chain and in the database. */
+export interface Plan {
+  id: string;
+  pda: string;
+  planId: bigint;
+  bump: number;
+  createdAt: bigint;
+}
+
+/** A merchant's offer: when its plan is sunset, another one of the same terms takes its place. */
+export interface Offer {
+  merchant: Wallet;
+  appId: string;
+  periodHours: number;
+  amount: bigint;
+  plan: Plan;
+  /** Plans that were here before, oldest first. */
+  past: Plan[];
+}
+
+export interface Player {
+  wallet: Wallet;
+  offer: Offer;
+  /** The plan that it is subscribed to, or was last. */
+  plan: Plan;
+  /** The keeper pays the rent of its subscriptions, and closes them in the end. */
+  sponsored: boolean;
+  /** Does something right now. */
+  busy: boolean;
+}
+
+// Of 100 wallets so many have this period. The shortest make the payments, the longest the months.
+const PERIODS: readonly (readonly [hours: number, share: number])[] = [
+  [1, 2],
+  [6, 6],
+  [24, 28],
+  [72, 24],
+  [168, 15],
+  [720, 25],
+];
+// The fee of 99 base units rounds to zero: a single transfer.
+const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_001n];
+const FEES = [null, 250, null, 0, null, 33];
+/** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
+const LAMPORTS = 5_000_000_000;
+export const PAYMENTS_FUNDED = 200n;
+
+/** Merchants with one offer for each period. Throws when the chain refuses. */
+export async function gatherMerchants(ground: Ground, random: Random): Promise<Offer[]> {
+  const offers: Offer[] = [];
+  for (const [place, [periodHours]] of PERIODS.entries()) {
+    const merchant = walletFromSeed(random.seed32());
+    const amount = AMOUNTS[place % AMOUNTS.length] ?? 1n;
+    await ground.cheat('requestAirdrop', merchant.address, LAMPORTS);
+    const [{ appId }] = await ground.sql<[{ appId: string }]>`
+      with merchant as (insert into merchants (wallet, fee_bps) values (${merchant.address}, ${FEES[place] ?? null}) returning id)
+      insert into apps (merchant_id, name) select id, 'soak' from merchant returning id as app_id`;
+    const plan = await publish(ground, { merchant, appId, periodHours, amount });
+    offers.push({ merchant, appId, periodHours, amount, plan, past: [] });
+  }
+  return offers;
+}
+
+let plans = 0n;
+
+/** Publishes a plan of these terms and records it as active. Throws when it does not land. */
+export async function publish(
+  { sql, rpc, mint, keeper, treasury }: Ground,
+  { merchant, appId, periodHours, amount }: Pick<Offer, 'merchant' | 'appId' | 'periodHours' | 'amount'>,
+): Promise<Plan> {
+  const planId = (plans += 1n);
+  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, planId);
+  const terms = {
+    planId,
+    mint,
+    amount,
+    periodHours: BigInt(periodHours),
+    endTs: 0n,
+    destinations: [merchant.address, treasury],
+    pullers: [keeper.address],
+    metadataUri: '',
+  };
+  await land(rpc, [merchant], [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms })]);
+  const { accounts } = await rpc.getMultipleAccounts([pda]);
+  const account = planIn(accounts[0] ?? null, SUBSCRIPTIONS_PROGRAM);
+  if (account === null) throw new Error('a plan that was published is not there');
+  const [{ id }] = await sql<[{ id: string }]>`
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, chain_created_at, status)
+    values (${appId}, 'soak', ${pda}, ${planId.toString()}, ${merchant.address}, ${mint}, ${treasury}, ${keeper.address}, ${amount},
+      ${periodHours}, ${timeOf(account.createdAt)}, 'active')
+    returning id`;
+  return { id, pda, planId, bump, createdAt: account.createdAt };
+}
+
+/** Wallets with SOL and USDC, none of which has subscribed yet. */
+export async function gatherPlayers({ cheat }: Ground, offers: readonly Offer[], count: number, random: Random): Promise<Player[]> {
+  const shares = PERIODS.flatMap(([, share], place) => Array<number>(share).fill(place));
+  const players: Player[] = [];
+  for (let place = 0; place < count; place += 1) {
+    // The first few cover all periods.
+    const offer = offers[place < offers.length ? place : random.pick(shares)];
+    if (offer === undefined) throw new RangeError('a period without an offer');
+    const wallet = walletFromSeed(random.seed32());
+    await cheat('requestAirdrop', wallet.address, LAMPORTS);
+    await cheat('localnet_faucet', wallet.address, (PAYMENTS_FUNDED * offer.amount).toString());
+    players.push({ wallet, offer, plan: offer.plan, sponsored: random.below(8) === 0, busy: false });
+  }
+  return players;
+}

@@ -1,0 +1,126 @@
+// What the soak runs on: a durable Postgres, the local chain with a second node that can lag, and keepers, each a process that is started again
+// when it dies.
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
+import { connect, type Sql } from '../../src/db/connect.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { createLog } from '../../src/log.ts';
+import { keepPostgres } from '../../src/sandbox/processes.ts';
+import type { Random } from '../../src/sandbox/random.ts';
+import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
+import { bytesOf, walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+
+const BLOCK_MS = 25;
+const RPC_TIMEOUT_MS = 5000;
+const KEEPER_LAMPORTS = 10_000_000_000_000;
+
+export interface Ground {
+  sql: Sql;
+  /** The chain's good node. */
+  rpc: Rpc;
+  mint: string;
+  keeper: Wallet;
+  treasury: string;
+  keepers: Supervised[];
+  logDirectory: string;
+  /** A method of the local chain alone, which no fault touches. Throws an Error with its refusal. */
+  cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
+  killPostgres(): void;
+  /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
+  stop(keep: boolean): Promise<void>;
+}
+
+/** Starts all of it but the keepers' work: they are up, and nobody has subscribed yet. */
+export async function startGround({ keepers, random }: { keepers: number; random: Random }): Promise<Ground> {
+  const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
+  // Postgres may run as another user, who must be able to pass through.
+  await chmod(directory, 0o711);
+  const logDirectory = join(directory, 'logs');
+  await mkdir(logDirectory);
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async () => {
+    for (const one of closers.splice(0).reverse()) await one();
+  };
+  const start = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
+    const started = supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
+    closers.push(() => started.stop());
+    return started;
+  };
+  try {
+    const [rpcPort = 0, wsPort = 0, lagPort = 0, ...metricsPorts] = await freePorts(3 + keepers);
+    const [rpcUrl, lagUrl] = [`http://127.0.0.1:${rpcPort}`, `http://127.0.0.1:${lagPort}`];
+    const ports = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort].map(String);
+    const chain = start('localnet', ['localnet', ...ports, '--block-ms', String(BLOCK_MS), '--json'], {}, `${rpcUrl}/health`);
+    const postgres = await keepPostgres(join(directory, 'postgres'));
+    closers.push(postgres.stop);
+    const sql = connect(postgres.url, { max: 8, name: 'billing soak' });
+    closers.push(() => sql.end({ timeout: 1 }));
+    await migrate(sql);
+    await chain.ready();
+    const log = createLog('soak', { level: 'silent', pretty: false, stream: 'stderr' });
+    const rpc = createRpc({ urls: [rpcUrl], timeoutMs: RPC_TIMEOUT_MS, log });
+    closers.push(() => rpc.close());
+
+    const cheat = async <T>(method: string, ...params: unknown[]): Promise<T> => {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+      const response = await fetch(rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+      const { result, error } = (await response.json()) as { result: T; error?: { message: string } };
+      if (error !== undefined) throw new Error(`${method}: ${error.message}`);
+      return result;
+    };
+    const keeper = walletFromSeed(random.seed32());
+    const treasury = walletFromSeed(random.seed32()).address;
+    await cheat('requestAirdrop', keeper.address, KEEPER_LAMPORTS);
+    // Its token account is where played wallets get rid of their USDC.
+    await cheat('localnet_faucet', keeper.address, 1);
+    const keypairFile = join(directory, 'keeper.json');
+    await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+    const env = {
+      DATABASE_URL: postgres.url,
+      // Both nodes stream from one socket: each URL has one beside it.
+      SOLANA_WS_URL: `ws://127.0.0.1:${wsPort},ws://127.0.0.1:${wsPort}`,
+      SOLANA_CLUSTER: 'localnet',
+      USDC_MINT: LOCALNET_MINT,
+      KEEPER_KEYPAIR: keypairFile,
+      PLATFORM_TREASURY: treasury,
+    };
+    const running = metricsPorts.map((port, place) => {
+      // Every other keeper prefers the node that lags.
+      const urls = place % 2 === 0 ? [rpcUrl, lagUrl] : [lagUrl, rpcUrl];
+      const own = { ...env, SOLANA_RPC_URL: urls.join(','), METRICS_PORT: String(port) };
+      return start(`keeper-${place + 1}`, ['keeper'], own, `http://127.0.0.1:${port}/readyz`);
+    });
+    await Promise.all(running.map((one) => one.ready()));
+    return {
+      sql,
+      rpc,
+      mint: LOCALNET_MINT,
+      keeper,
+      treasury,
+      keepers: running,
+      logDirectory,
+      cheat,
+      killPostgres: postgres.kill,
+      async stop(keep) {
+        await close();
+        if (!keep) await rm(directory, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const probes = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(probes.map((probe) => once(probe, 'listening')));
+  const ports = probes.map((probe) => (probe.address() as AddressInfo).port);
+  for (const probe of probes) probe.close();
+  return ports;
+}

@@ -1,0 +1,45 @@
+// `npm run soak`: the long soak. Prints what came of it, as one JSON object with --json, and exits with 1 on any breach.
+import { parseArgs } from 'node:util';
+import { soak } from './soak.ts';
+
+const usage = 'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--calm] [--keep-data] [--json]';
+
+function wholeNumber(name: string, text: string | undefined, fallback: number): number {
+  if (text === undefined) return fallback;
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value >= (name === 'seed' ? 0 : 1)) return value;
+  console.error(`--${name} is a whole number, not ${text}\n${usage}`);
+  process.exit(2);
+}
+
+function flags() {
+  try {
+    const [string, boolean] = [{ type: 'string' } as const, { type: 'boolean' } as const];
+    const numbers = { seed: string, payments: string, subscriptions: string, keepers: string };
+    return parseArgs({ options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean } }).values;
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : String(error)}\n${usage}`);
+    process.exit(2);
+  }
+}
+
+const { json = false, calm, 'keep-data': keepData, ...given } = flags();
+const stopping = new AbortController();
+process.once('SIGINT', () => {
+  console.error('stopping: what there is by now is judged');
+  stopping.abort();
+});
+const { result, breaches } = await soak({
+  seed: wholeNumber('seed', given.seed, 1),
+  payments: wholeNumber('payments', given.payments, 100_000),
+  subscriptions: wholeNumber('subscriptions', given.subscriptions, 2000),
+  keepers: wholeNumber('keepers', given.keepers, 4),
+  ...(calm !== undefined && { calm }),
+  ...(keepData !== undefined && { keepData }),
+  signal: stopping.signal,
+  tell: (line) => console.error(line),
+});
+if (json) console.log(JSON.stringify(result));
+else console.log(result);
+for (const breach of breaches) console.error(`breached: ${breach}`);
+process.exit(breaches.length === 0 ? 0 : 1);

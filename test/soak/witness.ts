@@ -1,0 +1,133 @@
+// The chain's own account of what happened, taken down as blocks become final: the local chain forgets old transactions.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { programEvents } from '../../src/chain/events.ts';
+import type { SignatureInfo } from '../../src/chain/answers.ts';
+import type { ConfirmedTransaction } from '../../src/chain/answers.ts';
+import type { Rpc } from '../../src/chain/rpc.ts';
+import { patiently } from './send.ts';
+import type { ChainPull } from '../../src/sandbox/evidence.ts';
+import { subscriptionAddress } from '../../src/chain/addresses.ts';
+
+export interface SeenPull extends ChainPull {
+  source: 'keeper' | 'foreign';
+  /** Unix ms of this machine, some moments after it became final. */
+  seenAt: number;
+}
+
+/** A subscription was opened, cancelled or resumed on chain. */
+export interface SeenTurn {
+  subscriptionPda: string;
+  kind: 'created' | 'cancelled' | 'resumed';
+  seenAt: number;
+}
+
+export interface Witness {
+  pulls: SeenPull[];
+  turns: SeenTurn[];
+  /** Takes down what has become final since the last time. */
+  look(): Promise<void>;
+  /** Looks every second until the returned function is called, which resolves after a last look. */
+  follow(): () => Promise<void>;
+  /** Leaves everything in two files, one JSON object in a line, for whoever looks for a cause. */
+  leave(directory: string): Promise<void>;
+}
+
+const PAGE = 1000;
+const AT_ONCE = 16;
+
+/** Watches every transaction of the program. */
+export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; treasury: string }): Witness {
+  const pulls: SeenPull[] = [];
+  const turns: SeenTurn[] = [];
+  let last: string | undefined;
+
+  async function newSince(): Promise<SignatureInfo[]> {
+    const found: SignatureInfo[] = [];
+    for (let before: string | undefined; ;) {
+      const options = { before, until: last, limit: PAGE, commitment: 'finalized' } as const;
+      const page = await patiently(() => rpc.getSignaturesForAddress(SUBSCRIPTIONS_PROGRAM, options));
+      found.push(...page);
+      before = page.at(-1)?.signature;
+      if (page.length < PAGE) return found.reverse();
+    }
+  }
+
+  function takeDown(transaction: ConfirmedTransaction): void {
+    const seenAt = Date.now();
+    const blockTime = transaction.blockTime ?? 0n;
+    const bySubscription = new Map<string, SeenPull>();
+    for (const event of programEvents(transaction, SUBSCRIPTIONS_PROGRAM)) {
+      if (event.kind === 'created' || event.kind === 'cancelled' || event.kind === 'resumed') {
+        const subscriptionPda = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, event.plan, event.subscriber).address;
+        turns.push({ subscriptionPda, kind: event.kind, seenAt });
+      }
+      if (event.kind !== 'transfer') continue;
+      const { subscription: subscriptionPda, amount, receiver, puller, periodStart } = event;
+      const known = bySubscription.get(subscriptionPda);
+      const fee = (known?.fee ?? 0n) + (receiver === treasury ? amount : 0n);
+      const gross = (known?.gross ?? 0n) + amount;
+      const source = puller === keeper ? 'keeper' : 'foreign';
+      const { signature } = transaction;
+      bySubscription.set(subscriptionPda, {
+        signature,
+        subscriptionPda,
+        gross,
+        fee,
+        net: gross - fee,
+        periodStart,
+        blockTime,
+        source,
+        seenAt,
+      });
+    }
+    pulls.push(...bySubscription.values());
+  }
+
+  async function look(): Promise<void> {
+    const found = await newSince();
+    const queue = found.filter(({ err }) => err === null);
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
+          const { signature } = one;
+          const transaction = await patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' }));
+          if (transaction === null) throw new Error(`the chain lists ${signature} as final but does not have it`);
+          takeDown(transaction);
+        }
+      }),
+    );
+    last = found.at(-1)?.signature ?? last;
+  }
+
+  return {
+    pulls,
+    turns,
+    look,
+    async leave(directory) {
+      const lines = (found: readonly object[]) =>
+        found.map((one) => `${JSON.stringify(one, (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value))}\n`).join('');
+      await writeFile(join(directory, 'pulls.jsonl'), lines(pulls));
+      await writeFile(join(directory, 'turns.jsonl'), lines(turns));
+    },
+    follow() {
+      let stopped = false;
+      const isStopped = () => stopped;
+      const ended = (async () => {
+        while (!isStopped()) {
+          await look();
+          await pause(1000);
+        }
+      })();
+      // A failure is told by the function that is returned.
+      ended.catch(() => undefined);
+      return async () => {
+        stopped = true;
+        await ended;
+        await look();
+      };
+    },
+  };
+}
