@@ -134,7 +134,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
       }
       // Without the account the next read decides; until then the paid period counts.
       const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
-      if (isRecorded(pull.signature)) applyCover(draft, pull.periodEnd, next);
+      if (isRecorded(pull.signature)) applyCover(draft, pull, next);
       else applyPayment(draft, pull, next);
       return { draft, resolution: resolve('landed', null) };
     }
