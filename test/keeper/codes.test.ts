@@ -187,7 +187,7 @@ void t.test(
 
     const attempts = await stage.sql<{ subscriptionId: string; state: string; error: string | null }[]>`
     select subscription_id, state, error from payment_attempts`;
-    const alerts = (await context.metrics.alerts.get()).values;
+    const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     const raised = new Map<string, number>();
     for (const [name, one] of Object.entries(cases)) {
       const subscription = subscriptions.get(name)!;
@@ -246,7 +246,8 @@ void t.test('a payment that runs out of compute units is ours: a higher limit is
   await stage.until('it has failed', async () => (await stage.row(subscription)).setbacks === 1);
   t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
   t.ok(fees.units(shape) > before, 'the limit is raised');
-  t.match((await context.metrics.alerts.get()).values, [{ labels: { reason: 'compute_budget' }, value: 1 }]);
+  const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
+  t.match(alerts, [{ labels: { reason: 'compute_budget' }, value: 1 }]);
   await stage.startKeeper();
   stage.net.passSeconds(30);
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
