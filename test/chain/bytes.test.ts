@@ -34,7 +34,7 @@ void t.test('four places for addresses, in their order, the missing ones zero', 
   for (let count = 0; count <= 4; count += 1) {
     const slots = addressSlots(addresses.slice(0, count), 'pullers');
     t.equal(slots.length, 128);
-    const expected = Buffer.concat([...addresses.slice(0, count).map((address) => Buffer.from(addressBytes(address)))], 128);
+    const expected = Buffer.concat([...addresses.slice(0, count).map((address) => addressBytes(address)), Buffer.alloc(128)], 128);
     t.same(slots, expected);
   }
   t.throws(() => addressSlots(addresses, 'pullers'), { message: /pullers: at most 4/ });

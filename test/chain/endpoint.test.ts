@@ -9,7 +9,7 @@ async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<Endpoi
   const endpoint = createEndpoint(`${server.url}/secret-path?api-key=secret`, { timeoutMs: 2000, ...options });
   t.teardown(async () => {
     await endpoint.close();
-    await server.close();
+    server.close();
   });
   const ask = (read: (result: unknown) => unknown = (result) => result) =>
     endpoint.call('getSlot', [], read).catch((error: unknown) => error);

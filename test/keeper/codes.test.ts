@@ -171,7 +171,9 @@ void t.test(
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscriptions = new Map<string, Subscription>();
-    for (const name of Object.keys(cases)) subscriptions.set(name, await stage.subscriber(await stage.plan({ amount: AMOUNT })));
+    await Promise.all(
+      Object.keys(cases).map(async (name) => subscriptions.set(name, await stage.subscriber(await stage.plan({ amount: AMOUNT })))),
+    );
     const { context, collector, landing, taken } = stage.parts();
     await collector.turn();
     t.equal(taken.length, subscriptions.size, 'all are signed');
