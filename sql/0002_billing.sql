@@ -50,6 +50,7 @@ create table subscriptions (
   notices int not null default 0,
   period_anchor timestamptz,
   observed_slot int8 not null default 0,
+  period_pulled int8 not null default 0 check (period_pulled >= 0),
   observed_at timestamptz not null default now(),
   setbacks int not null default 0 check (setbacks >= 0),
   lease_until timestamptz,
@@ -64,6 +65,7 @@ create table subscriptions (
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
 comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
 comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
 comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
@@ -112,6 +114,7 @@ create table payments (
   source text not null default 'keeper' check (source in ('keeper', 'foreign')),
   period_start timestamptz not null,
   period_end timestamptz not null,
+  further boolean not null default false,
   amount_gross int8 not null check (amount_gross > 0),
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
@@ -123,11 +126,13 @@ create table payments (
   constraint payment_adds_up check (amount_gross = platform_fee + amount_net),
   constraint period_runs_forward check (period_end > period_start),
   constraint success_has_signature check (status = 'failed' or tx_signature is not null),
+  constraint further_is_foreign check (not further or (status = 'succeeded' and source = 'foreign')),
   constraint failure_has_reason check ((status = 'failed') = (failure_reason is not null))
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
-create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded';
+create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
 create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';
 create index payments_by_app_time on payments (app_id, occurred_at, id);
 create index payments_by_subscription on payments (subscription_id, occurred_at, id);

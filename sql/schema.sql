@@ -209,6 +209,7 @@ create table payments (
   source text not null default 'keeper'::text,
   period_start timestamp with time zone not null,
   period_end timestamp with time zone not null,
+  further boolean not null default false,
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
@@ -218,6 +219,7 @@ create table payments (
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
+  constraint further_is_foreign CHECK (((NOT further) OR ((status = 'succeeded'::text) AND (source = 'foreign'::text)))),
   constraint payment_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payments_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
@@ -233,12 +235,13 @@ create table payments (
   constraint payments_pkey PRIMARY KEY (id)
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_status ON public.payments USING btree (app_id, status, occurred_at, id);
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_plan_time ON public.payments USING btree (plan_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
-CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE (status = 'succeeded'::text);
+CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
 CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (tx_signature, subscription_pda) WHERE (status = 'succeeded'::text);
 
 create table plans (
@@ -344,6 +347,7 @@ create table subscriptions (
   notices integer not null default 0,
   period_anchor timestamp with time zone,
   observed_slot bigint not null default 0,
+  period_pulled bigint not null default 0,
   observed_at timestamp with time zone not null default now(),
   setbacks integer not null default 0,
   lease_until timestamp with time zone,
@@ -358,6 +362,7 @@ create table subscriptions (
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
+  constraint subscriptions_period_pulled_check CHECK ((period_pulled >= 0)),
   constraint subscriptions_setbacks_check CHECK ((setbacks >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
@@ -368,6 +373,7 @@ comment on column subscriptions.due_at is 'chain time at which the keeper must a
 comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
 comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
 comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';

@@ -1,5 +1,5 @@
-// What happened to money: one succeeded row per paid period, one failed row per failed attempt.
-import { integers, times } from './arrays.ts';
+// What happened to money: one succeeded row per paid period (and one for each further pull of somebody else), one failed row per failed attempt.
+import { flags, integers, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 
 export interface PaymentRow {
@@ -10,6 +10,8 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
+  /** Somebody else pulled once more in a period that was paid already. */
+  further: boolean;
   periodStart: Date;
   periodEnd: Date;
   amountGross: bigint;
@@ -24,17 +26,21 @@ export interface PaymentRow {
 /** Records payments. Throws on a second success of a period, or of a pull (unique indexes). */
 export async function insertPayments(sql: Queryable, payments: PaymentRow[]): Promise<void> {
   await sql`
-    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, period_start, period_end,
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)
-    select * from unnest(
+    select v.app_id, v.plan_id, v.subscription_id, v.subscription_pda, v.subscriber_wallet, v.status, v.source, v.further = 1, v.period_start,
+      v.period_end, v.amount_gross, v.platform_fee, v.amount_net, v.tx_signature, v.failure_reason, v.attempt, v.occurred_at
+    from unnest(
       ${payments.map((row) => row.appId)}::uuid[], ${payments.map((row) => row.planId)}::uuid[],
       ${payments.map((row) => row.subscriptionId)}::uuid[], ${payments.map((row) => row.subscriptionPda)}::text[],
       ${payments.map((row) => row.subscriberWallet)}::text[], ${payments.map((row) => row.status)}::text[],
-      ${payments.map((row) => row.source)}::text[], ${times(payments.map((row) => row.periodStart))}::timestamptz[],
+      ${payments.map((row) => row.source)}::text[], ${flags(payments.map((row) => row.further))}::int[], ${times(payments.map((row) => row.periodStart))}::timestamptz[],
       ${times(payments.map((row) => row.periodEnd))}::timestamptz[], ${integers(payments.map((row) => row.amountGross))}::int8[],
       ${integers(payments.map((row) => row.platformFee))}::int8[], ${integers(payments.map((row) => row.amountNet))}::int8[],
       ${payments.map((row) => row.txSignature)}::text[], ${payments.map((row) => row.failureReason)}::text[],
-      ${payments.map((row) => row.attempt)}::int[], ${times(payments.map((row) => row.occurredAt))}::timestamptz[])`;
+      ${payments.map((row) => row.attempt)}::int[], ${times(payments.map((row) => row.occurredAt))}::timestamptz[]
+    ) as v (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
+      amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)`;
 }
 
 /** Which pulls are recorded: successes by transaction and subscription account. */

@@ -18,6 +18,8 @@ export interface SubscriptionState {
   dueAt: Date | null;
   periodAnchor: Date | null;
   observedSlot: bigint;
+  /** Base units known to be pulled in the period that paidThrough ends. */
+  periodPulled: bigint;
   setbacks: number;
 }
 
@@ -139,7 +141,7 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<HeldSu
   return sql<HeldSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
       s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.setbacks, s.notices,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps
     from subscriptions s
@@ -170,6 +172,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
+      period_pulled = v.period_pulled,
       lease_until = case when v.keep = 1 then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep = 1 then s.claim_id end,
       observed_at = now(),
       updated_at = case
@@ -186,9 +189,10 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       ${times(states.map(({ pastDueSince }) => pastDueSince))}::timestamptz[], ${states.map(({ failedAttempts }) => failedAttempts)}::int[],
       ${times(states.map(({ delegationRevokedAt }) => delegationRevokedAt))}::timestamptz[], ${states.map(({ endReason }) => endReason)}::text[],
       ${times(states.map(({ dueAt }) => dueAt))}::timestamptz[], ${times(states.map(({ periodAnchor }) => periodAnchor))}::timestamptz[],
-      ${integers(states.map(({ observedSlot }) => observedSlot))}::int8[], ${states.map(({ setbacks }) => setbacks)}::int[]
+      ${integers(states.map(({ observedSlot }) => observedSlot))}::int8[], ${states.map(({ setbacks }) => setbacks)}::int[],
+      ${integers(states.map(({ periodPulled }) => periodPulled))}::int8[]
     ) as v (id, claim_id, notices, keep, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
-      past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks)
+      past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks, period_pulled)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id`;
   return rows.map(({ id }) => id);

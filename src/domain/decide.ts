@@ -16,6 +16,7 @@ import {
   applyDelegation,
   applyEnd,
   applyFailure,
+  applyFurther,
   applyPayment,
   applyResume,
   draftOf,
@@ -82,6 +83,8 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
       if (findings.pulls === undefined) return { draft, needs: 'pulls' };
       recordPulls(draft, findings.pulls, account, period);
       if (hasUnknownPull(state, account)) {
+        // A further pull that nobody can read holds nothing up for long: the period is paid.
+        if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
         // The pull is on chain but not final, or the endpoint's history does not have it yet.
         return { ...ourSetback(draft, view), ...(row.setbacks < 3 ? {} : { alert: { reason: 'pull_not_found' } }) };
       }
@@ -115,20 +118,35 @@ function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
   return row.observedSlot > 0n ? view.slot > row.observedSlot : row.ageSeconds > YOUNG_SECONDS;
 }
 
-/** Money was pulled in the account's period and the period is not paid in the database. */
-export function hasUnknownPull(state: Pick<HeldSubscription, 'paidThrough'>, account: SubscriptionAccount): boolean {
-  return account.amountPulled > 0n && (state.paidThrough === null || unixSeconds(state.paidThrough) <= account.periodStart);
+/** Money was pulled in the account's period that the database does not know of: the period is not paid there, or with less. */
+export function hasUnknownPull(state: Pick<HeldSubscription, 'paidThrough' | 'periodPulled'>, account: SubscriptionAccount): boolean {
+  if (account.amountPulled === 0n) return false;
+  if (!isPaid(state, account)) return true;
+  // An account that an endpoint behind shows may be of an earlier period than the one that is paid.
+  const paidFor = state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
+  return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
 }
 
-/** Records what was found, oldest period first. A second pull of a period adds nothing: the period is paid. */
+/** Whether the period that the account counts is paid in the database. */
+function isPaid({ paidThrough }: Pick<HeldSubscription, 'paidThrough'>, account: SubscriptionAccount): boolean {
+  return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
+}
+
+/** Records what was found, oldest period first. Only the first pull of a period pays it; what somebody else pulls after that is further. */
 function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: SubscriptionAccount, period: PullPeriod): void {
   for (const pull of [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart))) {
     const { paidThrough } = draft.state;
-    if (paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart) continue;
+    if (paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart) {
+      if (!pull.recorded && pull.source === 'foreign') applyFurther(draft, pull);
+      continue;
+    }
     const next = nextAfter(pull.periodStart, account, period);
-    if (pull.recorded) applyCover(draft, pull.periodEnd, next);
+    if (pull.recorded) applyCover(draft, pull, next);
     else applyPayment(draft, pull, next);
   }
+  if (!isPaid(draft.state, account)) return;
+  const found = pulls.reduce((sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum), 0n);
+  if (found > draft.state.periodPulled) draft.state.periodPulled = found;
 }
 
 /** When the period after the one that began at `periodStart` can be collected; null when it never can. */

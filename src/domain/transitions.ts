@@ -34,6 +34,7 @@ export function draftOf(row: HeldSubscription): Draft {
     dueAt: row.dueAt,
     periodAnchor: row.periodAnchor,
     observedSlot: row.observedSlot,
+    periodPulled: row.periodPulled,
     setbacks: row.setbacks,
   };
   return { row, state, happenings: [], payments: [] };
@@ -45,8 +46,11 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
 }
 
 /** Paid up to the end of a period; the next collection is at `next`, null when there will be none. */
-function settleUp(state: SubscriptionState, periodEnd: Date, next: Date | null): void {
-  if (state.paidThrough === null || state.paidThrough < periodEnd) state.paidThrough = periodEnd;
+function settleUp(state: SubscriptionState, periodEnd: Date, pulled: bigint, next: Date | null): void {
+  if (state.paidThrough === null || state.paidThrough < periodEnd) {
+    state.paidThrough = periodEnd;
+    state.periodPulled = pulled;
+  }
   if (!isLive(state)) return;
   state.status = 'active';
   state.pastDueSince = null;
@@ -58,24 +62,11 @@ function settleUp(state: SubscriptionState, periodEnd: Date, next: Date | null):
 
 /** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
 export function applyPayment({ row, state, happenings, payments }: Draft, pull: Pull, next: Date | null): void {
-  const periodStart = timeOf(pull.periodStart);
-  const periodEnd = timeOf(pull.periodEnd);
-  payments.push({
-    ...parties(row),
-    status: 'succeeded',
-    source: pull.source,
-    periodStart,
-    periodEnd,
-    amountGross: pull.gross,
-    platformFee: pull.fee,
-    amountNet: pull.net,
-    txSignature: pull.signature,
-    failureReason: null,
-    attempt: state.failedAttempts + 1,
-    occurredAt: timeOf(pull.at),
-  });
+  const payment = successOf(row, pull, state.failedAttempts + 1);
+  const { periodStart, periodEnd } = payment;
+  payments.push(payment);
   // An old period that comes to light late changes nothing but the books.
-  if (state.paidThrough === null || state.paidThrough < periodEnd) settleUp(state, periodEnd, next);
+  if (state.paidThrough === null || state.paidThrough < periodEnd) settleUp(state, periodEnd, pull.gross, next);
   happenings.push({
     type: 'payment_success',
     extra: {
@@ -92,8 +83,31 @@ export function applyPayment({ row, state, happenings, payments }: Draft, pull: 
 }
 
 /** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
-export function applyCover({ state }: Draft, periodEnd: bigint, next: Date | null): void {
-  settleUp(state, timeOf(periodEnd), next);
+export function applyCover({ state }: Draft, pull: Pick<Pull, 'periodEnd' | 'gross'>, next: Date | null): void {
+  settleUp(state, timeOf(pull.periodEnd), pull.gross, next);
+}
+
+/** Somebody else pulled once more in a period that is paid: it is in the books, and changes nothing besides. The period was told of already. */
+export function applyFurther({ row, payments }: Draft, pull: Pull): void {
+  payments.push({ ...successOf(row, pull, 1), further: true });
+}
+
+function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentRow {
+  return {
+    ...parties(row),
+    status: 'succeeded',
+    source: pull.source,
+    further: false,
+    periodStart: timeOf(pull.periodStart),
+    periodEnd: timeOf(pull.periodEnd),
+    amountGross: pull.gross,
+    platformFee: pull.fee,
+    amountNet: pull.net,
+    txSignature: pull.signature,
+    failureReason: null,
+    attempt,
+    occurredAt: timeOf(pull.at),
+  };
 }
 
 /** A period that was tried, as of when. */
@@ -128,6 +142,7 @@ export function applyFailure({ row, state, happenings, payments }: Draft, failed
     ...parties(row),
     status: 'failed',
     source: 'keeper',
+    further: false,
     periodStart: timeOf(failed.periodStart),
     periodEnd: timeOf(failed.periodEnd),
     amountGross: failed.amounts.gross,

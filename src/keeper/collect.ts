@@ -199,7 +199,8 @@ async function lookInto(
       subscriptionPda: row.subscriptionPda,
     };
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
-    const since = row.paidThrough === null ? view.subscription.periodStart : unixSeconds(row.paidThrough);
+    const { periodStart } = view.subscription;
+    const since = row.paidThrough === null || row.paidThrough > timeOf(periodStart) ? periodStart : unixSeconds(row.paidThrough);
     const pulls = (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false }));
     findings.set(row.id, { ...findings.get(row.id), pulls });
   });

@@ -9,7 +9,7 @@ import { closingDue, hasUnknownPull, nextAfter, sameInstance } from '../domain/d
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { type Outcome, settle } from '../domain/settlement.ts';
-import { applyCover, applyFailure, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import { applyCover, applyFailure, applyFurther, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flying } from './flight.ts';
@@ -128,13 +128,14 @@ export function createLanding(context: Context, fees: Fees): Landing {
     if (end.kind === 'paid') {
       const { pull, earlier } = end;
       for (const other of earlier) {
-        if (state.paidThrough !== null && unixSeconds(state.paidThrough) > other.periodStart) continue;
-        if (isRecorded(other.signature)) applyCover(draft, other.periodEnd, timeOf(pull.periodStart));
+        if (state.paidThrough !== null && unixSeconds(state.paidThrough) > other.periodStart) {
+          if (other.source === 'foreign' && !isRecorded(other.signature)) applyFurther(draft, other);
+        } else if (isRecorded(other.signature)) applyCover(draft, other, timeOf(pull.periodStart));
         else applyPayment(draft, other, timeOf(pull.periodStart));
       }
       // Without the account the next read decides; until then the paid period counts.
       const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
-      if (isRecorded(pull.signature)) applyCover(draft, pull.periodEnd, next);
+      if (isRecorded(pull.signature)) applyCover(draft, pull, next);
       else applyPayment(draft, pull, next);
       return { draft, resolution: resolve('landed', null) };
     }

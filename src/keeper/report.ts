@@ -23,7 +23,9 @@ export function report(
     if (payment.source === 'foreign') {
       log.warn(
         { subscription: row.id, signature: payment.txSignature, amount: payment.amountGross.toString() },
-        'somebody else pulled under our plan: the period is paid, without a fee',
+        payment.further
+          ? 'somebody else pulled once more under our plan, in a period that was paid already'
+          : 'somebody else pulled under our plan: the period is paid, without a fee',
       );
     }
   }

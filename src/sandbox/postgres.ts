@@ -13,7 +13,8 @@ import { messageOf, OperatorError } from '../errors.ts';
 export interface EmbeddedPostgres {
   /** With its credentials: the superuser's URL to the database "postgres". */
   url: string;
-  pid: number;
+  /** kill -9; nothing when it has ended already. */
+  kill(): void;
   /** Resolves when the server has ended, for whatever reason. */
   exited: Promise<void>;
   /** Fast shutdown; removes the data unless a directory was given. */
@@ -77,7 +78,9 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
   await answering(url, server, said);
   return {
     url,
-    pid: server.pid ?? 0,
+    kill() {
+      server.kill('SIGKILL');
+    },
     exited,
     async stop() {
       server.kill('SIGINT');

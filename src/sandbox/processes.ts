@@ -152,15 +152,23 @@ export async function keepPostgres(dataDir: string): Promise<{ url: string; kill
       // The killed server's children may hold its shared memory for a moment: the next start then fails, and the one after does not.
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
-      server = await pRetry(restart, { retries: 20, minTimeout: 50, maxTimeout: 1000, shouldRetry: () => !isStopping() });
-      guard();
+      try {
+        server = await pRetry(restart, { retries: 20, minTimeout: 50, maxTimeout: 1000, shouldRetry: () => !isStopping() });
+      } catch (error) {
+        if (isStopping()) return;
+        throw error;
+      }
+      if (isStopping()) await server.stop();
+      else guard();
     });
   };
   const isStopping = () => stopping;
   guard();
   return {
     url: server.url,
-    kill: () => process.kill(server.pid, 'SIGKILL'),
+    kill() {
+      server.kill();
+    },
     async stop() {
       stopping = true;
       await server.stop();

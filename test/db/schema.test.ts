@@ -40,14 +40,16 @@ void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
 void t.test('a period is paid once, and a signature pays a subscription once', async (t) => {
   const { sql } = await testDatabase(t);
   const { id, appId, planId } = await subscribed(sql);
-  const pay = (signature: string, from: Date) => sql`
-    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+  const pay = (signature: string, from: Date, further?: 'foreign' | 'keeper') => sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end, amount_gross,
       platform_fee, amount_net, tx_signature, occurred_at)
-    values (${appId}, ${planId}, ${id}, 'p', ${wallet}, 'succeeded', ${from}, ${new Date(from.getTime() + 86_400_000)}, 100, 1, 99, ${signature}, ${from})`;
+    values (${appId}, ${planId}, ${id}, 'p', ${wallet}, 'succeeded', ${further ?? 'keeper'}, ${further !== undefined}, ${from}, ${new Date(from.getTime() + 86_400_000)}, 100, 1, 99, ${signature}, ${from})`;
   await pay('one', start);
   await t.rejects(pay('two', start), /one_payment_per_period/);
   await t.rejects(pay('one', end), /one_payment_per_pull/);
   await t.resolves(pay('two', end));
+  await t.resolves(pay('three', start, 'foreign'), 'but for what somebody else pulls besides');
+  await t.rejects(pay('four', start, 'keeper'), /further_is_foreign/);
 });
 
 void t.test('one open attempt for a period, however many keepers there are', async (t) => {

@@ -78,6 +78,7 @@ function newWorld(payer: string): World {
       dueAt: due,
       periodAnchor: null,
       observedSlot: 0n,
+      periodPulled: 0n,
       setbacks: 0,
     },
     now: START + 10n,
@@ -204,6 +205,11 @@ function turn(world: World, { delay, lost, closes, size }: { delay: bigint; lost
   if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
     throw new Error("a merchant's request was taken back");
   if (!isLive(before) && world.row.status !== before.status) throw new Error('an end is final');
+  const account = sameInstance(world.row, world.account);
+  if (isLive(before) && account !== null) {
+    const moved = world.pulls.filter(({ periodStart }) => periodStart === account.periodStart);
+    if (!moved.every((pull) => recorded(world, pull))) throw new Error('what anybody pulled in the period is in the books');
+  }
   // The same look again finds nothing new.
   const { happenings, payments } = decided(world, closes).draft;
   const news = happenings.filter(({ type }) => type !== 'payment_failed');
@@ -224,10 +230,11 @@ function check(world: World): void {
   assert(!isLive(row) || row.dueAt !== null, 'a live subscription has a timer');
   assert(isLive(row) || row.nextPaymentDue === null, 'nothing is due after the end');
   // Money.
-  const paid = payments.filter(({ status }) => status === 'succeeded');
+  const succeeded = payments.filter(({ status }) => status === 'succeeded');
+  const paid = succeeded.filter(({ further }) => !further);
   assert(new Set(paid.map(({ periodStart }) => periodStart.getTime())).size === paid.length, 'one payment a period');
-  assert(new Set(paid.map(({ txSignature }) => txSignature)).size === paid.length, 'one payment a pull');
-  for (const payment of paid) {
+  assert(new Set(succeeded.map(({ txSignature }) => txSignature)).size === succeeded.length, 'one payment a pull');
+  for (const payment of succeeded) {
     const pull = pulls.find(({ signature }) => signature === payment.txSignature);
     assert(pull !== undefined && pull.gross === payment.amountGross && pull.fee === payment.platformFee, 'recorded is what moved');
   }

@@ -87,11 +87,12 @@ const cases: Record<string, Case> = {
     error: /error 110 /,
     alert: 'receiver_account_missing',
   },
-  '132': {
+  // The next look at the account tells that it is the subscriber's.
+  '130, the subscriber': {
     happens: (stage, { wallet }) =>
       edit(stage, tokenAccountAddress(wallet.address, stage.net.mint).address, (data) => data.set(randomBytes(32), 32)),
-    error: /error 132 /,
-    failed: 'account_owner_changed',
+    error: /error 130 /,
+    alert: 'not_a_puller',
   },
   '400': {
     happens: (stage, { wallet, plan, pda }) =>
@@ -137,7 +138,7 @@ const cases: Record<string, Case> = {
     error: /InvalidAccountOwner/,
     then: { status: 'cancelled' },
   },
-  '130': {
+  '130, the keeper': {
     happens: (stage, { plan }) => edit(stage, plan.pda, (data) => data.fill(0, 235, 363)),
     error: /error 130 /,
     alert: 'not_a_puller',
@@ -152,10 +153,10 @@ const cases: Record<string, Case> = {
     error: /error 125 /,
     alert: 'wrong_program_or_mint',
   },
-  '505': {
+  '503': {
     happens: (stage, { pda }) => edit(stage, pda, (data) => data.set(randomBytes(32), 35)),
-    error: /error 505 /,
-    alert: 'wrong_program_or_mint',
+    error: /error 503 /,
+    alert: 'malformed',
   },
   '407': {
     happens: (stage, { pda }) => edit(stage, pda, (data) => data.writeBigInt64LE(BigInt(stage.now() + 86_400), 139)),
@@ -170,7 +171,9 @@ void t.test(
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscriptions = new Map<string, Subscription>();
-    for (const name of Object.keys(cases)) subscriptions.set(name, await stage.subscriber(await stage.plan({ amount: AMOUNT })));
+    await Promise.all(
+      Object.keys(cases).map(async (name) => subscriptions.set(name, await stage.subscriber(await stage.plan({ amount: AMOUNT })))),
+    );
     const { context, collector, landing, taken } = stage.parts();
     await collector.turn();
     t.equal(taken.length, subscriptions.size, 'all are signed');
@@ -186,7 +189,7 @@ void t.test(
 
     const attempts = await stage.sql<{ subscriptionId: string; state: string; error: string | null }[]>`
     select subscription_id, state, error from payment_attempts`;
-    const alerts = (await context.metrics.alerts.get()).values;
+    const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     const raised = new Map<string, number>();
     for (const [name, one] of Object.entries(cases)) {
       const subscription = subscriptions.get(name)!;
@@ -212,16 +215,15 @@ void t.test(
     );
 
     // What is no failure is looked at again at once, and the chain tells what it is.
-    const signed = taken.length;
     stage.net.mineBlocks(40);
     while (await collector.turn());
-    t.equal(taken.length, signed, 'and nothing more is signed');
     for (const [name, { then }] of Object.entries(cases)) {
       if (then === undefined) continue;
       const { status, endReason = null, paid = 0 } = then;
       const subscription = subscriptions.get(name)!;
       t.match(await stage.row(subscription), { status, endReason }, name);
       t.equal((await stage.payments(subscription)).length, paid, name);
+      t.equal(taken.filter(({ id }) => id === subscription.id).length, 1, `${name}: nothing more is signed`);
     }
   },
 );
@@ -246,7 +248,8 @@ void t.test('a payment that runs out of compute units is ours: a higher limit is
   await stage.until('it has failed', async () => (await stage.row(subscription)).setbacks === 1);
   t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
   t.ok(fees.units(shape) > before, 'the limit is raised');
-  t.match((await context.metrics.alerts.get()).values, [{ labels: { reason: 'compute_budget' }, value: 1 }]);
+  const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
+  t.match(alerts, [{ labels: { reason: 'compute_budget' }, value: 1 }]);
   await stage.startKeeper();
   stage.net.passSeconds(30);
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);

@@ -1,8 +1,9 @@
+import { pino } from 'pino';
 import t from 'tap';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import { createFlight } from '../../src/keeper/flight.ts';
-import { startStage, HOUR } from '../fixtures/billing.ts';
+import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 void t.test('a registered subscription is collected once: net to the merchant, fee to the treasury, and told', async (t) => {
   const stage = await startStage(t);
@@ -181,20 +182,25 @@ void t.test('out of SOL: nothing is signed and readiness says why; refilled, it 
   t.equal(await keeper.ready(), undefined);
 });
 
+/** The plan's owner collects by itself. */
+const ownPull = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigint) =>
+  transferSubscription(stage.net.programId, {
+    caller: plan.merchant.address,
+    subscriber: wallet.address,
+    plan: plan.pda,
+    subscription: pda,
+    mint: stage.net.mint,
+    receiver: plan.merchant.address,
+    amount,
+  });
+
 void t.test('a pull by the plan owner is recognised: the period is paid, with its real signature and no fee', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const subscription = await stage.subscriber(plan);
-  const pull = transferSubscription(stage.net.programId, {
-    caller: plan.merchant.address,
-    subscriber: subscription.wallet.address,
-    plan: plan.pda,
-    subscription: subscription.pda,
-    mint: stage.net.mint,
-    receiver: plan.merchant.address,
-    amount: plan.terms.amount,
-  });
+  const pull = ownPull(stage, subscription, plan.terms.amount);
   const signature = await stage.send([plan.merchant], [pull]);
+  stage.net.mineBlocks(40);
   await stage.startKeeper();
   await stage.until('it is recorded', async () => (await stage.payments(subscription)).length === 1);
   await stage.quiet();
@@ -214,3 +220,52 @@ void t.test('a pull by the plan owner is recognised: the period is paid, with it
   await stage.until('the keeper collects the next period', async () => (await stage.payments(subscription)).length === 2);
   t.match((await stage.payments(subscription))[1], { source: 'keeper', periodStart: keeperBefore });
 });
+
+void t.test(
+  'a further pull by the plan owner in a period that is paid is in the books, told to the operator, and pays for nothing',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    const signatures = [await stage.send([plan.merchant], [ownPull(stage, subscription, 1_000_000n)])];
+    const said: string[] = [];
+    const log = pino({ level: 'warn' }, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) });
+    const keeper = await stage.startKeeper({}, { log });
+    const recorded = async (count: number) => {
+      await stage.until(`${count} are recorded`, async () => {
+        // What is not final yet is looked up again after some seconds.
+        stage.net.passSeconds(11);
+        return (await stage.payments(subscription)).length === count;
+      });
+      await stage.quiet();
+    };
+    await recorded(1);
+    const paid = await stage.row(subscription);
+    for (const amount of [500_000n, 3_500_000n]) {
+      signatures.push(await stage.send([plan.merchant], [ownPull(stage, subscription, amount)]));
+      await recorded(signatures.length);
+    }
+    t.match(
+      await stage.sql`select tx_signature, amount_gross, platform_fee, source, further from payments order by occurred_at, id`,
+      [1_000_000n, 500_000n, 3_500_000n].map((amountGross, place) => ({
+        txSignature: signatures[place],
+        amountGross,
+        platformFee: 0n,
+        source: 'foreign',
+        further: place > 0,
+      })),
+    );
+    t.same((await stage.row(subscription)).paidThrough, paid.paidThrough);
+    t.same((await stage.row(subscription)).nextPaymentDue, paid.nextPaymentDue);
+    t.same(
+      (await stage.events(subscription)).map(({ type }) => type),
+      ['subscription_created', 'payment_success'],
+      'one a paid period',
+    );
+    t.match(await keeper.registry.metrics(), /billing_payments_total\{(?=.*outcome="succeeded")(?=.*source="foreign").*\} 3/);
+    t.match(said, [/the period is paid, without a fee/, /once more/, /once more/]);
+    stage.net.passSeconds(720 * HOUR + 5);
+    await recorded(4);
+    t.match((await stage.payments(subscription)).at(-1), { source: 'keeper', amountGross: 5_000_000n });
+  },
+);

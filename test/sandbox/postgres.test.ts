@@ -1,16 +1,18 @@
 import { once } from 'node:events';
 import postgres from 'postgres';
 import t from 'tap';
+import { emptyDirectory } from '../fixtures/directory.ts';
 import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { keepPostgres } from '../../src/sandbox/processes.ts';
 
 void t.test('a kept data directory survives kill -9: the next start has what was committed, on the same port', async (t) => {
-  const dataDir = t.testdir();
+  const dataDir = await emptyDirectory(t);
   const first = await startEmbeddedPostgres({ dataDir });
   const sql = postgres(first.url, { max: 1, onnotice: () => undefined });
   await sql`create table kept (n int)`;
   await sql`insert into kept values (7)`;
   await sql.end();
-  process.kill(first.pid, 'SIGKILL');
+  first.kill();
   await first.exited;
 
   const port = Number(new URL(first.url).port);
@@ -22,13 +24,34 @@ void t.test('a kept data directory survives kill -9: the next start has what was
   await again.end();
 });
 
+void t.test(
+  'a server that is kept comes back however often it is killed, also while it is coming back, and stays away once stopped',
+  async (t) => {
+    const kept = await keepPostgres(await emptyDirectory(t));
+    kept.kill();
+    kept.kill();
+    const answers = async () => {
+      const sql = postgres(kept.url, { max: 1, onnotice: () => undefined });
+      try {
+        return await sql`select 1 as n`;
+      } finally {
+        await sql.end();
+      }
+    };
+    t.same(await startAgain(answers, 200), [{ n: 1 }]);
+    kept.kill();
+    await kept.stop();
+    await t.rejects(answers(), { code: 'ECONNREFUSED' });
+  },
+);
+
 /** The killed server's children hold its shared memory for a moment. */
-async function startAgain<T>(start: () => Promise<T>): Promise<T> {
+async function startAgain<T>(start: () => Promise<T>, attempts = 20): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await start();
     } catch (error) {
-      if (attempt === 20) throw error;
+      if (attempt === attempts) throw error;
       await once(AbortSignal.timeout(50), 'abort');
     }
   }

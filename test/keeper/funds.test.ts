@@ -1,0 +1,54 @@
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import t from 'tap';
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import type { Context } from '../../src/keeper/context.ts';
+import { createFunds } from '../../src/keeper/funds.ts';
+import { createMetrics } from '../../src/keeper/metrics.ts';
+
+/** A wallet whose balance the test sets, and what is said of it. */
+function walletWith(lamports: bigint) {
+  const wallet = { lamports };
+  const said: string[] = [];
+  const keypair = generateKeypair();
+  const metrics = createMetrics(new Registry());
+  const log = pino({ level: 'info' }, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) });
+  const rpc = { getBalance: async (address: string) => (address === keypair.address ? wallet.lamports : 0n) };
+  const funds = createFunds({ rpc, log, metrics, keypair } as unknown as Context);
+  const figures = async () => ({
+    sol: (await metrics.sol.get()).values[0]?.value,
+    alerts: (await metrics.alerts.get()).values.map(({ labels, value }) => [labels.reason, value]),
+  });
+  return { wallet, funds, said, figures };
+}
+
+void t.test('nothing is signed before the balance is known, nor with too little to pay for a batch', async (t) => {
+  const { wallet, funds } = walletWith(4_999_999n);
+  t.match(funds.shortage(), /not been read yet/);
+  await funds.check();
+  t.match(funds.shortage(), /is out of SOL \(0\.0049/);
+  wallet.lamports = 5_000_000n;
+  await funds.check();
+  t.equal(funds.shortage(), undefined, 'low is not empty');
+});
+
+void t.test('each change is told once: low early, empty as an alert, and when it is refilled', async (t) => {
+  const { wallet, funds, said, figures } = walletWith(1_000_000_000n);
+  for (const lamports of [1_000_000_000n, 99_999_999n, 50_000_000n, 1_000_000n, 0n, 2_000_000_000n, 3_000_000_000n]) {
+    wallet.lamports = lamports;
+    await funds.check();
+    t.equal((await figures()).sol, Number(lamports) / 1e9);
+  }
+  t.match(said, [/low on SOL/, /out of SOL/, /enough SOL again/]);
+  t.equal(said.length, 3);
+  t.same((await figures()).alerts, [['keeper_out_of_sol', 1]]);
+  wallet.lamports = 0n;
+  await funds.check();
+  t.same((await figures()).alerts, [['keeper_out_of_sol', 2]], 'once for each time');
+});
+
+void t.test('a wallet that has enough from the start is not worth a word', async (t) => {
+  const { funds, said } = walletWith(100_000_000n);
+  await funds.check();
+  t.same(said, []);
+});

@@ -1,0 +1,204 @@
+// Issue 5: no statement of the keeper's loops costs more for what is finished. Asserted from EXPLAIN (ANALYZE, BUFFERS) of the very statements, before
+// and after so many finished subscriptions, payments, attempts and plans were added. PLAN_ROWS sets how many of each.
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import type { Sql, Transaction } from '../../src/db/connect.ts';
+import { measureOpenAttempts, readOpenAttempts, resolveAttempts } from '../../src/db/payment-attempts.ts';
+import { readPaidPeriods, readRecorded } from '../../src/db/payments.ts';
+import { findPlansAt, movePlan, returnUnwatchedPlans, takeUnwatchedPlans } from '../../src/db/plans-watch.ts';
+import { claimOne, listKnown, listRegistrations } from '../../src/db/reconciliation.ts';
+import * as subscriptions from '../../src/db/subscriptions.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+
+const FINISHED = Number(process.env.PLAN_ROWS ?? 40_000);
+const LIVE = 4000;
+const BATCH = 100;
+const NOW = new Date('2030-01-01T00:00:00Z');
+/** Blocks of 8 kB that a statement may read for each row that it is about: table, indexes, their joins and what it writes. */
+const BLOCKS_PER_ROW = 60;
+
+interface Node {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Shared Hit Blocks': number;
+  'Shared Read Blocks': number;
+  Plans?: Node[];
+}
+
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+
+/** A handle whose statements are explained as they run; their plans go to `plans`, and their answers are empty. */
+function explaining(tx: Transaction, plans: Node[]): Sql {
+  return new Proxy(tx as unknown as Sql, {
+    apply: (target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) => {
+      const explained = [`explain (analyze, buffers, format json) ${strings[0] ?? ''}`, ...strings.slice(1)];
+      const query = Reflect.apply(target, self, [Object.assign(explained, { raw: explained }), ...values]) as Promise<
+        Record<string, [{ Plan: Node }]>[]
+      >;
+      return query.then(([row]) => {
+        plans.push(Object.values(row!)[0]![0].Plan);
+        return [];
+      });
+    },
+  });
+}
+
+/** Subscriptions with a payment and an attempt each. Live ones are due, nearly due, revoked, or in somebody's hand; finished ones are over. */
+async function insert(sql: Sql, count: number, finished: boolean) {
+  const kind = finished ? 'finished' : 'live';
+  await sql`
+    with app as (select id from apps limit 1), plan as (select id from plans order by id limit 1)
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at,
+      cancel_requested_at, cancel_requested_by, due_at, next_payment_due, observed_at, delegation_revoked_at)
+    select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1, ${NOW},
+      ${finished ? 'cancelled' : 'active'}, ${finished ? NOW : null}, ${finished ? NOW : null}, ${finished ? 'merchant' : null},
+      case when ${finished} then null else ${NOW}::timestamptz + (n - 500) * interval '1 minute' end,
+      case when ${finished} then null else ${NOW}::timestamptz + (n - 500) * interval '1 minute' end,
+      now() - n * interval '1 second', case when n % 10 = 0 then ${NOW}::timestamptz end
+    from app, plan, generate_series(1, ${count}::int) as n`;
+  await sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+      platform_fee, amount_net, tx_signature, occurred_at)
+    select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', ${NOW}::timestamptz - interval '1 hour', ${NOW}, 100, 1, 99,
+      subscription_pda, ${NOW}
+    from subscriptions where starts_with(subscription_pda, ${kind})`;
+  await sql`
+    insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee,
+      amount_net, state, resolved_at)
+    select id, ${NOW}, gen_random_uuid(), subscription_pda, '\\x00', 1, 100, 1, 99,
+      case when ${finished} or row_number() over (order by due_at desc) > 300 then 'landed' else 'open' end,
+      case when ${finished} or row_number() over (order by due_at desc) > 300 then now() end
+    from subscriptions where starts_with(subscription_pda, ${kind})`;
+  await sql`
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
+    select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${finished ? 'ended' : 'active'}, now(), now() - n * interval '1 second'
+    from apps, generate_series(1, ${Math.ceil(count / 4)}::int) as n`;
+  for (const table of ['subscriptions', 'payments', 'payment_attempts', 'plans']) await sql`vacuum analyze ${sql(table)}`;
+}
+
+void t.test(
+  `with ${FINISHED} finished rows in each table a statement reads what it read without them`,
+  { timeout: 3_600_000 },
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`with m as (insert into merchants (wallet) values ('m') returning id) insert into apps (merchant_id, name) select id, 'app' from m`;
+    await sql`
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
+    select id, 'plan', 'the plan', 0, 'owner', 'mint', 'treasury', 'keeper', 100, 1, 'active', now() from apps`;
+    await insert(sql, LIVE, false);
+    const claimId = randomUUID();
+    const held = (
+      await sql<{ id: string; subscriptionPda: string }[]>`
+    update subscriptions set claim_id = ${claimId}, lease_until = now() + interval '1 hour'
+    where id in (select id from subscriptions order by id limit ${BATCH}) returning id, subscription_pda`
+    ).map((row) => ({ ...row, claimId }));
+    const ids = held.map(({ id }) => id);
+    const pdas = held.map(({ subscriptionPda }) => subscriptionPda);
+    const [first] = held;
+    const rows = await subscriptions.readSubscriptions(sql, ids);
+    const changes = rows.map((row) => ({ id: row.id, claimId, notices: row.notices, state: row, keep: false }));
+    const attempts = await sql<{ id: string }[]>`select id from payment_attempts where state = 'open' limit ${BATCH}`;
+    const plans = (await sql<{ id: string }[]>`select id from plans order by id limit ${BATCH}`).map(({ id }) => id);
+    const lease = { claimId, limit: BATCH, leaseSeconds: 45 };
+
+    const statements: Record<string, [about: number, run: (sql: Sql) => PromiseLike<unknown>]> = {
+      claimDue: [BATCH, (sql) => subscriptions.claimDue(sql, { ...lease, chainNow: NOW })],
+      claimOrphans: [BATCH, (sql) => subscriptions.claimOrphans(sql, lease)],
+      renewLeases: [BATCH, (sql) => subscriptions.renewLeases(sql, held, 45)],
+      releaseClaims: [BATCH, (sql) => subscriptions.releaseClaims(sql, held)],
+      postpone: [1, (sql) => subscriptions.postpone(sql, { ...first!, until: NOW })],
+      lockClaimed: [BATCH, (sql) => subscriptions.lockClaimed(sql, held)],
+      readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
+      writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
+      makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, NOW)],
+      readCollectable: [BATCH, (sql) => subscriptions.readCollectable(sql, held)],
+      lockCollectable: [BATCH, (sql) => subscriptions.lockCollectable(sql, held)],
+      takeUnobserved: [BATCH, (sql) => subscriptions.takeUnobserved(sql, { maxAgeSeconds: 60, limit: BATCH })],
+      takeNearlyDue: [
+        BATCH,
+        (sql) => subscriptions.takeNearlyDue(sql, { from: NOW, to: new Date(NOW.getTime() + 6e6), maxAgeSeconds: 0, limit: BATCH }),
+      ],
+      takeRevoked: [BATCH, (sql) => subscriptions.takeRevoked(sql, { maxAgeSeconds: 3, limit: BATCH })],
+      returnUnobserved: [BATCH, (sql) => subscriptions.returnUnobserved(sql, ids)],
+      findFollowed: [
+        2 * BATCH,
+        (sql) => subscriptions.findFollowed(sql, { pdas, wallets: pdas.map((pda) => `livewallet${pda.slice(4)}`) }),
+      ],
+      readBacklog: [500, (sql) => subscriptions.readBacklog(sql, NOW)],
+      readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
+      resolveAttempts: [
+        BATCH,
+        (sql) =>
+          resolveAttempts(
+            sql,
+            attempts.map(({ id }) => ({ id, state: 'expired', error: null })),
+          ),
+      ],
+      measureOpenAttempts: [300, (sql) => measureOpenAttempts(sql)],
+      readRecorded: [BATCH, (sql) => readRecorded(sql, pdas)],
+      readPaidPeriods: [
+        BATCH,
+        (sql) =>
+          readPaidPeriods(
+            sql,
+            ids.map((subscriptionId) => ({ subscriptionId, periodStart: NOW })),
+          ),
+      ],
+      listKnown: [2 * BATCH, (sql) => listKnown(sql, pdas)],
+      listRegistrations: [1, (sql) => listRegistrations(sql, first!.subscriptionPda)],
+      claimOne: [1, (sql) => claimOne(sql, { ...first!, leaseSeconds: 45 })],
+      takeUnwatchedPlans: [BATCH, (sql) => takeUnwatchedPlans(sql, { maxAgeSeconds: 300, pendingAgeSeconds: 10, limit: BATCH })],
+      findPlansAt: [BATCH, (sql) => findPlansAt(sql, pdas)],
+      returnUnwatchedPlans: [BATCH, (sql) => returnUnwatchedPlans(sql, plans)],
+      movePlan: [1, (sql) => movePlan(sql, plans[0]!, { from: 'active', to: 'sunset', endsAt: null })],
+    };
+    const told = new Set([...Object.keys(statements), 'insertAttempts', 'insertPayments', 'listRecorded', 'listTreasuries']);
+    for (const name of Object.keys(subscriptions)) t.ok(told.has(name), `${name} is looked at`);
+
+    /** Blocks that each statement reads, and the tables that it reads from end to end; nothing that it writes stays. */
+    async function measure(): Promise<Map<string, { blocks: number; whole: string[] }>> {
+      const found = new Map<string, { blocks: number; whole: string[] }>();
+      for (const [name, [, run]] of Object.entries(statements)) {
+        const plans: Node[] = [];
+        const undone = sql.begin(async (tx) => {
+          // Once to know the tables and the plan, once to measure; the first undone for the second.
+          for (let times = 0; times < 2; times += 1) {
+            plans.length = 0;
+            await tx
+              .savepoint(async (inner) => {
+                await run(explaining(inner, plans));
+                throw new Error('undone');
+              })
+              .catch((error: unknown) => {
+                if (!(error instanceof Error) || error.message !== 'undone') throw error;
+              });
+          }
+          throw new Error('undone');
+        });
+        await t.rejects(undone, { message: 'undone' });
+        const nodes = plans.flatMap(nodesOf);
+        const [root] = plans;
+        found.set(name, {
+          blocks: root!['Shared Hit Blocks'] + root!['Shared Read Blocks'],
+          whole: nodes
+            .filter(
+              (node) =>
+                node['Node Type'] === 'Seq Scan' && /^(subscriptions|payments|payment_attempts|plans)$/.test(node['Relation Name'] ?? ''),
+            )
+            .map((node) => node['Relation Name']!),
+        });
+      }
+      return found;
+    }
+
+    const before = await measure();
+    await insert(sql, FINISHED, true);
+    const after = await measure();
+    for (const [name, [about]] of Object.entries(statements)) {
+      const [was, is] = [before.get(name)!, after.get(name)!];
+      t.same(is.whole, [], `${name} reads no table from end to end`);
+      t.ok(is.blocks <= BLOCKS_PER_ROW + BLOCKS_PER_ROW * about, `${name}: ${is.blocks} blocks`);
+      t.ok(is.blocks <= 1.5 * was.blocks + 2 * about + 50, `${name}: ${is.blocks} blocks, ${was.blocks} before`);
+    }
+  },
+);
