@@ -117,12 +117,25 @@ export function findDueLanes(sql: Queryable): Promise<LaneHead[]> {
     from head where due_at <= clock_timestamp()`;
 }
 
-/** How many deliveries are due, counted up to `limit`. */
+/** How many deliveries are due, counted up to `limit`. Goes from lane to lane, too: what is not due yet is not walked over. */
 export async function countDue(sql: Queryable, limit: number): Promise<number> {
   const [row] = await sql<{ count: bigint }[]>`
+    with recursive lane as (
+      (select endpoint_id, least(attempts, 1) as kind from deliveries
+        where finished_at is null order by endpoint_id, least(attempts, 1) limit 1)
+      union all
+      select next.* from lane cross join lateral (
+        select endpoint_id, least(attempts, 1) as kind from deliveries
+        where finished_at is null and (endpoint_id, least(attempts, 1)) > (lane.endpoint_id, lane.kind)
+        order by endpoint_id, least(attempts, 1) limit 1
+      ) as next
+    )
     select count(*) as count from (
-      select from deliveries where finished_at is null and due_at <= clock_timestamp() limit ${limit}
-    ) as due`;
+      select from lane cross join lateral (
+        select from deliveries
+        where endpoint_id = lane.endpoint_id and least(attempts, 1) = lane.kind and finished_at is null and due_at <= now()
+      ) as due limit ${limit}
+    ) as counted`;
   return Number(row?.count ?? 0n);
 }
 

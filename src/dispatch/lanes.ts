@@ -75,7 +75,7 @@ interface Lane {
 
 interface Endpoint {
   readonly id: string;
-  readonly lanes: readonly [Lane, Lane];
+  lanes: readonly [Lane, Lane];
   window: number;
   standing: Standing;
   inFlight: number;
@@ -92,7 +92,7 @@ const largestTarget = 1000;
 const freshMs = 1000;
 /** Seconds between a row's being queued and its transaction's end, within which it is found without a sweep. */
 const commitSeconds = 0.5;
-/** Up to so many rows in hand, a read begins that much earlier, and what is in hand is read once more. */
+/** While no more than this is in hand and the lane never ran dry, a read begins that much earlier, and what is in hand is read once more. */
 const rereadLimit = 64;
 const nil = '00000000-0000-0000-0000-000000000000';
 const standings = ['answers', 'unknown', 'fails'] as const;
@@ -121,32 +121,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
 
   const endpointOf = (id: string): Endpoint => {
     let endpoint = endpoints.get(id);
-    if (endpoint === undefined) {
-      const lane = (kind: LaneKind): Lane => ({
-        get endpoint() {
-          return endpoint as Endpoint;
-        },
-        kind,
-        due: false,
-        ready: [],
-        staleAt: 0,
-        target: 0,
-        known: 0,
-        after: { dueAt: 0, id: nil },
-        servedAt: 0,
-      });
-      endpoint = {
-        id,
-        lanes: [lane(0), lane(1)],
-        window: firstWindow,
-        standing: 'unknown',
-        inFlight: 0,
-        lease: undefined,
-        pausedUntil: 0,
-        usedAt: performance.now(),
-      };
-      endpoints.set(id, endpoint);
-    }
+    if (endpoint === undefined) endpoints.set(id, (endpoint = newEndpoint(id)));
     return endpoint;
   };
 
@@ -212,7 +187,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
           if (room <= 0) continue;
           left -= room;
           const { dueAt, id } = lane.after;
-          const again = lane.known <= rereadLimit;
+          const again = lane.known <= rereadLimit && lane.target <= lane.endpoint.window;
           grants.push({
             endpointId: lane.endpoint.id,
             kind: lane.kind,
@@ -231,8 +206,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       const now = performance.now();
       const counts = new Map<Lane, number>();
       const unsendable: DueDelivery[] = [];
+      let endpoint: Endpoint | undefined;
       for (const delivery of deliveries) {
-        const endpoint = endpointOf(delivery.endpointId);
+        if (endpoint?.id !== delivery.endpointId) endpoint = endpointOf(delivery.endpointId);
         const lane = endpoint.lanes[delivery.attempts === 0 ? 0 : 1];
         counts.set(lane, (counts.get(lane) ?? 0) + 1);
         lane.after = { dueAt: delivery.dueAt, id: delivery.id };
@@ -251,6 +227,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         endpoint.lease = lease;
         lane.staleAt = now + freshMs;
         if (lease !== undefined && (counts.get(lane) ?? 0) >= room) this.found(endpointId, kind, false);
+        else lane.target = 0;
         sort(lane);
       }
       reading = false;
@@ -266,8 +243,12 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
           if (byStanding[standing] >= standingShare[standing]) continue;
           for (const kind of kinds) {
             if (byKind[kind] >= share) continue;
-            const first = startable[kind][standing].values().next().value;
-            if (first !== undefined && (lane === undefined || first.servedAt < lane.servedAt)) lane = first;
+            const set = startable[kind][standing];
+            if (set.size === 0) continue;
+            for (const first of set) {
+              if (lane === undefined || first.servedAt < lane.servedAt) lane = first;
+              break;
+            }
           }
         }
         if (lane === undefined) return undefined;
@@ -342,4 +323,22 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       return inFlight;
     },
   };
+}
+
+function newEndpoint(id: string): Endpoint {
+  const endpoint = {
+    id,
+    window: firstWindow,
+    standing: 'unknown',
+    inFlight: 0,
+    lease: undefined,
+    pausedUntil: 0,
+    usedAt: performance.now(),
+  } as Endpoint;
+  endpoint.lanes = [newLane(endpoint, 0), newLane(endpoint, 1)];
+  return endpoint;
+}
+
+function newLane(endpoint: Endpoint, kind: LaneKind): Lane {
+  return { endpoint, kind, due: false, ready: [], staleAt: 0, target: 0, known: 0, after: { dueAt: 0, id: nil }, servedAt: 0 };
 }

@@ -111,7 +111,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       return lease === undefined ? [] : [{ ...grant, claimId: lease.claimId }];
     });
     const deliveries = claimed.length === 0 ? [] : await readDue(reads, claimed);
-    await targets.load(deliveries.map(({ endpointId }) => endpointId));
+    await targets.load(endpointsOf(deliveries));
     const sendable = ({ endpointId, endpointDeleted }: DueDelivery) => !endpointDeleted && targets.has(endpointId);
     for (const { id, endpointId, attempts, endpointDeleted } of lanes.filled(grants, held, deliveries, sendable)) {
       const claimId = held.get(endpointId)?.claimId;
@@ -180,10 +180,19 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       await loop.stop();
       await sender.drained();
       await recorder.settled();
-      await leases.release();
+      // Where it cannot be said, the leases pass by themselves.
+      await leases.release().catch(() => undefined);
       connections.close();
       await Promise.all([gauges.stop(), retention.stop()]);
       await Promise.all([queue.end({ timeout: 1 }), reads.end({ timeout: 1 })]);
     },
   };
+}
+
+/** They come endpoint by endpoint. */
+function endpointsOf(deliveries: readonly DueDelivery[]): Set<string> {
+  const ids = new Set<string>();
+  let last = '';
+  for (const { endpointId } of deliveries) if (endpointId !== last) ids.add((last = endpointId));
+  return ids;
 }

@@ -12,7 +12,7 @@ export interface SendingTarget {
 
 export interface Targets {
   /** Reads those that are not known yet. One whose secret cannot be opened is told to `onUnusable` and stays unknown. */
-  load(endpointIds: Iterable<string>): Promise<void>;
+  load(endpointIds: ReadonlySet<string>): Promise<void>;
   has(endpointId: string): boolean;
   /** Throws when it is unknown. */
   get(endpointId: string): SendingTarget;
@@ -25,7 +25,7 @@ export function createTargets(sql: Sql, secrets: SecretBox, onUnusable: (endpoin
   return {
     async load(endpointIds) {
       const missing: string[] = [];
-      for (const id of new Set(endpointIds)) {
+      for (const id of endpointIds) {
         const target = known.get(id);
         known.delete(id);
         if (target === undefined) missing.push(id);
