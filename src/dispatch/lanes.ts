@@ -53,6 +53,8 @@ export interface Lanes {
   forget(idleMs: number): void;
   /** Whether a grant would be of use since the last one. */
   readonly hungry: boolean;
+  /** Whether a lane ran dry since then: places may stand empty for it. */
+  readonly starved: boolean;
   readonly inFlight: number;
 }
 
@@ -115,6 +117,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
   let ready = 0;
   let serving = 0;
   let hungry = false;
+  let starved = false;
   // Between grant() and filled(): what is written meanwhile may still come as due.
   let reading = false;
   let written: string[] = [];
@@ -177,6 +180,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       const grants: Grant[] = [];
       const now = performance.now();
       hungry = false;
+      starved = false;
       for (const standing of standings) {
         let left = standing === 'answers' ? readyLimit - ready : standingShare[standing] - byStanding[standing];
         if (standing !== 'answers') for (const kind of kinds) left -= startable[kind][standing].size;
@@ -271,7 +275,10 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         startable[kind][standing].delete(lane);
         for (const each of endpoint.lanes) sort(each);
         if (lane.due) {
-          if (lane.ready.length === 0 && standing === 'answers') lane.target = Math.min(largestTarget, 2 * targetOf(lane));
+          if (lane.ready.length === 0 && standing === 'answers') {
+            lane.target = Math.min(largestTarget, 2 * targetOf(lane));
+            starved = true;
+          }
           if (lane.ready.length <= lane.target / 2) hungry = true;
         }
         return { delivery, claimId: lease.claimId, place: { endpointId: endpoint.id, kind, standing } };
@@ -318,6 +325,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
 
     get hungry() {
       return hungry;
+    },
+    get starved() {
+      return starved;
     },
     get inFlight() {
       return inFlight;

@@ -136,7 +136,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       if (trouble !== undefined) log.info('deliveries go out again');
       trouble = undefined;
       workedAt = performance.now();
-      if (lanes.hungry && lanes.inFlight > config.webhookConcurrency / 2) await delay(gatherMs);
+      if (lanes.hungry && !lanes.starved && lanes.inFlight > config.webhookConcurrency / 2) await delay(gatherMs);
       return lanes.hungry;
     },
     onError(error, failures) {
