@@ -18,7 +18,7 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
     select
       (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now()) as subscriptions,
       (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
-      (select count(*)::int from deliveries where finished_at is null and (due_at <= now() or lease_until > now())) as deliveries,
+      (select count(*)::int from deliveries where finished_at is null and due_at <= now()) as deliveries,
       (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
   return row as WorkLeft;
 }
@@ -30,7 +30,7 @@ export async function expireKeeperLeases(sql: Sql): Promise<void> {
 
 /** The same for deliveries. */
 export async function expireDispatchLeases(sql: Sql): Promise<void> {
-  await sql`update deliveries set lease_until = now() where finished_at is null and lease_until > now()`;
+  await sql`update delivery_leases set lease_until = now() where lease_until > now()`;
 }
 
 /** What hours of real time would do: every pending delivery is due. Returns how many were waiting. */
