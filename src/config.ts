@@ -392,7 +392,7 @@ function readEnvFile(path: string): Environment {
  */
 export function prepareTerminal(env: Environment = process.env): boolean {
   env.NODE_ENV ??= 'production';
-  if ((env.NO_COLOR ?? '') !== '') env.FORCE_COLOR = '0';
+  if (noColour(env)) env.FORCE_COLOR = '0';
   delete env.CI;
   delete env.CONTINUOUS_INTEGRATION;
   return env.TERM !== 'dumb';
