@@ -2,6 +2,7 @@
 import { prepareTerminal, required, type Config } from '../config.ts';
 import { connectWithDeadline } from '../db/deadline.ts';
 import { type LoggedDelivery, walkDeliveries } from '../db/delivery-log.ts';
+import { sourcesExist } from '../db/replays.ts';
 import { readLog, type LogQuery } from '../domain/delivery-log.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { OperatorError } from '../errors.ts';
@@ -38,7 +39,7 @@ export function deliveries(flags: DeliveriesFlags): Promise<number> {
 }
 
 /** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
-export function parseQuery({ status, app, webhook, type, since, until }: DeliveriesFlags): LogQuery {
+function parseQuery({ status, app, webhook, type, since, until }: DeliveriesFlags): LogQuery {
   const query = {
     status: status === undefined ? null : parseStatus(status),
     appId: app === undefined ? null : parseId(app),
@@ -52,7 +53,15 @@ export function parseQuery({ status, app, webhook, type, since, until }: Deliver
   return query;
 }
 
+/** Throws an OperatorError when the app or the webhook endpoint that is asked for does not exist. */
+async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuery): Promise<void> {
+  const exists = await sourcesExist(sql, { appId, endpointId });
+  if (!exists.app) throw new OperatorError(`There is no app ${appId ?? ''}.`);
+  if (!exists.endpoint) throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
+}
+
 async function print({ sql }: Resources, query: LogQuery, { limit = defaultLimit, json = false }: DeliveriesFlags): Promise<number> {
+  await assertExist(sql, query);
   const rows: LoggedDelivery[] = [];
   const more = await withProgress('looking', async (progress) => {
     let next: string | null = null;
@@ -90,6 +99,7 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 }
 
 async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
+  await assertExist(sql, query);
   // What was good for finding out that Postgres can be used would keep the screen from leaving at once when it no longer can.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');

@@ -29,8 +29,12 @@ export function press(state: State, action: Press): State {
       return pressInDetail(state, state.mode, action);
     case 'confirm':
       if (key === 'q') return { ...state, quit: true };
-      if (key === 'y' && state.mode.outlook !== null && state.mode.outlook.count > 0)
-        return { ...state, mode: { ...state.mode, running: true } };
+      if (key === 'y') {
+        const { outlook, trouble } = state.mode;
+        if (outlook !== null && outlook.count > 0) return { ...state, mode: { ...state.mode, running: true } };
+        // A yes that comes before the question is none, and no no either.
+        if (outlook === null && trouble === null) return state;
+      }
       // What has been sent off is not called back by leaving.
       return state.mode.running ? state : { ...state, mode: state.mode.back };
     case 'help':

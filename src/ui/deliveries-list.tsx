@@ -7,7 +7,7 @@ import { moment } from './time.ts';
 export const toneOfStatus: Record<string, Tone> = { delivered: 'good', failed: 'bad', pending: 'warn', cancelled: 'dim' };
 
 /** The last attempt in a word: its HTTP status, or why there was no answer. */
-export function outcome({ lastStatus, lastError }: Pick<DeliveryItem, 'lastStatus' | 'lastError'>): string {
+function outcome({ lastStatus, lastError }: Pick<DeliveryItem, 'lastStatus' | 'lastError'>): string {
   return lastError ?? (lastStatus === null ? '' : String(lastStatus));
 }
 

@@ -91,7 +91,7 @@ export type Action =
 
 export const noRows: ListView = { rows: [], more: false, lookedBackTo: null, asOf: null, askedAt: null, trouble: null };
 export const noFilter: DeliveryFilter = { status: null, appId: null, endpointId: null, type: null, since: null, until: null };
-export const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
+const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
 
 export function firstState(filter: DeliveryFilter): State {
   return {
