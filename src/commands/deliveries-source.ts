@@ -16,50 +16,30 @@ import { readLog, type LogQuery } from '../domain/delivery-log.ts';
 import { planReplay, runReplay } from '../domain/replay.ts';
 import type { SecretBox } from '../domain/secrets.ts';
 import { messageOf } from '../errors.ts';
-import { startLoop } from '../loop.ts';
 import type { DeliveriesSource, ListWatch } from '../ui/deliveries-screen.tsx';
 import type { AttemptView, WholeItem } from '../ui/delivery-lines.ts';
-import type { Freshness, ListView } from '../ui/deliveries-state.ts';
+import type { ListView } from '../ui/deliveries-state.ts';
+import type { Freshness } from '../ui/freshness.ts';
 import { describe } from './replay.ts';
+import { startWatching, type Watching } from './watching.ts';
 
-const idleMs = 1000;
 // Rows that are read before anybody has scrolled.
 const firstRows = 100;
 const appsShown = 1000;
 
 /** A source over `database`. Without `secrets` the signatures cannot be told. */
 export function openSource(database: Deadlined, secrets: SecretBox | undefined): DeliveriesSource & { close(): void } {
-  const open = new Set<() => void>();
-
-  /** Reads again and again until stopped, and tells how fresh that is: when a reading begins, whenever it publishes, when it ends or fails. */
-  const watching = (read: (publish: () => void) => Promise<boolean>, tell: (freshness: Freshness) => void) => {
-    let stopped = false;
-    let took = 0;
-    let fresh: Freshness = { asOf: null, askedAt: null, trouble: null };
-    const say = (change: Partial<Freshness>) => {
-      fresh = { ...fresh, ...change };
-      if (!stopped) tell(fresh);
-    };
-    const loop = startLoop({
-      // At most a tenth of the time goes into reading, however slow it is.
-      idleMs: () => Math.max(idleMs, 10 * took),
-      async turn() {
-        const began = Date.now();
-        say({ askedAt: new Date(began) });
-        const again = await read(() => say({}));
-        took = Date.now() - began;
-        say({ asOf: new Date(), askedAt: null, trouble: null });
-        return again;
+  const open = new Set<Watching>();
+  const watching: typeof startWatching = (read, tell) => {
+    const started = startWatching(read, tell);
+    open.add(started);
+    return {
+      ...started,
+      stop() {
+        open.delete(started);
+        started.stop();
       },
-      onError: (error) => say({ askedAt: null, trouble: `Postgres: ${messageOf(error)}` }),
-    });
-    const stop = () => {
-      stopped = true;
-      open.delete(stop);
-      void loop.stop();
     };
-    open.add(stop);
-    return { look: () => loop.wake(), stop, stopped: () => stopped };
   };
 
   return {
@@ -133,7 +113,7 @@ export function openSource(database: Deadlined, secrets: SecretBox | undefined):
       };
     },
     close() {
-      for (const stop of open) stop();
+      for (const each of open) each.stop();
     },
   };
 }

@@ -1,5 +1,6 @@
 // What the deliveries screen is in the middle of: every key press and every answer is an action, and one function says what comes of it.
 import { press } from './deliveries-keys.ts';
+import type { Freshness } from './freshness.ts';
 
 export interface DeliveryItem {
   id: string;
@@ -21,16 +22,6 @@ export interface DeliveryFilter {
   type: string | null;
   since: Date | null;
   until: Date | null;
-}
-
-/** How fresh something on the screen is. */
-export interface Freshness {
-  /** When it was read; null before the first answer. */
-  asOf: Date | null;
-  /** When the question was asked that has no answer yet. */
-  askedAt: Date | null;
-  /** Why the last question had none. */
-  trouble: string | null;
 }
 
 export interface ListView extends Freshness {

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { toneOfStatus } from './deliveries-list.tsx';
-import type { Freshness } from './deliveries-state.ts';
+import type { Freshness } from './freshness.ts';
 import type { StyledLine, WholeItem } from './delivery-lines.ts';
 import { Line } from './line.tsx';
 

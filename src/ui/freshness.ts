@@ -1,7 +1,16 @@
-import type { Freshness } from './deliveries-state.ts';
 import type { Part } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { moment, span } from './time.ts';
+
+/** How fresh something on the screen is. */
+export interface Freshness {
+  /** When it was read; null before the first answer. */
+  asOf: Date | null;
+  /** When the question was asked that has no answer yet. */
+  askedAt: Date | null;
+  /** Why the last question had none. */
+  trouble: string | null;
+}
 
 // Slower than this is worth a word.
 const slowMs = 2000;
