@@ -63,6 +63,8 @@ create table deliveries (
 create index deliveries_by_lane on deliveries (endpoint_id, least(attempts, 1), due_at, id) where finished_at is null;
 create index deliveries_by_endpoint on deliveries (endpoint_id, id) with (fillfactor = 50);
 create index deliveries_by_event on deliveries (event_id) with (fillfactor = 50);
+-- For those who look into failures, newest first over all endpoints. A delivery that goes well never enters it.
+create index deliveries_undelivered on deliveries (id) where status in ('failed', 'cancelled');
 create index deliveries_by_replayed on deliveries (replay_of) where replay_of is not null;
 
 -- An endpoint belongs to one dispatcher at a time: one small row is written now and then, where a claim of each delivery took a third of Postgres's

@@ -95,6 +95,7 @@ CREATE INDEX deliveries_by_endpoint_time ON public.deliveries USING btree (endpo
 CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_lane ON public.deliveries USING btree (endpoint_id, LEAST(attempts, 1), due_at, id) WHERE (finished_at IS NULL);
 CREATE INDEX deliveries_by_replayed ON public.deliveries USING btree (replay_of) WHERE (replay_of IS NOT NULL);
+CREATE INDEX deliveries_undelivered ON public.deliveries USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'cancelled'::text]));
 
 create table delivery_attempts (
   delivery_id uuid not null,
