@@ -101,6 +101,6 @@ void t.test('landed by its status, but no endpoint has the transaction and the a
   missing = false;
   t.equal((await landing.landed([one])).length, 1);
   t.equal((await stage.payments(subscription)).length, 1);
-  t.same(await landing.landed([one]), [], 'and no second time');
-  t.equal((await stage.payments(subscription)).length, 1);
+  await landing.landed([one]);
+  t.equal((await stage.payments(subscription)).length, 1, 'and no second time');
 });
