@@ -78,8 +78,6 @@ create table deliveries (
   status text not null default 'pending'::text,
   attempts integer not null default 0,
   due_at timestamp with time zone not null default now(),
-  lease_until timestamp with time zone,
-  claim_id uuid,
   replay_of uuid,
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
@@ -91,13 +89,13 @@ create table deliveries (
   constraint deliveries_replay_of_fkey FOREIGN KEY (replay_of) REFERENCES deliveries(id) ON DELETE SET NULL,
   constraint deliveries_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
-comment on column deliveries.lease_until is 'database time until which the dispatcher with this claim_id owns the row; whoever finds it past may take the row over';
 CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_endpoint_status ON public.deliveries USING btree (endpoint_id, status, created_at, id);
 CREATE INDEX deliveries_by_endpoint_time ON public.deliveries USING btree (endpoint_id, created_at, id);
 CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_lane ON public.deliveries USING btree (endpoint_id, LEAST(attempts, 1), due_at, id) WHERE (finished_at IS NULL);
 CREATE INDEX deliveries_by_replayed ON public.deliveries USING btree (replay_of) WHERE (replay_of IS NOT NULL);
+CREATE INDEX deliveries_undelivered ON public.deliveries USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'cancelled'::text]));
 
 create table delivery_attempts (
   delivery_id uuid not null,
@@ -114,6 +112,15 @@ create table delivery_attempts (
   constraint delivery_attempts_pkey PRIMARY KEY (delivery_id, number)
 );
 comment on column delivery_attempts.response is 'the first 4 KiB of the answer''s body, as received';
+
+create table delivery_leases (
+  endpoint_id uuid not null,
+  claim_id uuid not null,
+  lease_until timestamp with time zone not null,
+  constraint delivery_leases_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
+  constraint delivery_leases_pkey PRIMARY KEY (endpoint_id)
+) with (fillfactor=25);
+comment on column delivery_leases.lease_until is 'database time until which the dispatcher with this claim_id alone sends to the endpoint; whoever finds it past may take it over';
 
 create table events (
   id uuid not null default uuid_v7(),

@@ -9,8 +9,8 @@ export interface Loop {
 }
 
 export interface LoopOptions {
-  /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do. */
-  idleMs: number;
+  /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a function is asked after each turn. */
+  idleMs: number | (() => number);
   /** One turn. `true` asks for another at once. It may throw: the loop reports it and goes on after a backoff. */
   turn: () => Promise<boolean>;
   /** Told of every failed turn and how many failed in a row. */
@@ -42,9 +42,9 @@ export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
     let failures = 0;
     while (!isStopped()) {
       woken = false;
-      let wait = idleMs;
+      let wait = 0;
       try {
-        if (await turn()) wait = 0;
+        if (!(await turn())) wait = typeof idleMs === 'number' ? idleMs : idleMs();
         failures = 0;
       } catch (error) {
         failures += 1;

@@ -1,5 +1,6 @@
 // What operators and admins run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
+import type { DeliveriesFlags } from '../commands/deliveries.ts';
 import type { KeyFlags } from '../commands/keys.ts';
 import type { MerchantFlags } from '../commands/merchants.ts';
 import type { ReconcileFlags } from '../commands/reconcile.ts';
@@ -19,6 +20,21 @@ export function addAdmin(program: Command, finish: Finish): void {
     .action(async (flags: StatusFlags) => {
       const { status } = await import('../commands/status.ts');
       finish(await status(flags));
+    });
+  withEnv(
+    program.command('deliveries').description('what became of the webhooks: a live list on a terminal, a table elsewhere, newest first'),
+  )
+    .option('--status <status>', 'pending, delivered, failed or cancelled')
+    .option('--app <id>', 'of this app')
+    .option('--webhook <id>', 'to this webhook endpoint')
+    .option('--type <type>', 'of events of this type')
+    .option('--since <time>', 'queued from this time on (ISO 8601)')
+    .option('--until <time>', 'queued before this time (ISO 8601)')
+    .option('--limit <n>', 'print the newest n as a table and end (50 where there is no terminal)', wholeNumber(1, 1_000_000))
+    .option('--json', 'print one line of JSON per delivery')
+    .action(async (flags: DeliveriesFlags) => {
+      const { deliveries } = await import('../commands/deliveries.ts');
+      finish(await deliveries(flags));
     });
   withEnv(program.command('replay').description('sends events again: of the deliveries named, or of all that the filters match'))
     .argument('[deliveryId...]', 'deliveries whose events are queued again')

@@ -11,6 +11,7 @@ import type { Tier } from '../db/merchants.ts';
 import { requestsPerMinute } from '../domain/tiers.ts';
 import { runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';
+import { usdc } from '../ui/money.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { table, type Cell } from '../ui/table.ts';
@@ -100,10 +101,4 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
   const paint = painter(process.stdout);
   const apps = totals.apps.map(({ id, name, webhookUrl }) => [id, name, webhookUrl]);
   return `${table([], facts, paint)}${apps.length === 0 ? '' : `\n${table(['APP', 'NAME', 'WEBHOOK'], apps, paint)}`}`;
-}
-
-/** Base units as USDC with all six decimals. */
-function usdc(units: string): string {
-  const padded = units.padStart(7, '0');
-  return `${padded.slice(0, -6)}.${padded.slice(-6)}`;
 }

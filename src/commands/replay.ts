@@ -1,5 +1,4 @@
 // `billing replay`: sends events again, by delivery ids or by filters.
-import type { EventType } from '../db/events.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
 import { OperatorError } from '../errors.ts';
@@ -8,6 +7,7 @@ import { canAsk, confirm } from '../ui/ask.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { parseId, parseTime } from './arguments.ts';
+import { deliveryStatuses, parseType } from './delivery-filters.ts';
 
 export interface ReplayFlags {
   envFile?: string;
@@ -22,17 +22,7 @@ export interface ReplayFlags {
   json?: boolean;
 }
 
-const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'];
-const types: Record<EventType, true> = {
-  subscription_created: true,
-  payment_success: true,
-  payment_failed: true,
-  cancel_requested: true,
-  cancel_finalized: true,
-  cancel_forced: true,
-  delegation_revoked: true,
-  subscription_resumed: true,
-};
+const statuses: readonly string[] = [...deliveryStatuses, 'unsent'];
 
 /** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed or was interrupted. */
 export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
@@ -90,20 +80,19 @@ export function parseSelection(ids: string[], { webhook, app, status, type, sinc
   if (status !== undefined && !statuses.includes(status)) throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
   if (status === 'unsent' && app === undefined)
     throw new OperatorError('--status unsent needs --app: what was never sent has no webhook.', 2);
-  if (type !== undefined && !Object.hasOwn(types, type))
-    throw new OperatorError(`--type must be one of ${Object.keys(types).join(', ')}.`, 2);
   return {
     ids: ids.length === 0 ? null : [...new Set(ids.map(parseId))],
     endpointId: webhook === undefined ? null : parseId(webhook),
     appId: app === undefined ? null : parseId(app),
     status: status ?? null,
-    type: type ?? null,
+    type: type === undefined ? null : parseType(type),
     since: parseTime('--since', since),
     until: parseTime('--until', until),
   };
 }
 
-function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
+/** The plan in words. */
+export function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
   if (interrupted !== undefined) {
     return `A run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it goes on from there.`;
   }

@@ -1,8 +1,11 @@
 import { once } from 'node:events';
+import { prepareTerminal } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import { createLog } from '../log.ts';
 import { interruptible } from '../run.ts';
 import { startSandbox, type Sandbox, type Summary } from '../sandbox/start.ts';
+import { pressEnter } from '../ui/ask.ts';
+import type { Story } from './sandbox-screen.ts';
 
 export interface SandboxFlags {
   once?: boolean;
@@ -16,36 +19,83 @@ export interface SandboxFlags {
 }
 
 /**
- * `billing sandbox`. With --once it returns 0 only if every invariant held, and throws an OperatorError when it is interrupted; otherwise it stays up
- * until SIGINT or SIGTERM. Either way everything that it started is stopped first; a second signal does not wait for that.
+ * `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM, or until somebody leaves the
+ * screen that it shows on a terminal. Interrupted before its end it stops everything and throws an OperatorError.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
-  return interruptible(true, (signal) => runSandbox(flags, signal));
+  return interruptible(true, async (signal) => {
+    try {
+      return await runSandbox(flags, signal);
+    } catch (error) {
+      // Whatever was under way fails when it is cut short.
+      if (signal.aborted) throw new OperatorError(flags.once === true ? cutShort : 'Interrupted.', 1, { cause: error });
+      throw error;
+    }
+  });
 }
+
+const cutShort = 'Interrupted: the play did not come to its end, and nothing was checked.';
 
 async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
   const { once: playOnce = false, json = false, subscribers, periods, seed, chaos, dataDir } = flags;
-  const tell = (line: string) => {
+  const live = !playOnce && !json && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
+  const say = (line: string) => {
     if (!json) process.stdout.write(`${line}\n`);
   };
-  const log = createLog('sandbox', { level: 'warn', pretty: process.stderr.isTTY, stream: 'stderr' });
-  const stopped = once(signal, 'abort');
-  const running = await startSandbox({ subscribers, periods, seed, chaos, dataDir, tell, log });
+  const story: Story = { act: '', outcome: null };
+  let tell = say;
+  // Its lines would be written across the screen; what matters of them is on it.
+  const log = createLog('sandbox', { level: live ? 'silent' : 'warn', pretty: process.stderr.isTTY, stream: 'stderr' });
+  const running = await startSandbox({ subscribers, periods, seed, chaos, dataDir, tell: (line) => tell(line), log, signal });
   try {
-    if (playOnce) return await Promise.race([report(running, json), stopped.then(cutShort)]);
-    if (signal.aborted) return 0;
+    if (playOnce) return await report(running, json);
+    if (live) {
+      tell = (line) => (story.act = line);
+      await show(running, story, flags, signal);
+      process.stdout.write('Stopping...\n');
+      return 0;
+    }
     if (json) process.stdout.write(`${JSON.stringify(running.ready)}\n`);
-    else tell(describe(running));
+    else say(`${describe(running)}ctrl-C ends it.\n`);
     const played = flags.play ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error)) : undefined;
-    await Promise.race([stopped, (played ?? stopped).then(() => stopped)]);
+    await Promise.race([aborted(signal), (played ?? aborted(signal)).then(() => aborted(signal))]);
     return 0;
   } finally {
     await running.stop();
   }
 }
 
-function cutShort(): never {
-  throw new OperatorError('Interrupted: the play did not come to its end, and nothing was checked.');
+async function show(running: Sandbox, story: Story, flags: SandboxFlags, signal: AbortSignal): Promise<void> {
+  const { showSandbox } = await import('./sandbox-screen.ts');
+  story.act = flags.play ? 'the wallets subscribe' : 'the wallets are idle: --no-play';
+  if (flags.play) {
+    running.playOnce().then(
+      ({ summary, breaches }) => {
+        story.act = 'the play is over; everything stays up';
+        story.outcome = outcome(summary, breaches);
+      },
+      (error: unknown) => {
+        story.act = 'the play broke off; everything stays up';
+        story.outcome = [{ text: error instanceof Error ? error.message : String(error), tone: 'bad' }];
+      },
+    );
+  }
+  const showAccess = async () => {
+    process.stdout.write(describe(running));
+    return pressEnter('Enter goes back to the screen, ctrl-C stops everything. ', signal);
+  };
+  await showSandbox(running, story, showAccess, signal);
+}
+
+function outcome({ chainSeconds, elapsedMs, invariants }: Summary, breaches: Record<string, string[]>): NonNullable<Story['outcome']> {
+  const found = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
+  const took = `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`;
+  if (found.length === 0) return [{ text: `${took}: all ${Object.keys(invariants).length} invariants hold`, tone: 'good' }];
+  return [{ text: `${took}: ${found.length} breaches`, tone: 'bad' }, ...found.slice(0, 5).map((text) => ({ text, tone: 'bad' as const }))];
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 async function report(running: Sandbox, json: boolean): Promise<number> {
@@ -84,7 +134,6 @@ function describe({ ready }: Sandbox): string {
     `subscriber  ${subscriber?.token ?? ''}`,
     '',
     `try         curl -H "Authorization: Bearer ${merchant?.apiKey ?? ''}" ${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/subscriptions`,
-    'ctrl-C ends it.',
     '',
   ].join('\n');
 }

@@ -19,10 +19,12 @@ export interface ConnectOptions {
   max: number;
   /** Shown in pg_stat_activity. */
   name: string;
+  /** Milliseconds after which the server gives a statement up; no limit of ours when absent. */
+  statementMs?: number;
 }
 
 /** A lazy pool: no connection is made before the first query. */
-export function connect(url: string, { max, name }: ConnectOptions): Sql {
+export function connect(url: string, { max, name, statementMs }: ConnectOptions): Sql {
   const sql = postgres(url, {
     max,
     types,
@@ -32,7 +34,7 @@ export function connect(url: string, { max, name }: ConnectOptions): Sql {
     backoff: (attempt) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
-    connection: { application_name: name, TimeZone: 'UTC' },
+    connection: { application_name: name, TimeZone: 'UTC', ...(statementMs === undefined ? {} : { statement_timeout: statementMs }) },
   });
   return Object.assign(sql, { begin: survivingLoss(sql) });
 }

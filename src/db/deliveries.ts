@@ -1,6 +1,8 @@
 // The queue of deliveries, as dispatchers use it. Run these on connectQueue(): see there why. A lane is one endpoint's first sendings (kind 0) or
-// its retries (kind 1), oldest due first.
+// its retries (kind 1), oldest due first. Who may send them is said in delivery_leases; nothing is written here before an outcome is.
+import { literal } from './arrays.ts';
 import type { Queryable } from './connect.ts';
+import type { EndpointClaim } from './delivery-leases.ts';
 
 /** 0: never sent before; 1: a retry. */
 export type LaneKind = 0 | 1;
@@ -12,32 +14,36 @@ export interface LaneHead {
   overdueMs: number;
 }
 
-/** What may be claimed of one lane. */
+/** What may be read of one lane. */
 export interface Grant {
   endpointId: string;
   kind: LaneKind;
   room: number;
-  /** Rows that were due before this (Unix ms) are left to a later claim. */
-  from: number;
+  /** Rows up to this one are left out: when it was due (Unix seconds) and its id. */
+  after: { dueAt: number; id: string };
 }
 
-export interface ClaimedDelivery {
+export interface DueDelivery {
   id: string;
   endpointId: string;
   eventId: string;
   /** Attempts made before this one. */
   attempts: number;
-  /** Unix milliseconds of the database's clock. */
+  /** Unix seconds of the database's clock, to the microsecond. */
   dueAt: number;
   /** Sent byte for byte. */
   body: string;
   endpointDeleted: boolean;
 }
 
-/** What became of one claimed delivery. All but `endpointDeleted` had an attempt. */
+/** What became of one delivery. All but `cancelled` ones had an attempt. */
 export interface Outcome {
   id: string;
+  endpointId: string;
+  /** The lease under which it was sent. */
   claimId: string;
+  /** Attempts made before this one. */
+  attempts: number;
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
   /** Unix milliseconds of the database's clock at which it is due again; null unless pending. */
   dueAt: number | null;
@@ -56,36 +62,28 @@ export interface Attempt {
 }
 
 /**
- * Leases due deliveries of each lane, at most `room` of it, oldest due first, for `leaseMs` by the database's clock. A row whose lease has passed
- * belongs to a dispatcher that is gone or stopped: it is taken over here. Rows that another dispatcher is claiming are skipped. `from` (Unix ms)
- * is where to begin in the lane: between vacuums the index still has an entry for each row that was finished, and a claim would walk over all of
- * them again.
+ * Reads what is due in each lane, at most `room` of it, oldest due first, of those endpoints whose lease is still the one that is named. `after` is
+ * where to begin in the lane: between vacuums the index still has an entry for each row that was finished, and a read would walk over all of them
+ * again. "Due" goes by now(), which the index can be searched by: what is not due yet is not walked over.
  */
-export function claimDeliveries(
-  sql: Queryable,
-  { lanes, claimId, leaseMs }: { lanes: readonly Grant[]; claimId: string; leaseMs: number },
-): Promise<ClaimedDelivery[]> {
-  return sql<ClaimedDelivery[]>`
-    with picked as (
-      select found.id, endpoint.deleted_at is not null as endpoint_deleted
-      from unnest(${literal(lanes.map((lane) => lane.endpointId))}::uuid[], ${literal(lanes.map((lane) => lane.kind))}::int[],
-          ${literal(lanes.map((lane) => lane.room))}::int[], ${literal(lanes.map((lane) => lane.from))}::float8[]) as lane (endpoint_id, kind, room, start)
-        join webhook_endpoints endpoint on endpoint.id = lane.endpoint_id
-        cross join lateral (
-          select delivery.id from deliveries delivery
-          where delivery.endpoint_id = lane.endpoint_id and least(delivery.attempts, 1) = lane.kind and delivery.finished_at is null
-            and delivery.due_at >= to_timestamp(lane.start / 1000) and delivery.due_at <= clock_timestamp()
-            and (delivery.lease_until is null or delivery.lease_until < clock_timestamp())
-          order by delivery.due_at, delivery.id
-          limit lane.room
-          for no key update skip locked
-        ) as found
-    )
-    update deliveries delivery set lease_until = clock_timestamp() + ${leaseMs}::float8 * interval '1 ms', claim_id = ${claimId}
-    from picked, events event
-    where delivery.id = picked.id and event.id = delivery.event_id
-    returning delivery.id, delivery.endpoint_id, delivery.event_id, delivery.attempts,
-      (extract(epoch from delivery.due_at) * 1000)::float8 as due_at, event.body, picked.endpoint_deleted`;
+export function readDue(sql: Queryable, lanes: readonly (Grant & { claimId: string })[]): Promise<DueDelivery[]> {
+  return sql<DueDelivery[]>`
+    select due.id, lane.endpoint_id, due.event_id, due.attempts, date_part('epoch', due.due_at) as due_at, event.body,
+      endpoint.deleted_at is not null as endpoint_deleted
+    from unnest(${literal(lanes.map((lane) => lane.endpointId))}::uuid[], ${literal(lanes.map((lane) => lane.claimId))}::uuid[],
+        ${literal(lanes.map((lane) => lane.kind))}::int[], ${literal(lanes.map((lane) => lane.room))}::int[],
+        ${literal(lanes.map((lane) => lane.after.dueAt))}::float8[], ${literal(lanes.map((lane) => lane.after.id))}::uuid[]
+      ) as lane (endpoint_id, claim_id, kind, room, after_due, after_id)
+      join delivery_leases held on held.endpoint_id = lane.endpoint_id and held.claim_id = lane.claim_id
+      join webhook_endpoints endpoint on endpoint.id = lane.endpoint_id
+      cross join lateral (
+        select delivery.id, delivery.event_id, delivery.attempts, delivery.due_at from deliveries delivery
+        where delivery.endpoint_id = lane.endpoint_id and least(delivery.attempts, 1) = lane.kind and delivery.finished_at is null
+          and (delivery.due_at, delivery.id) > (to_timestamp(lane.after_due), lane.after_id) and delivery.due_at <= now()
+        order by delivery.due_at, delivery.id
+        limit lane.room
+      ) as due
+      join events event on event.id = due.event_id`;
 }
 
 /** Endpoints for which deliveries were queued at or after `since` (Unix ms, the database's clock) and are not finished. */
@@ -119,35 +117,67 @@ export function findDueLanes(sql: Queryable): Promise<LaneHead[]> {
     from head where due_at <= clock_timestamp()`;
 }
 
-/** How many deliveries are due, counted up to `limit`. */
+/** How many deliveries are due, counted up to `limit`. Goes from lane to lane, too: what is not due yet is not walked over. */
 export async function countDue(sql: Queryable, limit: number): Promise<number> {
   const [row] = await sql<{ count: bigint }[]>`
+    with recursive lane as (
+      (select endpoint_id, least(attempts, 1) as kind from deliveries
+        where finished_at is null order by endpoint_id, least(attempts, 1) limit 1)
+      union all
+      select next.* from lane cross join lateral (
+        select endpoint_id, least(attempts, 1) as kind from deliveries
+        where finished_at is null and (endpoint_id, least(attempts, 1)) > (lane.endpoint_id, lane.kind)
+        order by endpoint_id, least(attempts, 1) limit 1
+      ) as next
+    )
     select count(*) as count from (
-      select from deliveries where finished_at is null and due_at <= clock_timestamp() limit ${limit}
-    ) as due`;
+      select from lane cross join lateral (
+        select from deliveries
+        where endpoint_id = lane.endpoint_id and least(attempts, 1) = lane.kind and finished_at is null and due_at <= now()
+      ) as due limit ${limit}
+    ) as counted`;
   return Number(row?.count ?? 0n);
 }
 
 /**
- * Writes outcomes and their attempts, each only while the row still carries the claim: a dispatcher that comes after its lease was taken over
- * changes nothing. Returns how many were written.
+ * Writes outcomes and their attempts, each only while its lease is still the one that it was sent under, and once: a dispatcher that comes after its
+ * lease was taken over changes nothing. A delivery that was cancelled while its request was under way has its attempt logged, and stays cancelled
+ * unless it arrived. Returns how many were written.
  */
 export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[]): Promise<number> {
   const attempts = outcomes.map((outcome) => outcome.attempt);
+  const claims = new Map<string, EndpointClaim & { number: number }>();
+  const claimed = outcomes.map(({ endpointId, claimId }) => {
+    const key = endpointId + claimId;
+    let claim = claims.get(key);
+    if (claim === undefined) claims.set(key, (claim = { endpointId, claimId, number: claims.size + 1 }));
+    return claim.number;
+  });
+  const named = [...claims.values()];
+  // The leases are locked, so that whoever takes one over reads what was written under it. In order, so that no two wait for each other.
   const [row] = await sql<{ count: bigint }[]>`
-    with written as (
-      update deliveries delivery set status = outcome.status, attempts = delivery.attempts + outcome.sent,
-        due_at = coalesce(to_timestamp(outcome.due_at / 1000), delivery.due_at), lease_until = null, claim_id = null,
-        finished_at = case when outcome.status = 'pending' then null else clock_timestamp() end
-      from unnest(${literal(outcomes.map((outcome) => outcome.id))}::uuid[], ${literal(outcomes.map((outcome) => outcome.claimId))}::uuid[],
+    with held as (
+      select claim.number
+      from unnest(${literal(named.map((claim) => claim.endpointId))}::uuid[], ${literal(named.map((claim) => claim.claimId))}::uuid[])
+          with ordinality as claim (endpoint_id, claim_id, number)
+        join delivery_leases lease on lease.endpoint_id = claim.endpoint_id and lease.claim_id = claim.claim_id
+      order by lease.endpoint_id for share of lease
+    ), written as (
+      update deliveries delivery set attempts = delivery.attempts + outcome.sent,
+        status = case when outcome.status = 'pending' then delivery.status else outcome.status end,
+        due_at = coalesce(to_timestamp(outcome.due_at / 1000), delivery.due_at),
+        finished_at = case when outcome.status = 'pending' then delivery.finished_at else clock_timestamp() end
+      from unnest(${literal(outcomes.map((outcome) => outcome.id))}::uuid[], ${literal(claimed)}::int8[],
+        ${literal(outcomes.map((outcome) => outcome.attempts))}::int[],
         ${literal(outcomes.map((outcome) => outcome.status))}::text[], ${literal(outcomes.map((outcome) => outcome.dueAt))}::float8[],
         ${literal(attempts.map((attempt) => (attempt === null ? 0 : 1)))}::int[],
         ${literal(attempts.map((attempt) => attempt?.startedAt))}::float8[], ${literal(attempts.map((attempt) => attempt?.durationMs))}::int[],
         ${literal(attempts.map((attempt) => attempt?.httpStatus))}::int[], ${literal(attempts.map((attempt) => attempt?.error))}::text[],
         ${literal(attempts.map((attempt) => attempt?.response?.toString('hex')))}::text[],
         ${literal(attempts.map((attempt) => attempt?.address))}::text[]
-      ) as outcome (id, claim_id, status, due_at, sent, started_at, duration_ms, http_status, error, response, address)
-      where delivery.id = outcome.id and delivery.claim_id = outcome.claim_id
+      ) as outcome (id, claim, attempts, status, due_at, sent, started_at, duration_ms, http_status, error, response, address)
+      where outcome.claim = any((select array_agg(number) from held)::int8[])
+        and delivery.id = outcome.id and delivery.attempts = outcome.attempts and delivery.status in ('pending', 'cancelled')
       returning delivery.attempts as number, outcome.*
     ), logged as (
       insert into delivery_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
@@ -156,25 +186,4 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
     )
     select count(*) as count from written`;
   return Number(row?.count ?? 0n);
-}
-
-/** Gives claimed deliveries back unsent. */
-export async function releaseDeliveries(sql: Queryable, claimId: string, ids: readonly string[]): Promise<void> {
-  await sql`
-    update deliveries delivery set lease_until = null, claim_id = null
-    from unnest(${literal(ids)}::uuid[]) as released (id)
-    where delivery.id = released.id and delivery.claim_id = ${claimId}`;
-}
-
-/** Cancels what an endpoint still waits for, when it is deleted. One that is in flight just now ends with its own outcome. */
-export async function cancelDeliveries(sql: Queryable, endpointId: string): Promise<void> {
-  await sql`
-    update deliveries set status = 'cancelled', finished_at = clock_timestamp(), lease_until = null, claim_id = null
-    where endpoint_id = ${endpointId} and finished_at is null and (lease_until is null or lease_until < clock_timestamp())`;
-}
-
-// An array in Postgres's own notation, which postgres.js would build element by element with checks that these values (ids, numbers, hex, words
-// of ours) do not need: a fifth of the time of a large batch.
-function literal(values: readonly (string | number | null | undefined)[]): string {
-  return `{${values.map((value) => (value === '' ? '""' : String(value ?? null))).join(',')}}`;
 }

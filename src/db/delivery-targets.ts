@@ -1,4 +1,5 @@
 // Where deliveries go: an endpoint's URL and sealed secret never change, so a dispatcher reads them once.
+import { literal } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 
 export interface DeliveryTarget {
@@ -10,5 +11,5 @@ export interface DeliveryTarget {
 
 /** The endpoints with these ids, deleted ones too. */
 export function readTargets(sql: Queryable, ids: string[]): Promise<DeliveryTarget[]> {
-  return sql<DeliveryTarget[]>`select id, url, secret from webhook_endpoints where id = any(${ids}::uuid[])`;
+  return sql<DeliveryTarget[]>`select id, url, secret from webhook_endpoints where id = any(${literal(ids)}::uuid[])`;
 }

@@ -36,13 +36,13 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
   return row;
 }
 
-/** Deletes an endpoint and cancels what was still to be sent to it; a sender that has a delivery in hand finds its claim gone. */
+/** Deletes an endpoint and cancels what was still to be sent to it. What a request under way comes to is still written (recordOutcomes). */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
     with gone as (
       update webhook_endpoints set deleted_at = now() where id = ${id} and deleted_at is null returning id
     )
-    update deliveries set status = 'cancelled', finished_at = now(), lease_until = null, claim_id = null
+    update deliveries set status = 'cancelled', finished_at = now()
     from gone where deliveries.endpoint_id = gone.id and deliveries.finished_at is null`;
 }
 

@@ -23,6 +23,8 @@ export function connectQueue(sql: Sql, max: number, { durable = true } = {}): Sq
   const own = {
     ...options,
     max,
+    // Its statements take arrays as text (literal() in arrays.ts): what the types of arrays are need not be asked first.
+    fetch_types: false,
     connection: { ...connection, ...settings, ...(durable ? {} : { synchronous_commit: 'off' }) },
     shared: { retries: 0, typeArrayMap: {} },
   };

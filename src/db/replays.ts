@@ -55,7 +55,10 @@ export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<
 }
 
 /** Whether the webhook endpoint (also a deleted one) and the app that a selection names exist; what it does not name does. */
-export async function sourcesExist(sql: Queryable, { endpointId, appId }: Selection): Promise<{ endpoint: boolean; app: boolean }> {
+export async function sourcesExist(
+  sql: Queryable,
+  { endpointId, appId }: Pick<Selection, 'endpointId' | 'appId'>,
+): Promise<{ endpoint: boolean; app: boolean }> {
   const [row] = await sql<{ endpoint: boolean; app: boolean }[]>`
     select ${endpointId}::uuid is null or exists (select from webhook_endpoints where id = ${endpointId}) as endpoint,
       ${appId}::uuid is null or exists (select from apps where id = ${appId}) as app`;

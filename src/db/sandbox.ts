@@ -1,6 +1,6 @@
 // What the sandbox asks and, standing in for the passing of real time, changes: nothing else uses these statements.
 import type { EventType } from './events.ts';
-import type { Sql } from './connect.ts';
+import type { Queryable, Sql } from './connect.ts';
 
 export interface WorkLeft {
   /** Subscriptions due by the given chain time, or leased by a keeper. */
@@ -18,7 +18,7 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
     select
       (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now()) as subscriptions,
       (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
-      (select count(*)::int from deliveries where finished_at is null and (due_at <= now() or lease_until > now())) as deliveries,
+      (select count(*)::int from deliveries where finished_at is null and due_at <= now()) as deliveries,
       (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
   return row as WorkLeft;
 }
@@ -30,7 +30,7 @@ export async function expireKeeperLeases(sql: Sql): Promise<void> {
 
 /** The same for deliveries. */
 export async function expireDispatchLeases(sql: Sql): Promise<void> {
-  await sql`update deliveries set lease_until = now() where finished_at is null and lease_until > now()`;
+  await sql`update delivery_leases set lease_until = now() where lease_until > now()`;
 }
 
 /** What hours of real time would do: every pending delivery is due. Returns how many were waiting. */
@@ -96,4 +96,83 @@ export async function readDeliveryTotals(
       count(*) filter (where d.status = 'pending')::int as pending, coalesce(sum(d.attempts), 0)::int as attempts
     from deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.app_id = any(${appIds}::uuid[])`;
   return row ?? { delivered: 0, failed: 0, pending: 0, attempts: 0 };
+}
+
+export interface FlowTotals {
+  active: number;
+  pastDue: number;
+  cancelled: number;
+  expired: number;
+  succeeded: number;
+  refused: number;
+  /** Base units of what was collected, what of it is the platform's and what the merchants'. */
+  gross: bigint;
+  fees: bigint;
+  net: bigint;
+  taken: number;
+  waiting: number;
+  givenUp: number;
+  attempts: number;
+}
+
+/** How everything stands, over all apps. Reads the whole tables: for a sandbox's. */
+export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
+  const [row] = await sql<FlowTotals[]>`
+    select subscription.*, payment.*, delivery.*
+    from
+      (select count(*) filter (where status = 'active')::int as active, count(*) filter (where status = 'past_due')::int as past_due,
+        count(*) filter (where status = 'cancelled')::int as cancelled, count(*) filter (where status = 'expired')::int as expired
+        from subscriptions) as subscription,
+      (select count(*) filter (where status = 'succeeded')::int as succeeded, count(*) filter (where status = 'failed')::int as refused,
+        coalesce(sum(amount_gross) filter (where status = 'succeeded'), 0)::int8 as gross,
+        coalesce(sum(platform_fee) filter (where status = 'succeeded'), 0)::int8 as fees,
+        coalesce(sum(amount_net) filter (where status = 'succeeded'), 0)::int8 as net
+        from payments) as payment,
+      (select count(*) filter (where status = 'delivered')::int as taken, count(*) filter (where status = 'pending')::int as waiting,
+        count(*) filter (where status = 'failed')::int as given_up, coalesce(sum(attempts), 0)::int as attempts
+        from deliveries) as delivery`;
+  return row as FlowTotals;
+}
+
+export interface FlowPayment {
+  id: string;
+  /** By the chain's clock. */
+  occurredAt: Date;
+  subscriberWallet: string;
+  appName: string;
+  gross: bigint;
+  fee: bigint;
+  net: bigint;
+  /** null when it went well. */
+  failureReason: string | null;
+}
+
+/** The newest payments and failed attempts to collect one. */
+export function listFlowPayments(sql: Queryable, limit: number): Promise<FlowPayment[]> {
+  return sql<FlowPayment[]>`
+    select p.id, p.occurred_at, p.subscriber_wallet, app.name as app_name, p.amount_gross as gross, p.platform_fee as fee, p.amount_net as net,
+      p.failure_reason
+    from payments p join apps app on app.id = p.app_id order by p.id desc limit ${limit}`;
+}
+
+export interface FlowWebhook {
+  deliveryId: string;
+  number: number;
+  startedAt: Date;
+  durationMs: number;
+  httpStatus: number | null;
+  error: string | null;
+  eventType: EventType;
+  appName: string;
+}
+
+/** The newest webhook requests. */
+export function listFlowWebhooks(sql: Queryable, limit: number): Promise<FlowWebhook[]> {
+  return sql<FlowWebhook[]>`
+    select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error, event.type as event_type, app.name as app_name
+    from delivery_attempts a
+      join deliveries d on d.id = a.delivery_id
+      join events event on event.id = d.event_id
+      join apps app on app.id = event.app_id
+    order by a.started_at desc, a.delivery_id desc limit ${limit}`;
 }

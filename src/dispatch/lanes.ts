@@ -4,7 +4,12 @@
 // failure down to one, so that an endpoint that is down is probed by one request at a time while its deliveries wait their turn, and one that is
 // back gets its backlog, oldest first, at once. All endpoints whose last request failed share a quarter of the places, and those that nothing is
 // known of half: a quarter at least is there for those that answer. First sendings and retries each leave an eighth of the places to the other.
-import type { ClaimedDelivery, Grant, LaneKind } from '../db/deliveries.ts';
+//
+// A lane is an endpoint's first sendings or its retries. What is due in it is read ahead, since reading many costs little more than reading one:
+// twice as much whenever the lane ran dry, forgotten and read anew when it was not sent within a second. Places that become free go to the lane
+// that was served longest ago.
+import type { DueDelivery, LaneKind, Grant } from '../db/deliveries.ts';
+import type { Lease } from './leases.ts';
 
 /** A place that one request takes. */
 export interface Place {
@@ -15,134 +20,270 @@ export interface Place {
 }
 
 /** What the last request to an endpoint showed. */
-export type Standing = 'unknown' | 'answers' | 'fails';
+export type Standing = 'answers' | 'unknown' | 'fails';
+
+/** A delivery that is to be sent now. */
+export interface Start {
+  delivery: DueDelivery;
+  claimId: string;
+  place: Place;
+}
 
 export interface Lanes {
-  /** There may be due deliveries in this lane; `swept`: the oldest of them may be older than what was claimed of it so far. */
+  /** There may be due deliveries in this lane; `swept`: also older ones than those that were read of it so far. */
   found(endpointId: string, kind: LaneKind, swept: boolean): void;
-  /** Which lanes to claim from now, and how much of each; never more than there are free places. What is granted must be told to `claimed`. */
+  /** Which lanes to read from now, and how much of each. What is granted must be told to `filled`. */
   grant(): Grant[];
-  /** What came of grants. A lane that was filled may hold more. */
-  claimed(grants: readonly Grant[], deliveries: readonly ClaimedDelivery[]): void;
-  take(endpointId: string, kind: LaneKind): Place;
-  /** The request is over: answered well, badly (or not at all), or never sent. */
-  free(place: Place, result: 'good' | 'bad' | 'unsent'): void;
+  /** What came of grants under these leases; a lane without one is another dispatcher's. Returns what was read and is not `sendable`. */
+  filled(
+    grants: readonly Grant[],
+    leases: ReadonlyMap<string, Lease>,
+    deliveries: readonly DueDelivery[],
+    sendable: (delivery: DueDelivery) => boolean,
+  ): DueDelivery[];
+  /** Takes a place for what is to be sent next; undefined when nothing may be sent now. */
+  next(): Start | undefined;
+  /** The request is over: answered well or badly (or not at all). */
+  free(place: Place, result: 'good' | 'bad'): void;
+  /** What became of these is in the database, or is not going to be. */
+  done(ids: readonly string[]): void;
+  /** Reads nothing of an endpoint for so long. */
+  pause(endpointId: string, ms: number): void;
   /** Forgets endpoints that nothing was heard of for `idleMs`. */
   forget(idleMs: number): void;
+  /** Whether a grant would be of use since the last one. */
+  readonly hungry: boolean;
+  /** Whether a lane ran dry since then: places may stand empty for it. */
+  readonly starved: boolean;
   readonly inFlight: number;
-  /** Those of them that go to endpoints that answer: places that will soon be free. */
-  readonly answering: number;
+}
+
+interface Lane {
+  readonly endpoint: Endpoint;
+  readonly kind: LaneKind;
+  /** There may be more in the database. */
+  due: boolean;
+  /** Read and not sent yet, oldest first. */
+  ready: DueDelivery[];
+  staleAt: number;
+  /** How much to have ready. */
+  target: number;
+  /** Read and not known to be written: the database may still show them as due. */
+  known: number;
+  /** The last that was read since the last sweep: when it was due (Unix seconds) and its id. */
+  after: { dueAt: number; id: string };
+  servedAt: number;
 }
 
 interface Endpoint {
-  id: string;
+  readonly id: string;
+  lanes: readonly [Lane, Lane];
   window: number;
   standing: Standing;
   inFlight: number;
-  due: [boolean, boolean];
-  /** By kind: when the newest that was claimed since the last sweep was due (Unix ms). */
-  from: [number, number];
-  /** Whose turn it is when there is room for one. */
-  next: LaneKind;
+  lease: Lease | undefined;
+  pausedUntil: number;
   usedAt: number;
 }
 
 const firstWindow = 1;
-/** Lanes of one claim at the most: bounds the statement when thousands of endpoints are due. */
+/** Lanes of one read at the most: bounds the statement when thousands of endpoints are due. */
 const grantLimit = 500;
+const largestTarget = 1000;
+/** So long, at the most, does the state in which a delivery was read stay true enough to send it: its endpoint may be deleted meanwhile. */
+const freshMs = 1000;
+/** Seconds between a row's being queued and its transaction's end, within which it is found without a sweep. */
+const commitSeconds = 0.5;
+/** While no more than this is in hand and the lane never ran dry, a read begins that much earlier, and what is in hand is read once more. */
+const rereadLimit = 64;
+const nil = '00000000-0000-0000-0000-000000000000';
+const standings = ['answers', 'unknown', 'fails'] as const;
+const kinds = [0, 1] as const;
 
 /** `total` requests in flight, `perEndpoint` of them to one endpoint. */
 export function createLanes({ total, perEndpoint }: { total: number; perEndpoint: number }): Lanes {
   const endpoints = new Map<string, Endpoint>();
-  // In the order in which they were served last: the one that waits longest comes first.
-  const due = new Set<Endpoint>();
+  // In the order in which they were read or served last: the one that waits longest comes first.
+  const sets = (): Record<Standing, Set<Lane>> => ({ answers: new Set(), unknown: new Set(), fails: new Set() });
+  const due = sets();
+  const startable = [sets(), sets()] as const;
+  const known = new Map<string, Lane>();
   const share = total - Math.floor(total / 8);
   const standingShare: Record<Standing, number> = { answers: total, unknown: Math.ceil(total / 2), fails: Math.ceil(total / 4) };
+  const readyLimit = Math.max(4 * total, 2 * largestTarget);
   const byKind: [number, number] = [0, 0];
-  let inFlight = 0;
   const byStanding: Record<Standing, number> = { answers: 0, unknown: 0, fails: 0 };
+  let inFlight = 0;
+  let ready = 0;
+  let serving = 0;
+  let hungry = false;
+  let starved = false;
+  // Between grant() and filled(): what is written meanwhile may still come as due.
+  let reading = false;
+  let written: string[] = [];
 
   const endpointOf = (id: string): Endpoint => {
-    const known = endpoints.get(id);
-    if (known !== undefined) return known;
-    const endpoint: Endpoint = {
-      id,
-      window: firstWindow,
-      standing: 'unknown',
-      inFlight: 0,
-      due: [false, false],
-      from: [0, 0],
-      next: 0,
-      usedAt: performance.now(),
-    };
-    endpoints.set(id, endpoint);
+    let endpoint = endpoints.get(id);
+    if (endpoint === undefined) endpoints.set(id, (endpoint = newEndpoint(id)));
     return endpoint;
+  };
+
+  const setDue = (lane: Lane, isDue: boolean) => {
+    lane.due = isDue;
+    if (isDue) due[lane.endpoint.standing].add(lane);
+    else due[lane.endpoint.standing].delete(lane);
+  };
+  const sort = (lane: Lane) => {
+    const { endpoint } = lane;
+    const set = startable[lane.kind][endpoint.standing];
+    if (lane.ready.length > 0 && endpoint.inFlight < endpoint.window) set.add(lane);
+    else set.delete(lane);
+  };
+  const settle = (id: string) => {
+    const lane = known.get(id);
+    if (lane === undefined) return;
+    known.delete(id);
+    lane.known -= 1;
+  };
+  /** What is ready is read again before it is sent. */
+  const reread = (lane: Lane) => {
+    for (const { id } of lane.ready) settle(id);
+    ready -= lane.ready.length;
+    lane.ready = [];
+    lane.target = Math.floor(lane.target / 2);
+    lane.after = { dueAt: 0, id: nil };
+    sort(lane);
+    setDue(lane, true);
+    hungry = true;
+  };
+  const targetOf = ({ target, endpoint }: Lane) => Math.max(target, endpoint.window);
+  const wants = (lane: Lane, left: number): number => {
+    const { endpoint } = lane;
+    if (endpoint.standing !== 'answers') {
+      return Math.min(endpoint.window - endpoint.inFlight - endpoint.lanes[0].ready.length - endpoint.lanes[1].ready.length, left);
+    }
+    const target = targetOf(lane);
+    if (lane.ready.length > target / 2) return 0;
+    // One that has nothing in hand gets its first places whatever the others hold.
+    return Math.min(target - lane.ready.length, Math.max(left, lane.known === 0 ? endpoint.window : 0));
   };
 
   return {
     found(endpointId, kind, swept) {
-      const endpoint = endpointOf(endpointId);
-      endpoint.due[kind] = true;
-      if (swept) endpoint.from[kind] = 0;
-      due.add(endpoint);
+      const lane = endpointOf(endpointId).lanes[kind];
+      if (swept) lane.after = { dueAt: 0, id: nil };
+      setDue(lane, true);
+      hungry = true;
     },
 
     grant() {
       const grants: Grant[] = [];
-      let free = total - inFlight;
-      const leftOf: Record<Standing, number> = {
-        answers: standingShare.answers - byStanding.answers,
-        unknown: standingShare.unknown - byStanding.unknown,
-        fails: standingShare.fails - byStanding.fails,
-      };
-      const left: [number, number] = [share - byKind[0], share - byKind[1]];
-      for (const endpoint of due) {
-        if (free <= 0 || grants.length >= grantLimit) break;
-        const room = Math.min(endpoint.window - endpoint.inFlight, free, leftOf[endpoint.standing]);
-        if (room <= 0) continue;
-        const rooms = divide(room, endpoint, left);
-        for (const kind of [0, 1] as const) {
-          const granted = Math.min(rooms[kind], left[kind]);
-          if (granted <= 0 || !endpoint.due[kind]) continue;
-          grants.push({ endpointId: endpoint.id, kind, room: granted, from: endpoint.from[kind] });
-          left[kind] -= granted;
-          free -= granted;
-          leftOf[endpoint.standing] -= granted;
-          // Until `claimed` says otherwise; found() in the meantime counts.
-          endpoint.due[kind] = false;
+      const now = performance.now();
+      hungry = false;
+      starved = false;
+      for (const standing of standings) {
+        let left = standing === 'answers' ? readyLimit - ready : standingShare[standing] - byStanding[standing];
+        if (standing !== 'answers') for (const kind of kinds) left -= startable[kind][standing].size;
+        for (const lane of due[standing]) {
+          if (grants.length >= grantLimit || (left <= 0 && standing !== 'answers')) break;
+          if (lane.endpoint.pausedUntil > now) continue;
+          const room = wants(lane, left);
+          if (room <= 0) continue;
+          left -= room;
+          const { dueAt, id } = lane.after;
+          const again = lane.known <= rereadLimit && lane.target <= lane.endpoint.window;
+          grants.push({
+            endpointId: lane.endpoint.id,
+            kind: lane.kind,
+            room: again || dueAt === 0 ? room + lane.known : room,
+            after: again ? { dueAt: Math.max(0, dueAt - commitSeconds), id: nil } : { dueAt, id },
+          });
         }
       }
-      for (const { endpointId } of grants) {
-        const endpoint = endpointOf(endpointId);
-        due.delete(endpoint);
-        if (endpoint.due[0] || endpoint.due[1]) due.add(endpoint);
-      }
+      // Until `filled` says otherwise; found() in the meantime counts.
+      for (const { endpointId, kind } of grants) setDue(endpointOf(endpointId).lanes[kind], false);
+      reading = grants.length > 0;
       return grants;
     },
 
-    claimed(grants, deliveries) {
-      const counts = new Map<Endpoint, [number, number]>();
-      for (const { endpointId, attempts, dueAt } of deliveries) {
-        const endpoint = endpointOf(endpointId);
-        const kind = attempts === 0 ? 0 : 1;
-        const count = counts.get(endpoint) ?? [0, 0];
-        counts.set(endpoint, count);
-        count[kind] += 1;
-        endpoint.from[kind] = Math.max(endpoint.from[kind], dueAt);
+    filled(grants, leases, deliveries, sendable) {
+      const now = performance.now();
+      const counts = new Map<Lane, number>();
+      const unsendable: DueDelivery[] = [];
+      let endpoint: Endpoint | undefined;
+      for (const delivery of deliveries) {
+        if (endpoint?.id !== delivery.endpointId) endpoint = endpointOf(delivery.endpointId);
+        const lane = endpoint.lanes[delivery.attempts === 0 ? 0 : 1];
+        counts.set(lane, (counts.get(lane) ?? 0) + 1);
+        lane.after = { dueAt: delivery.dueAt, id: delivery.id };
+        if (known.has(delivery.id)) continue;
+        known.set(delivery.id, lane);
+        lane.known += 1;
+        if (sendable(delivery)) {
+          lane.ready.push(delivery);
+          ready += 1;
+        } else unsendable.push(delivery);
       }
       for (const { endpointId, kind, room } of grants) {
-        if ((counts.get(endpointOf(endpointId))?.[kind] ?? 0) >= room) this.found(endpointId, kind, false);
+        const endpoint = endpointOf(endpointId);
+        const lane = endpoint.lanes[kind];
+        const lease = leases.get(endpointId);
+        endpoint.lease = lease;
+        lane.staleAt = now + freshMs;
+        if (lease !== undefined && (counts.get(lane) ?? 0) >= room) this.found(endpointId, kind, false);
+        else lane.target = 0;
+        sort(lane);
       }
+      reading = false;
+      for (const id of written) settle(id);
+      written = [];
+      return unsendable;
     },
 
-    take(endpointId, kind) {
-      const endpoint = endpointOf(endpointId);
-      endpoint.inFlight += 1;
-      endpoint.usedAt = performance.now();
-      inFlight += 1;
-      byKind[kind] += 1;
-      byStanding[endpoint.standing] += 1;
-      return { endpointId, kind, standing: endpoint.standing };
+    next() {
+      while (inFlight < total) {
+        let lane: Lane | undefined;
+        for (const standing of standings) {
+          if (byStanding[standing] >= standingShare[standing]) continue;
+          for (const kind of kinds) {
+            if (byKind[kind] >= share) continue;
+            const set = startable[kind][standing];
+            if (set.size === 0) continue;
+            for (const first of set) {
+              if (lane === undefined || first.servedAt < lane.servedAt) lane = first;
+              break;
+            }
+          }
+        }
+        if (lane === undefined) return undefined;
+        const { endpoint, kind } = lane;
+        const { standing, lease } = endpoint;
+        const now = performance.now();
+        const delivery = lane.ready[0];
+        if (delivery === undefined || lease === undefined || now > lease.sendBefore || now > lane.staleAt) {
+          reread(lane);
+          continue;
+        }
+        lane.ready.shift();
+        ready -= 1;
+        inFlight += 1;
+        byKind[kind] += 1;
+        byStanding[standing] += 1;
+        endpoint.inFlight += 1;
+        endpoint.usedAt = now;
+        lane.servedAt = serving += 1;
+        startable[kind][standing].delete(lane);
+        for (const each of endpoint.lanes) sort(each);
+        if (lane.due) {
+          if (lane.ready.length === 0 && standing === 'answers') {
+            lane.target = Math.min(largestTarget, 2 * targetOf(lane));
+            starved = true;
+          }
+          if (lane.ready.length <= lane.target / 2) hungry = true;
+        }
+        return { delivery, claimId: lease.claimId, place: { endpointId: endpoint.id, kind, standing } };
+      }
+      return undefined;
     },
 
     free({ endpointId, kind, standing }, result) {
@@ -151,32 +292,63 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       inFlight -= 1;
       byKind[kind] -= 1;
       byStanding[standing] -= 1;
-      if (result === 'unsent') return;
-      endpoint.standing = result === 'good' ? 'answers' : 'fails';
+      const now = result === 'good' ? 'answers' : 'fails';
+      if (endpoint.standing !== now) {
+        for (const lane of endpoint.lanes) {
+          startable[lane.kind][endpoint.standing].delete(lane);
+          due[endpoint.standing].delete(lane);
+        }
+        endpoint.standing = now;
+        for (const lane of endpoint.lanes) setDue(lane, lane.due);
+      }
       endpoint.window = result === 'good' ? Math.min(perEndpoint, endpoint.window + 1) : Math.max(1, Math.floor(endpoint.window / 2));
+      for (const lane of endpoint.lanes) sort(lane);
+      if (standing !== 'answers' && due[standing].size > 0) hungry = true;
+      for (const lane of endpoint.lanes) if (lane.due && lane.ready.length <= targetOf(lane) / 2) hungry = true;
+    },
+
+    done(ids) {
+      if (reading) written.push(...ids);
+      else for (const id of ids) settle(id);
+    },
+
+    pause(endpointId, ms) {
+      endpointOf(endpointId).pausedUntil = performance.now() + ms;
     },
 
     forget(idleMs) {
       const before = performance.now() - idleMs;
-      for (const endpoint of endpoints.values()) {
-        if (endpoint.inFlight === 0 && endpoint.usedAt < before && !due.has(endpoint)) endpoints.delete(endpoint.id);
+      for (const { id, lanes, inFlight: own, usedAt } of endpoints.values()) {
+        if (own === 0 && usedAt < before && lanes.every((lane) => !lane.due && lane.known === 0)) endpoints.delete(id);
       }
     },
 
+    get hungry() {
+      return hungry;
+    },
+    get starved() {
+      return starved;
+    },
     get inFlight() {
       return inFlight;
-    },
-    get answering() {
-      return byStanding.answers;
     },
   };
 }
 
-/** Room for first sendings and for retries: half each while both wait, turn by turn when it is one. */
-function divide(room: number, endpoint: Endpoint, left: readonly [number, number]): [number, number] {
-  if (!endpoint.due[1] || left[1] <= 0) return [room, 0];
-  if (!endpoint.due[0] || left[0] <= 0) return [0, room];
-  if (room > 1) return [room - Math.floor(room / 2), Math.floor(room / 2)];
-  endpoint.next = endpoint.next === 0 ? 1 : 0;
-  return endpoint.next === 0 ? [1, 0] : [0, 1];
+function newEndpoint(id: string): Endpoint {
+  const endpoint = {
+    id,
+    window: firstWindow,
+    standing: 'unknown',
+    inFlight: 0,
+    lease: undefined,
+    pausedUntil: 0,
+    usedAt: performance.now(),
+  } as Endpoint;
+  endpoint.lanes = [newLane(endpoint, 0), newLane(endpoint, 1)];
+  return endpoint;
+}
+
+function newLane(endpoint: Endpoint, kind: LaneKind): Lane {
+  return { endpoint, kind, due: false, ready: [], staleAt: 0, target: 0, known: 0, after: { dueAt: 0, id: nil }, servedAt: 0 };
 }

@@ -1,10 +1,10 @@
 // One claimed delivery from signature to outcome.
-import type { ClaimedDelivery, Outcome } from '../db/deliveries.ts';
+import type { DueDelivery, Outcome } from '../db/deliveries.ts';
 import { judge, parseRetryAfter } from '../domain/retry-schedule.ts';
 import type { DatabaseClock } from './clock.ts';
 import type { Connections } from './connections.ts';
 import type { Deadlines } from './deadlines.ts';
-import type { Lanes } from './lanes.ts';
+import type { Lanes, Start } from './lanes.ts';
 import type { DispatchMetrics } from './metrics.ts';
 import { post, type Answer } from './post.ts';
 import type { Recorder } from './recorder.ts';
@@ -13,7 +13,7 @@ import type { SendingTarget } from './targets.ts';
 
 export interface Sender {
   /** Sends at once; the outcome goes to the recorder. */
-  send(delivery: ClaimedDelivery, claimId: string, target: SendingTarget): void;
+  send(start: Start, target: SendingTarget): void;
   /** Resolves when no request is in flight. */
   drained(): Promise<void>;
 }
@@ -34,8 +34,7 @@ export function createSender({ connections, deadlines, clock, lanes, recorder, m
   let onDrained: (() => void) | undefined;
 
   return {
-    send(delivery, claimId, target) {
-      const place = lanes.take(delivery.endpointId, delivery.attempts === 0 ? 0 : 1);
+    send({ delivery, claimId, place }, target) {
       inFlight += 1;
       const body = Buffer.from(delivery.body);
       const startedAt = Math.ceil(clock.now());
@@ -59,13 +58,15 @@ export function createSender({ connections, deadlines, clock, lanes, recorder, m
   };
 }
 
-function outcomeOf({ id, attempts }: ClaimedDelivery, claimId: string, startedAt: number, answer: Answer): Outcome {
+function outcomeOf({ id, endpointId, attempts }: DueDelivery, claimId: string, startedAt: number, answer: Answer): Outcome {
   const { httpStatus, error, response, address, durationMs, retryAfter } = answer;
   const endedAt = startedAt + durationMs;
   const verdict = judge(attempts + 1, httpStatus, parseRetryAfter(retryAfter, endedAt));
   return {
     id,
+    endpointId,
     claimId,
+    attempts,
     status: verdict.status,
     dueAt: verdict.status === 'pending' ? endedAt + verdict.delayMs : null,
     attempt: { startedAt, durationMs, httpStatus, error, response, address },

@@ -1,15 +1,14 @@
 // The dispatcher: claims due deliveries, signs and posts them, records what came of it. Any number of them work on one database.
 //
-//   NOTIFY, poll, completion -> turn: scout -> lanes -> claim -> sender ... answer -> recorder -> Postgres
+//   NOTIFY, poll, a lane that runs dry -> turn: scout -> leases -> lanes -> sender ... answer -> recorder -> Postgres
 //
 // No transaction is open while a request is. A delivery is sent at least once: what a dispatcher that dies had in hand is sent again by another
 // once its lease has passed.
-import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
-import { claimDeliveries, countDue, recordOutcomes, releaseDeliveries } from '../db/deliveries.ts';
+import { countDue, readDue, recordOutcomes, type DueDelivery } from '../db/deliveries.ts';
 import { deliveriesQueued } from '../db/notify.ts';
 import { connectQueue } from '../db/queue-connection.ts';
 import { secretBox } from '../domain/secrets.ts';
@@ -21,6 +20,7 @@ import { createConnections } from './connections.ts';
 import { createDeadlines } from './deadlines.ts';
 import { createGuard } from './guard.ts';
 import { createLanes } from './lanes.ts';
+import { createLeases } from './leases.ts';
 import { createMetrics } from './metrics.ts';
 import { deadlineMs } from './post.ts';
 import { createRecorder } from './recorder.ts';
@@ -43,12 +43,12 @@ export interface Dispatcher {
   stop(): Promise<void>;
 }
 
-/** Completions, sweeps and gauges; claims have one of their own. */
+/** Completions, sweeps and gauges; reads and leases have one of their own. */
 const queueConnections = 3;
 /** What must be left of a lease, beyond the deadline, when a request starts: time to write its outcome. */
 const marginMs = 500;
-/** Under load the next claim waits so long for more places to become free: fewer and larger claims cost less. */
-const gatherMs = 3;
+/** Under load the next read waits so long for more lanes to run dry: fewer and larger reads cost less. */
+const gatherMs = 8;
 const gaugeMs = 15_000;
 const dueCountLimit = 100_000;
 
@@ -62,9 +62,10 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     );
   }
   const queue = connectQueue(sql, queueConnections);
-  const claims = connectQueue(sql, 1, { durable: false });
+  const reads = connectQueue(sql, 1, { durable: false });
   const clock = databaseClock();
   const lanes = createLanes({ total: config.webhookConcurrency, perEndpoint: config.webhookEndpointConcurrency });
+  const leases = createLeases(reads, { leaseMs, reserveMs: deadlineMs + marginMs });
   const scout = createScout({ queue, clock, lanes, pollMs });
   const guard = createGuard({ enabled: config.webhookGuard, allow: config.webhookAllowCidrs, nameServers: config.webhookNameServers });
   const connections = createConnections(guard, deadlineMs);
@@ -75,6 +76,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     async write(outcomes) {
       const written = await recordOutcomes(queue, outcomes);
       metrics.staleOutcomes(outcomes.length - written);
+      lanes.done(outcomes.map(({ id }) => id));
     },
     onError: (error, failures) => log.warn({ failures }, `outcomes cannot be written and are kept: ${messageOf(error)}`),
   });
@@ -86,7 +88,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     lanes,
     recorder,
     metrics,
-    onFree: () => loop.wake(),
+    onFree: () => sendOn(),
   });
 
   let trouble: string | undefined;
@@ -94,24 +96,34 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
   let told = false;
   let stopping = false;
 
-  const claim = async (): Promise<boolean> => {
+  const sendOn = () => {
+    if (stopping) return;
+    for (let start = lanes.next(); start !== undefined; start = lanes.next()) sender.send(start, targets.get(start.delivery.endpointId));
+    if (lanes.hungry) loop.wake();
+  };
+
+  const read = async () => {
     const grants = lanes.grant();
-    if (grants.length === 0) return false;
-    const claimId = randomUUID();
-    const sendBefore = performance.now() + leaseMs - deadlineMs - marginMs;
-    const deliveries = await claimDeliveries(claims, { lanes: grants, claimId, leaseMs });
-    lanes.claimed(grants, deliveries);
-    await targets.load(deliveries.map((delivery) => delivery.endpointId));
-    const unsent: string[] = [];
-    for (const delivery of deliveries) {
-      const target = targets.get(delivery.endpointId);
-      if (stopping || performance.now() > sendBefore) unsent.push(delivery.id);
-      else if (delivery.endpointDeleted) recorder.add({ id: delivery.id, claimId, status: 'cancelled', dueAt: null, attempt: null });
-      // Without its secret it cannot be signed: the lease holds it back, and then it is tried again.
-      else if (target !== undefined) sender.send(delivery, claimId, target);
+    if (grants.length === 0) return;
+    const held = await leases.hold(grants.map(({ endpointId }) => endpointId));
+    const claimed = grants.flatMap((grant) => {
+      const lease = held.get(grant.endpointId);
+      return lease === undefined ? [] : [{ ...grant, claimId: lease.claimId }];
+    });
+    const deliveries = claimed.length === 0 ? [] : await readDue(reads, claimed);
+    await targets.load(endpointsOf(deliveries));
+    const sendable = ({ endpointId, endpointDeleted }: DueDelivery) => !endpointDeleted && targets.has(endpointId);
+    for (const { id, endpointId, attempts, endpointDeleted } of lanes.filled(grants, held, deliveries, sendable)) {
+      const claimId = held.get(endpointId)?.claimId;
+      if (endpointDeleted && claimId !== undefined) {
+        recorder.add({ id, endpointId, claimId, attempts, status: 'cancelled', dueAt: null, attempt: null });
+      } else {
+        // Without its secret it cannot be signed: it waits, and is then tried again.
+        lanes.done([id]);
+        lanes.pause(endpointId, leaseMs);
+      }
     }
-    if (unsent.length > 0) await releaseDeliveries(queue, claimId, unsent);
-    return deliveries.length > 0;
+    sendOn();
   };
 
   const loop = startLoop({
@@ -120,12 +132,12 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       const wasTold = told;
       told = false;
       await scout.look(wasTold);
-      const more = await claim();
+      await read();
       if (trouble !== undefined) log.info('deliveries go out again');
       trouble = undefined;
       workedAt = performance.now();
-      if (more && lanes.answering > config.webhookConcurrency / 2) await delay(gatherMs);
-      return more;
+      if (lanes.hungry && !lanes.starved && lanes.inFlight > config.webhookConcurrency / 2) await delay(gatherMs);
+      return lanes.hungry;
     },
     onError(error, failures) {
       trouble = `no deliveries go out: ${messageOf(error)}`;
@@ -168,9 +180,19 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       await loop.stop();
       await sender.drained();
       await recorder.settled();
+      // Where it cannot be said, the leases pass by themselves.
+      await leases.release().catch(() => undefined);
       connections.close();
       await Promise.all([gauges.stop(), retention.stop()]);
-      await Promise.all([queue.end({ timeout: 1 }), claims.end({ timeout: 1 })]);
+      await Promise.all([queue.end({ timeout: 1 }), reads.end({ timeout: 1 })]);
     },
   };
+}
+
+/** They come endpoint by endpoint. */
+function endpointsOf(deliveries: readonly DueDelivery[]): Set<string> {
+  const ids = new Set<string>();
+  let last = '';
+  for (const { endpointId } of deliveries) if (endpointId !== last) ids.add((last = endpointId));
+  return ids;
 }

@@ -12,8 +12,10 @@ export interface SendingTarget {
 
 export interface Targets {
   /** Reads those that are not known yet. One whose secret cannot be opened is told to `onUnusable` and stays unknown. */
-  load(endpointIds: Iterable<string>): Promise<void>;
-  get(endpointId: string): SendingTarget | undefined;
+  load(endpointIds: ReadonlySet<string>): Promise<void>;
+  has(endpointId: string): boolean;
+  /** Throws when it is unknown. */
+  get(endpointId: string): SendingTarget;
 }
 
 const keptAtMost = 10_000;
@@ -22,7 +24,13 @@ export function createTargets(sql: Sql, secrets: SecretBox, onUnusable: (endpoin
   const known = new Map<string, SendingTarget>();
   return {
     async load(endpointIds) {
-      const missing = [...new Set(endpointIds)].filter((id) => !known.has(id));
+      const missing: string[] = [];
+      for (const id of endpointIds) {
+        const target = known.get(id);
+        known.delete(id);
+        if (target === undefined) missing.push(id);
+        else known.set(id, target);
+      }
       if (missing.length === 0) return;
       for (const { id, url, secret } of await readTargets(sql, missing)) {
         try {
@@ -32,12 +40,17 @@ export function createTargets(sql: Sql, secrets: SecretBox, onUnusable: (endpoin
           onUnusable(id, error);
         }
       }
-      // The oldest go; they are read again when they are needed again.
+      // Those that were not needed for longest go; they are read again when they are needed again.
       for (const id of known.keys()) {
-        if (known.size <= keptAtMost || missing.includes(id)) break;
+        if (known.size <= keptAtMost) break;
         known.delete(id);
       }
     },
-    get: (endpointId) => known.get(endpointId),
+    has: (endpointId) => known.has(endpointId),
+    get(endpointId) {
+      const target = known.get(endpointId);
+      if (target === undefined) throw new Error(`endpoint ${endpointId} was not loaded`);
+      return target;
+    },
   };
 }

@@ -22,6 +22,8 @@ export interface PlayOptions {
   chaos: Chaos;
   /** Told in words what happens, for a terminal. */
   tell: (line: string) => void;
+  /** Aborted: the play ends where it is, by throwing the signal's reason. */
+  signal: AbortSignal;
 }
 
 const periodSeconds = BigInt(periodHours * 3600);
@@ -48,6 +50,7 @@ export function cast(count: number, periods: number, merchants: Merchant[], rand
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, tell, server, processes } = options;
   await eachOf(subscribers, 8, async (subscriber) => {
+    options.signal.throwIfAborted();
     const usdc = subscriber.merchant.amount * BigInt(fundedPeriods(subscriber, periods));
     await stage.chain.fund(subscriber.wallet.address, { usdc });
     await subscribe(stage, subscriber);
@@ -110,9 +113,10 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
 }
 
 /** Resolves when nothing that is due is left undone: by the keeper at the chain's time, by the dispatcher at the database's. */
-async function quiet({ stage, processes, chaos }: PlayOptions): Promise<void> {
+async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {
+    signal.throwIfAborted();
     await chaos.recover();
     const left = await retrying(async () => readWorkLeft(processes.sql, date(await stage.chain.now())));
     if (left.subscriptions + left.openAttempts + left.deliveries === 0) return;

@@ -70,11 +70,15 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
   const server = spawn(
     join(binaries, 'bin', 'postgres'),
     ['-D', cluster, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'] },
+    // In a group of its own a terminal's ctrl-C does not reach it: those who use it are stopped first.
+    { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
+  // Whoever leaves without stop() does not leave a server behind. SIGQUIT: at once, its children with it.
+  const abandon = () => void server.kill('SIGQUIT');
+  process.once('exit', abandon);
   const said: string[] = [];
   server.stderr.setEncoding('utf8').on('data', (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100));
-  const exited = once(server, 'exit').then(() => undefined);
+  const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
   await answering(url, server, said);
   return {
     url,

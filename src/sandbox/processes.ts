@@ -27,6 +27,7 @@ export interface Processes {
   rpcUrl: string;
   wsUrl: string;
   databaseUrl: string;
+  encryptionKey: string;
   metricsUrls: Record<'keeper' | 'dispatch' | 'serve', string>;
   keeper: string;
   treasury: string;
@@ -42,6 +43,8 @@ export interface Processes {
 }
 
 interface ProcessOptions {
+  /** Aborted: what has been started is stopped, and startProcesses throws the signal's reason. */
+  signal: AbortSignal;
   dataDir?: string | undefined;
   blockMs: number;
   mint: string;
@@ -62,7 +65,7 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
 }
 
 async function open(
-  { dataDir, blockMs, mint }: ProcessOptions,
+  { dataDir, blockMs, mint, signal }: ProcessOptions,
   onStop: (close: () => Promise<unknown>) => void,
 ): Promise<Omit<Processes, 'stop'>> {
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
@@ -82,21 +85,21 @@ async function open(
   const wsPort = rpcPort + 1;
   const [rpcUrl, wsUrl] = [`http://127.0.0.1:${rpcPort}`, `ws://127.0.0.1:${wsPort}`];
   const daemon = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
-    const started = supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
-    onStop(() => started.stop());
-    return started;
+    return supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
   };
 
   const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
   // Writing every block down is work that a chain nobody keeps can do without.
   if (dataDir !== undefined) chainArgs.push('--data-dir', join(directory, 'chain'));
   const chain = daemon('localnet', ['localnet', ...chainArgs.map(String)], {}, `${rpcUrl}/health`);
+  onStop(() => chain.stop());
   const postgres = await keepPostgres(join(directory, 'postgres'));
   onStop(postgres.stop);
+  signal.throwIfAborted();
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
   await migrate(sql);
-  await chain.ready();
+  await chain.ready(signal);
 
   const apiUrl = at(apiPort);
   const metricsUrls = { serve: at(serveMetrics), keeper: at(keeperMetrics), dispatch: at(dispatchMetrics) };
@@ -115,30 +118,33 @@ async function open(
     // The sandbox stands in for the proxy in front of many clients.
     TRUST_PROXY: '127.0.0.1',
   };
+  const daemons = {
+    serve: daemon('serve', ['serve'], { ...common, METRICS_PORT: String(serveMetrics) }, `${apiUrl}/readyz`),
+    keeper: daemon('keeper', ['keeper'], { ...common, METRICS_PORT: String(keeperMetrics) }, `${metricsUrls.keeper}/readyz`),
+    dispatch: daemon('dispatch', ['dispatch'], { ...common, METRICS_PORT: String(dispatchMetrics) }, `${metricsUrls.dispatch}/readyz`),
+  };
+  onStop(() => Promise.all(Object.values(daemons).map((each) => each.stop())));
   return {
     apiUrl,
     rpcUrl,
     wsUrl,
     databaseUrl: postgres.url,
+    encryptionKey: identity.encryptionKey,
     metricsUrls,
     keeper: keeper.address,
     treasury: treasury.address,
     mint,
     plays: identity.plays,
     sql,
-    daemons: {
-      serve: daemon('serve', ['serve'], { ...common, METRICS_PORT: String(serveMetrics) }, `${apiUrl}/readyz`),
-      keeper: daemon('keeper', ['keeper'], { ...common, METRICS_PORT: String(keeperMetrics) }, `${metricsUrls.keeper}/readyz`),
-      dispatch: daemon('dispatch', ['dispatch'], { ...common, METRICS_PORT: String(dispatchMetrics) }, `${metricsUrls.dispatch}/readyz`),
-    },
+    daemons,
     killPostgres: postgres.kill,
     logDirectory,
   };
 }
 
 /** Resolves when serve, keeper and dispatch can do their work. */
-export async function allReady({ daemons }: Pick<Processes, 'daemons'>): Promise<void> {
-  await Promise.all(Object.values(daemons).map((daemon) => daemon.ready()));
+export async function allReady({ daemons }: Pick<Processes, 'daemons'>, signal?: AbortSignal): Promise<void> {
+  await Promise.all(Object.values(daemons).map((daemon) => daemon.ready(signal)));
 }
 
 /** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */

@@ -3,14 +3,14 @@ import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
 import { LOCALNET_MINT } from '../localnet/genesis.ts';
 import type { Log } from '../log.ts';
 import { createApi } from './api.ts';
-import { createSandboxChain } from './chain.ts';
+import { createSandboxChain, type SandboxChain } from './chain.ts';
 import { createChaos } from './chaos.ts';
 import { gatherEvidence } from './evidence.ts';
 import { checkInvariants } from './invariants.ts';
 import { startMerchantServer } from './merchant-server.ts';
 import { createMerchants, type Merchant } from './merchants.ts';
 import { cast, play } from './play.ts';
-import { allReady, startProcesses } from './processes.ts';
+import { allReady, startProcesses, type Processes } from './processes.ts';
 import { seeded } from './random.ts';
 
 export interface SandboxOptions {
@@ -23,6 +23,8 @@ export interface SandboxOptions {
   /** Told in words what happens. */
   tell: (line: string) => void;
   log: Log;
+  /** Aborted: the start or the play ends as soon as it can, by throwing the signal's reason. */
+  signal: AbortSignal;
 }
 
 /** What `--once --json` prints (decisions.md and issue 3 fix the fields). */
@@ -63,6 +65,8 @@ export interface Sandbox {
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
   };
+  processes: Processes;
+  chain: SandboxChain;
   /** Plays the scenario once and checks every invariant; the breaches in words by invariant. */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;
@@ -76,9 +80,9 @@ const keeperLamports = 1_000_000_000_000n;
 
 /** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { tell, log, periods } = options;
+  const { tell, log, periods, signal } = options;
   const startedAt = Date.now();
-  const processes = await startProcesses({ dataDir: options.dataDir, blockMs, mint: LOCALNET_MINT });
+  const processes = await startProcesses({ dataDir: options.dataDir, blockMs, mint: LOCALNET_MINT, signal });
   const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
   const server = await startMerchantServer();
   const stop = async () => {
@@ -88,12 +92,13 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
   try {
     await chain.fund(processes.keeper, { lamports: keeperLamports });
-    await allReady(processes);
+    await allReady(processes, signal);
     tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
     // Each play on kept data has wallets of its own.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
+    signal.throwIfAborted();
     const subscribers = cast(options.subscribers, periods, merchants, random);
     await Promise.all(
       subscribers.map(async (subscriber) => {
@@ -119,11 +124,13 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
         merchants: merchants.map(describeMerchant),
         subscribers: subscribers.map(({ wallet, token }) => ({ wallet: wallet.address, secretKey: wallet.secretKey, token })),
       },
+      processes,
+      chain,
       async playOnce() {
         const chaos = createChaos(processes, options.chaos, periods);
         const treasuryBefore = await chain.balance(processes.treasury);
         const chainStart = await chain.now();
-        await play({ stage, processes, server, merchants, subscribers, periods, random, chaos, tell });
+        await play({ stage, processes, server, merchants, subscribers, periods, random, chaos, tell, signal });
         const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
         const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
         const { delivered, failed, attempts } = evidence.deliveries;

@@ -14,8 +14,8 @@ export interface Supervised {
   restarts(): number;
   /** kill -9, as a machine that loses power would. */
   kill(): void;
-  /** Resolves when `url` answers 200; throws an OperatorError with the log's end after 30 s. */
-  ready(): Promise<void>;
+  /** Resolves when `url` answers 200; throws an OperatorError with the log's end after 30 s, and what `signal` was aborted with. */
+  ready(signal?: AbortSignal): Promise<void>;
   /** SIGTERM, and resolves when it has ended; SIGKILL after 15 s. */
   stop(): Promise<void>;
 }
@@ -42,8 +42,9 @@ export function supervise({ name, args, env, logFile, readyUrl }: SuperviseOptio
 
   const start = () => {
     const startedAt = Date.now();
-    // The channel tells the child when this process is gone, however it went, so that nothing is left running.
-    child = spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    // The channel tells the child when this process is gone, however it went, so that nothing is left running. In a group of its own it does not
+    // get the ctrl-C of a terminal: it is stopped in its turn, while what it needs still runs.
+    child = spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: true });
     child.stdout?.pipe(log, { end: false });
     child.stderr?.pipe(log, { end: false });
     ended = once(child, 'exit').then(() => {
@@ -61,9 +62,10 @@ export function supervise({ name, args, env, logFile, readyUrl }: SuperviseOptio
     kill() {
       child?.kill('SIGKILL');
     },
-    async ready() {
+    async ready(signal) {
       const deadline = Date.now() + 30_000;
       while (!(await answers(readyUrl))) {
+        signal?.throwIfAborted();
         if (Date.now() > deadline) {
           const said = await readFile(logFile, 'utf8').catch(() => '');
           throw new OperatorError(`${name} is not ready after 30 s. The end of ${logFile}:\n${said.split('\n').slice(-15).join('\n')}`);

@@ -18,6 +18,14 @@ export async function askSecret(question: string, signal: AbortSignal): Promise<
   return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
 }
 
+/** Waits for Enter, or the end of stdin; false when it is ctrl-C that comes, or `signal` aborts. */
+export function pressEnter(prompt: string, signal: AbortSignal): Promise<boolean> {
+  return read(prompt, { hidden: false, signal }).then(
+    () => true,
+    () => false,
+  );
+}
+
 function read(question: string, { hidden, signal }: { hidden: boolean; signal: AbortSignal }): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });

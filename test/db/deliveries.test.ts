@@ -1,76 +1,127 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { claimDeliveries, countDue, findDueLanes, recordOutcomes, releaseDeliveries, type Outcome } from '../../src/db/deliveries.ts';
+import { countDue, findDueLanes, readDue, recordOutcomes, type DueDelivery, type Outcome } from '../../src/db/deliveries.ts';
+import { leaseEndpoints, releaseEndpoints } from '../../src/db/delivery-leases.ts';
+import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { connectQueue } from '../../src/db/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { attemptsOf, deliveryState, queueDeliveries, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
 
-const lane = ({ endpointId }: SeededApp, room: number, kind: 0 | 1 = 0) => ({ endpointId, kind, room, from: 0 });
+const start = { dueAt: 0, id: '00000000-0000-0000-0000-000000000000' };
 
-function delivered(id: string, claimId: string, httpStatus = 200): Outcome {
-  const attempt = { startedAt: Date.now(), durationMs: 1, httpStatus, error: null, response: Buffer.from('ok'), address: '127.0.0.1' };
-  return { id, claimId, status: 'delivered', dueAt: null, attempt };
+const lane = ({ endpointId }: SeededApp, claimId: string, room: number, kind: 0 | 1 = 0) => ({
+  endpointId,
+  claimId,
+  kind,
+  room,
+  after: start,
+});
+
+function ended({ id, endpointId, attempts }: DueDelivery, claimId: string, status: Outcome['status'] = 'delivered'): Outcome {
+  const attempt = { startedAt: Date.now(), durationMs: 1, httpStatus: 200, error: null, response: Buffer.from('ok'), address: '127.0.0.1' };
+  return { id, endpointId, claimId, attempts, status, dueAt: status === 'pending' ? Date.now() : null, attempt };
 }
 
-void t.test('a claim takes the oldest due deliveries of each lane, up to its room, and nobody else gets them', async (t) => {
+void t.test('what is due in each lane is read oldest first, up to its room, and on from the last row', async (t) => {
   const { sql } = await testDatabase(t);
   const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
   const ids = await queueDeliveries(sql, a, 5);
   const others = await queueDeliveries(sql, b, 5);
   await sql`update deliveries set due_at = now() + interval '1 hour' where id = ${ids[0] ?? ''}`;
   await sql`update deliveries set attempts = 1 where id = ${ids[1] ?? ''}`;
-  const claim = (lanes: ReturnType<typeof lane>[]) => claimDeliveries(sql, { lanes, claimId: randomUUID(), leaseMs: 10_000 });
-  t.same((await claim([lane(a, 2), lane(b, 1)])).map(({ id }) => id).sort(), [ids[2], ids[3], others[0]]);
-  t.same(
-    (await claim([lane(a, 9)])).map(({ id }) => id),
-    [ids[4]],
+  const claimId = randomUUID();
+  await leaseEndpoints(
+    sql,
+    [a, b].map(({ endpointId }) => ({ endpointId, claimId })),
+    10_000,
   );
-  t.same(
-    (await claim([lane(a, 9, 1)])).map(({ id, attempts }) => [id, attempts]),
-    [[ids[1], 1]],
-  );
-  t.same(await claim([lane(a, 9), lane(a, 9, 1)]), []);
+  const read = async (lanes: Parameters<typeof readDue>[1]) => (await readDue(sql, lanes)).map(({ id }) => id);
+  t.same((await read([lane(a, claimId, 2), lane(b, claimId, 1)])).sort(), [ids[2], ids[3], others[0]]);
+  const last = (await readDue(sql, [lane(a, claimId, 2)])).at(-1);
+  t.same(await read([{ ...lane(a, claimId, 9), after: last ?? start }]), [ids[4]], 'rows of one instant are told apart by their ids');
+  t.same(await read([lane(a, claimId, 9, 1)]), [ids[1]]);
+  t.same(await read([lane(a, randomUUID(), 9)]), [], 'nothing of an endpoint that is leased to another');
 });
 
-void t.test('two that claim at the same time share the rows, each goes to one of them', async (t) => {
+void t.test('of many that want an endpoint at once one gets it, and keeps it while it renews in time', async (t) => {
   const { sql } = await testDatabase(t);
-  const app = await seedApp(sql, 'http://a/');
-  const ids = await queueDeliveries(sql, app, 200);
-  const claims = await Promise.all(
-    Array.from({ length: 8 }, () => claimDeliveries(sql, { lanes: [lane(app, 25)], claimId: randomUUID(), leaseMs: 10_000 })),
+  const apps = await Promise.all([1, 2, 3].map((port) => seedApp(sql, `http://${port}/`)));
+  const claims = Array.from({ length: 8 }, () => {
+    const claimId = randomUUID();
+    return apps.map(({ endpointId }) => ({ endpointId, claimId }));
+  });
+  const lease = () => Promise.all(claims.map((claim, at) => leaseEndpoints(sql, at % 2 === 0 ? claim : claim.toReversed(), 60_000)));
+  const given = await lease();
+  t.same(given.flat().sort(), apps.map(({ endpointId }) => endpointId).sort());
+  t.same(
+    (await lease()).map((ids) => ids.sort()),
+    given.map((ids) => ids.sort()),
+    'each renews its own and gets no other',
   );
-  const claimed = claims.flat().map(({ id }) => id);
-  t.equal(new Set(claimed).size, claimed.length);
-  t.ok(claimed.every((id) => ids.includes(id)));
+  await sql`update delivery_leases set lease_until = clock_timestamp()`;
+  const [next = []] = claims.filter((_, at) => given[at]?.length === 0);
+  t.equal((await leaseEndpoints(sql, next, 60_000)).length, 3, 'what has passed is free');
+  t.equal((await lease()).flat().length, 3);
+  const other = claims.find((claim) => claim !== next) ?? [];
+  await releaseEndpoints(sql, other);
+  t.equal((await leaseEndpoints(sql, other, 60_000)).length, 0, 'released by its holder alone');
+  await releaseEndpoints(sql, next);
+  t.equal((await leaseEndpoints(sql, other, 60_000)).length, 3);
 });
 
-void t.test('an outcome is written under its own claim alone; a lease that passed lets another claim the row', async (t) => {
+void t.test('an outcome is written under its own lease alone, and once', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
+  const { endpointId } = app;
   const [id = ''] = await queueDeliveries(sql, app, 1);
   const [late, next] = [randomUUID(), randomUUID()];
-  await claimDeliveries(sql, { lanes: [lane(app, 1)], claimId: late, leaseMs: -1 });
-  t.equal((await claimDeliveries(sql, { lanes: [lane(app, 1)], claimId: next, leaseMs: 10_000 })).length, 1);
-  t.equal(await recordOutcomes(sql, [delivered(id, late)]), 0);
+  await leaseEndpoints(sql, [{ endpointId, claimId: late }], -1);
+  const [row] = await readDue(sql, [lane(app, late, 1)]);
+  if (row === undefined) throw new Error('nothing is due');
+  t.equal((await leaseEndpoints(sql, [{ endpointId, claimId: next }], 10_000)).length, 1);
+  t.equal(await recordOutcomes(sql, [ended(row, late)]), 0);
   t.match(await deliveryState(sql, id), { status: 'pending', attempts: 0 });
   t.same(await attemptsOf(sql, id), []);
-  t.equal(await recordOutcomes(sql, [delivered(id, next)]), 1);
-  t.equal(await recordOutcomes(sql, [delivered(id, next)]), 0, 'a batch that is written again after a lost connection changes nothing');
-  t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1 });
+  t.equal(await recordOutcomes(sql, [ended(row, next, 'pending')]), 1);
+  t.equal(await recordOutcomes(sql, [ended(row, next)]), 0, 'a batch that is written again after a lost connection changes nothing');
+  t.match(await deliveryState(sql, id), { status: 'pending', attempts: 1 });
   t.equal((await attemptsOf(sql, id)).length, 1);
 });
 
-void t.test('what is released is as if it had never been claimed', async (t) => {
+void t.test('whoever takes a lease over reads what was being written under it', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
-  const [id = ''] = await queueDeliveries(sql, app, 1);
-  const before = await deliveryState(sql, id);
+  const { endpointId } = app;
+  await queueDeliveries(sql, app, 1);
+  const [late, next] = [randomUUID(), randomUUID()];
+  await leaseEndpoints(sql, [{ endpointId, claimId: late }], -1);
+  const [row] = await readDue(sql, [lane(app, late, 1)]);
+  if (row === undefined) throw new Error('nothing is due');
+  const taken = await sql.begin(async (tx) => {
+    t.equal(await recordOutcomes(tx, [ended(row, late)]), 1);
+    const taking = leaseEndpoints(sql, [{ endpointId, claimId: next }], 10_000);
+    const first = await Promise.race([taking, tx`select pg_sleep(0.1)`.then(() => 'waits')]);
+    t.equal(first, 'waits');
+    return { taking };
+  });
+  t.same(await taken.taking, [endpointId]);
+  t.same(await readDue(sql, [lane(app, next, 1)]), []);
+});
+
+void t.test('a request that was under way when its endpoint was deleted has its attempt logged; what arrived has arrived', async (t) => {
+  const { sql } = await testDatabase(t);
+  const app = await seedApp(sql, 'http://a/');
+  await queueDeliveries(sql, app, 3);
   const claimId = randomUUID();
-  await claimDeliveries(sql, { lanes: [lane(app, 1)], claimId, leaseMs: 10_000 });
-  await releaseDeliveries(sql, randomUUID(), [id]);
-  t.not((await deliveryState(sql, id)).leaseUntil, null, 'not by another claim');
-  await releaseDeliveries(sql, claimId, [id]);
-  t.same(await deliveryState(sql, id), before);
+  await leaseEndpoints(sql, [{ endpointId: app.endpointId, claimId }], 10_000);
+  const [arrived, failed, unsent] = await readDue(sql, [lane(app, claimId, 3)]);
+  if (arrived === undefined || failed === undefined || unsent === undefined) throw new Error('they are not due');
+  await deleteEndpoint(sql, app.endpointId);
+  t.equal(await recordOutcomes(sql, [ended(arrived, claimId), ended(failed, claimId, 'pending')]), 2);
+  t.match(await deliveryState(sql, arrived.id), { status: 'delivered', attempts: 1, finishedAt: Date });
+  t.match(await deliveryState(sql, failed.id), { status: 'cancelled', attempts: 1, finishedAt: Date });
+  t.match(await deliveryState(sql, unsent.id), { status: 'cancelled', attempts: 0 });
+  t.equal((await attemptsOf(sql, failed.id)).length, 1);
 });
 
 void t.test('the sweep finds each lane that has something due, and how long it has been', async (t) => {
@@ -100,8 +151,9 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
   t.teardown(() => queue.end());
   const app = await seedApp(sql, 'http://a/');
   const claimId = randomUUID();
-  const claim = () => claimDeliveries(queue, { lanes: [lane(app, 10)], claimId, leaseMs: 10_000 });
-  for (let round = 0; round < 7; round += 1) await claim();
+  await leaseEndpoints(queue, [{ endpointId: app.endpointId, claimId }], 60_000);
+  const read = () => readDue(queue, [lane(app, claimId, 10)]);
+  for (let round = 0; round < 7; round += 1) await read();
   await sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`;
     await tx`
@@ -117,12 +169,12 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
     return row?.seqScan;
   };
   const before = await scans();
-  const rows = await claim();
+  const rows = await read();
   t.equal(rows.length, 10);
   t.equal(
     await recordOutcomes(
       queue,
-      rows.map(({ id }) => delivered(id, claimId)),
+      rows.map((row) => ended(row, claimId)),
     ),
     10,
   );

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { cancelDeliveries } from '../../src/db/deliveries.ts';
+import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
@@ -10,6 +10,7 @@ import {
   attempted,
   attemptsOf,
   deliveryState,
+  leasedUntil,
   queueBodies,
   queueDeliveries,
   runDispatcher,
@@ -44,7 +45,7 @@ void t.test('a queued delivery is posted once, signed, and logged', async (t) =>
   if (request !== undefined) t.doesNotThrow(() => verify(app, request));
   const [event] = await sql<{ eventId: string }[]>`select event_id from deliveries where id = ${id}`;
   t.equal(request?.headers['webhook-id'], event?.eventId);
-  t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1, leaseUntil: null, finishedAt: Date });
+  t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1, finishedAt: Date });
   t.match(await attemptsOf(sql, id), [{ number: 1, httpStatus: 200, error: null, response: Buffer.from('ok'), address: '127.0.0.1' }]);
 });
 
@@ -153,12 +154,10 @@ void t.test('what waits for an endpoint that is deleted is cancelled, with no re
   const { sql } = database;
   const receiver = await startReceiver(t);
   const app = await seedApp(sql, receiver.url);
-  const [known = '', late = ''] = await queueDeliveries(sql, app, 2);
-  await sql`update deliveries set due_at = now() + interval '1 hour' where id = ${known}`;
-  await sql`update webhook_endpoints set deleted_at = now() where id = ${app.endpointId}`;
-  // As the API does it; `late` is one that was queued by a transaction that had not seen the deletion.
-  await sql`update deliveries set lease_until = now() + interval '1 second' where id = ${late}`;
-  await cancelDeliveries(sql, app.endpointId);
+  const [known = ''] = await queueDeliveries(sql, app, 1);
+  await deleteEndpoint(sql, app.endpointId);
+  // As a transaction does that had not seen the deletion.
+  const [late = ''] = await queueDeliveries(sql, app, 1);
   t.match(await deliveryState(sql, known), { status: 'cancelled', attempts: 0, finishedAt: Date });
   await runDispatcher(t, database);
   await until(async () => (await deliveryState(sql, late)).status === 'cancelled');
@@ -196,7 +195,7 @@ void t.test('a secret that no key opens is no fault of the endpoint: no attempt 
   const [sent = ''] = await queueDeliveries(sql, good, 1);
   await runDispatcher(t, database);
   await attempted(sql, sent);
-  await until(async () => (await deliveryState(sql, held)).leaseUntil !== null);
+  await until(async () => (await leasedUntil(sql, sealed)) !== undefined);
   t.match(await deliveryState(sql, held), { status: 'pending', attempts: 0 });
   t.equal(receiver.requests.length, 1);
 });

@@ -111,11 +111,13 @@ void t.test(
     await receiver.got(40);
     t.equal(most, 1);
     down = false;
+    const failed = receiver.requests.length;
     await until(async () => (await sql`select 1 from deliveries where attempts = 0 limit 1`).length === 0);
-    const order = await sql<{ id: string }[]>`
-    select delivery.id from deliveries delivery join delivery_attempts attempt on attempt.delivery_id = delivery.id
-    where delivery.status = 'delivered' order by attempt.started_at`;
-    const positions = order.map(({ id }) => ids.indexOf(id));
+    // By the receiver's order: the log's times go by a clock that is read from Postgres each second, and steps by as much as the answer took.
+    const events = await sql<{ eventId: string; id: string }[]>`select event_id, id from deliveries`;
+    const places = new Map(events.map(({ eventId, id }) => [eventId, ids.indexOf(id)]));
+    const positions = receiver.requests.slice(failed).map(({ headers }) => places.get(String(headers['webhook-id'])) ?? NaN);
+    t.ok(positions.length > 200);
     const strays = positions.filter((position, index) => Math.abs(position - (positions[0] ?? 0) - index) > 20);
     t.same(strays, [], 'nothing is further out of turn than the requests that were in flight with it');
   },

@@ -1,0 +1,125 @@
+// `billing deliveries`: what became of the webhooks. On a terminal a screen that stays; elsewhere a table, or JSON lines.
+import { prepareTerminal, required, type Config } from '../config.ts';
+import { connectWithDeadline } from '../db/deadline.ts';
+import { type LoggedDelivery, walkDeliveries } from '../db/delivery-log.ts';
+import { sourcesExist } from '../db/replays.ts';
+import { readLog, type LogQuery } from '../domain/delivery-log.ts';
+import { secretBox } from '../domain/secrets.ts';
+import { OperatorError } from '../errors.ts';
+import { runCommand, type Resources } from '../run.ts';
+import { answer, answerJson, note } from '../ui/print.ts';
+import { withProgress } from '../ui/progress.ts';
+import { table } from '../ui/table.ts';
+import { parseId, parseTime } from './arguments.ts';
+import { eventTypes, parseStatus, parseType } from './delivery-filters.ts';
+
+export interface DeliveriesFlags {
+  envFile?: string;
+  status?: string;
+  app?: string;
+  webhook?: string;
+  type?: string;
+  since?: string;
+  until?: string;
+  limit?: number;
+  json?: boolean;
+}
+
+const defaultLimit = 50;
+// A screen's question that takes longer is given up and asked again.
+const limitMs = 5000;
+
+/** The screen where both ends are a terminal and neither --json nor --limit asks for something that ends. Returns the exit code. */
+export function deliveries(flags: DeliveriesFlags): Promise<number> {
+  const query = parseQuery(flags);
+  const interactive = flags.json !== true && flags.limit === undefined && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
+  return runCommand(flags.envFile, (resources) => (interactive ? show(resources, query) : print(resources, query, flags)), {
+    drains: interactive,
+  });
+}
+
+/** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
+function parseQuery({ status, app, webhook, type, since, until }: DeliveriesFlags): LogQuery {
+  const query = {
+    status: status === undefined ? null : parseStatus(status),
+    appId: app === undefined ? null : parseId(app),
+    endpointId: webhook === undefined ? null : parseId(webhook),
+    type: type === undefined ? null : parseType(type),
+    since: parseTime('--since', since),
+    until: parseTime('--until', until),
+  };
+  if (query.since !== null && query.until !== null && query.since >= query.until)
+    throw new OperatorError('--since must be before --until.', 2);
+  return query;
+}
+
+/** Throws an OperatorError when the app or the webhook endpoint that is asked for does not exist. */
+async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuery): Promise<void> {
+  const exists = await sourcesExist(sql, { appId, endpointId });
+  if (!exists.app) throw new OperatorError(`There is no app ${appId ?? ''}.`);
+  if (!exists.endpoint) throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
+}
+
+async function print({ sql }: Resources, query: LogQuery, { limit = defaultLimit, json = false }: DeliveriesFlags): Promise<number> {
+  await assertExist(sql, query);
+  const rows: LoggedDelivery[] = [];
+  const more = await withProgress('looking', async (progress) => {
+    let next: string | null = null;
+    for await (const step of readLog((filters, walk) => walkDeliveries(sql, filters, walk), query, { limit })) {
+      if (json) step.rows.forEach(answerJson);
+      else rows.push(...step.rows);
+      next = step.next;
+      if (step.lookedBackTo !== null) progress.update(`back to ${step.lookedBackTo.toISOString()}`);
+    }
+    return next !== null;
+  });
+  if (json) return 0;
+  if (rows.length === 0) note('No delivery matches.');
+  else answer(asTable(rows));
+  if (more) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
+  return 0;
+}
+
+function asTable(rows: readonly LoggedDelivery[]): string {
+  const head = ['DELIVERY', 'QUEUED', 'STATUS', 'TYPE', 'TRIES', 'LAST', 'NEXT ATTEMPT', 'APP', 'ENDPOINT'];
+  return table(
+    head,
+    rows.map((row) => [
+      row.id,
+      row.createdAt,
+      row.status,
+      row.eventType,
+      row.attempts,
+      row.lastError ?? row.lastStatus,
+      row.nextAttemptAt,
+      row.appName,
+      row.url,
+    ]),
+  );
+}
+
+async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
+  await assertExist(sql, query);
+  // What was good for finding out that Postgres can be used would keep the screen from leaving at once when it no longer can.
+  await sql.end({ timeout: 1 });
+  const { databaseUrl } = required(config, 'databaseUrl');
+  const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] = await Promise.all([
+    import('../ui/screen.tsx'),
+    import('../ui/deliveries-screen.tsx'),
+    import('react'),
+    import('./deliveries-source.ts'),
+  ]);
+  const database = connectWithDeadline(databaseUrl, { max: 3, name: 'billing deliveries', limitMs });
+  const source = openSource(database, secretsOf(config));
+  try {
+    await showScreen(createElement(DeliveriesScreen, { source, filter: query, types: eventTypes }));
+    return 0;
+  } finally {
+    source.close();
+    database.close();
+  }
+}
+
+function secretsOf({ encryptionKeys }: Config) {
+  return encryptionKeys === undefined ? undefined : secretBox(encryptionKeys);
+}

@@ -1,0 +1,26 @@
+import type { Part } from './line.tsx';
+import { safeText } from './safe-text.ts';
+import { moment, span } from './time.ts';
+
+/** How fresh something on the screen is. */
+export interface Freshness {
+  /** When it was read; null before the first answer. */
+  asOf: Date | null;
+  /** When the question was asked that has no answer yet. */
+  askedAt: Date | null;
+  /** Why the last question had none. */
+  trouble: string | null;
+}
+
+// Slower than this is worth a word.
+const slowMs = 2000;
+
+/** How old what is on the screen is, and what keeps newer from coming. */
+export function freshness({ asOf, askedAt, trouble }: Freshness, now: Date): Part {
+  const waiting = askedAt === null ? 0 : now.getTime() - askedAt.getTime();
+  const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;
+  const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
+  if (trouble !== null) return { text: `${old} · ${safeText(trouble)}`, tone: 'bad' };
+  if (waiting > slowMs) return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
+  return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
+}

@@ -1,0 +1,79 @@
+import { Box, Text } from 'ink';
+import type { ReactNode } from 'react';
+import type { Size } from './screen.tsx';
+import { cut, fit, widthOf } from './width.ts';
+
+export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
+
+const looks: Record<Tone, { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }> = {
+  plain: {},
+  head: { bold: true },
+  dim: { dimColor: true },
+  good: { color: 'green' },
+  bad: { color: 'red' },
+  warn: { color: 'yellow' },
+  chosen: { inverse: true },
+};
+
+export interface Part {
+  text: string;
+  tone?: Tone;
+}
+
+/** One line of safe text, in parts. */
+export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
+  // An empty line would take no row.
+  const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
+  return (
+    <Text wrap="truncate-end">
+      {shown.map(({ text, tone = 'plain' }, index) => (
+        <Text key={index} {...looks[tone]}>
+          {text}
+        </Text>
+      ))}
+    </Text>
+  );
+}
+
+/** A line with something at its left and, where there is room, at its right. */
+export function Ends({ left, right, width }: { left: Part; right: Part; width: number }): ReactNode {
+  const room = width - widthOf(left.text) - 2;
+  const end = cut(right.text, Math.max(0, room));
+  return <Line parts={[left, { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) }, { ...right, text: end }]} />;
+}
+
+/** The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink need not clear the terminal for each picture. */
+export function Frame({ size, head, foot, children }: { size: Size; head: ReactNode; foot: ReactNode; children: ReactNode }): ReactNode {
+  return (
+    <Box flexDirection="column" height={Math.max(1, size.rows - 1)} width={size.columns}>
+      <Box flexDirection="column" flexShrink={0}>
+        {head}
+      </Box>
+      <Box flexDirection="column" flexGrow={1} flexShrink={1} overflow="hidden">
+        {children}
+      </Box>
+      <Box flexDirection="column" flexShrink={0}>
+        {foot}
+      </Box>
+    </Box>
+  );
+}
+
+/** Keys and what they do, as many as fit, the most important first. */
+export function Keys({ keys, width }: { keys: readonly (readonly [string, string])[]; width: number }): ReactNode {
+  let used = 0;
+  const shown = keys.filter(([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2);
+  return (
+    <Line
+      parts={shown.flatMap(([key, does]) => [
+        { text: key, tone: 'head' as const },
+        { text: ` ${does}  `, tone: 'dim' as const },
+      ])}
+    />
+  );
+}
+
+/** Columns of a table: each cell cut or filled to its width, two columns of space between. */
+export function cells(values: readonly (readonly [string, number])[]): string {
+  return values.map(([text, width]) => fit(text, width)).join('  ');
+}

@@ -1,0 +1,67 @@
+// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal: whatever is not plainly printable is spelled out.
+import { isUtf8 } from 'node:buffer';
+
+// Controls, invisible formatting (direction overrides among it), lone surrogates, private use, unassigned, line and paragraph separators.
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
+
+const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/** One line of it: a newline becomes \n, an escape \x1b, a direction override \u202e. */
+export function safeText(text: string): string {
+  return text.replace(unprintable, (character) => short[character] ?? spelled(character.codePointAt(0) ?? 0));
+}
+
+/** Several lines of it, cut where its own line ends are; tabs become spaces. */
+export function safeLines(text: string): string[] {
+  return text.split(/\r\n|\n/).map((line) => safeText(line.replaceAll('\t', '  ')));
+}
+
+function spelled(code: number): string {
+  const hex = code.toString(16);
+  if (code < 0x100) return `\\x${hex.padStart(2, '0')}`;
+  return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\u{${hex}}`;
+}
+
+/** Bytes as lines: UTF-8 as text, with what is none of it as \xNN; a hex dump when it is no text for the most part. */
+export function bytesAsLines(bytes: Buffer): string[] {
+  if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
+  const { text, strangers } = decode(bytes);
+  if (bytes.includes(0) || strangers > bytes.length / 10) return hexDump(bytes);
+  // What decode() spelled out is printable already.
+  return safeLines(text);
+}
+
+/** How many bytes are no part of a UTF-8 character, and the rest as it reads. */
+function decode(bytes: Buffer): { text: string; strangers: number } {
+  let text = '';
+  let strangers = 0;
+  for (let at = 0; at < bytes.length;) {
+    const length = lengthAfter(bytes[at] ?? 0);
+    const character = bytes.subarray(at, at + length);
+    if (character.length === length && isUtf8(character)) {
+      text += character.toString('utf8');
+      at += length;
+    } else {
+      text += spelled(bytes[at] ?? 0);
+      strangers += 1;
+      at += 1;
+    }
+  }
+  return { text, strangers };
+}
+
+/** Bytes of a UTF-8 character that begins with this one. */
+function lengthAfter(lead: number): number {
+  if (lead < 0xc0) return 1;
+  if (lead < 0xe0) return 2;
+  return lead < 0xf0 ? 3 : 4;
+}
+
+function hexDump(bytes: Buffer): string[] {
+  return Array.from({ length: Math.ceil(bytes.length / 16) }, (_, line) => {
+    const part = bytes.subarray(line * 16, line * 16 + 16);
+    const hex = [...part].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const text = part.toString('latin1').replace(/[^\x20-\x7e]/g, '.');
+    return `${(line * 16).toString(16).padStart(4, '0')}  ${hex.padEnd(47)}  ${text}`;
+  });
+}

@@ -1,0 +1,232 @@
+// The sandbox at work: where the money and the webhooks are, and the newest of each on their way.
+import { useApp } from 'ink';
+import { type ReactNode, useEffect, useState } from 'react';
+import { type Freshness, freshness } from './freshness.ts';
+import { useKeys } from './keys.ts';
+import { cells, Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
+import { shortUsdc } from './money.ts';
+import { safeText } from './safe-text.ts';
+import { useNow, useSize } from './screen.tsx';
+import { moment } from './time.ts';
+import { cut, widthOf, wrap } from './width.ts';
+
+export interface FlowPayment {
+  id: string;
+  occurredAt: Date;
+  subscriberWallet: string;
+  appName: string;
+  gross: bigint;
+  fee: bigint;
+  net: bigint;
+  failureReason: string | null;
+}
+
+export interface FlowWebhook {
+  deliveryId: string;
+  number: number;
+  startedAt: Date;
+  durationMs: number;
+  httpStatus: number | null;
+  error: string | null;
+  eventType: string;
+  appName: string;
+}
+
+export interface Flow {
+  chainTime: Date;
+  totals: {
+    active: number;
+    pastDue: number;
+    cancelled: number;
+    expired: number;
+    succeeded: number;
+    refused: number;
+    gross: bigint;
+    fees: bigint;
+    net: bigint;
+    taken: number;
+    waiting: number;
+    givenUp: number;
+    attempts: number;
+  };
+  /** Newest first, as many as a screen may show. */
+  payments: FlowPayment[];
+  webhooks: FlowWebhook[];
+  /** Processes that were started again after their end. */
+  restarts: number;
+}
+
+export interface SandboxView extends Freshness {
+  flow: Flow | null;
+  /** What the play does at the moment, in words. */
+  act: string;
+  /** What came of it, when it is over: each line with how good that is. */
+  outcome: { text: string; tone: Tone }[] | null;
+}
+
+export interface SandboxSource {
+  apiUrl: string;
+  watch(tell: (view: SandboxView) => void): { stop(): void };
+}
+
+/** What the person in front wants next. */
+export type Wish = 'leave' | 'access' | 'deliveries';
+
+interface Props {
+  source: SandboxSource;
+  onWish: (wish: Wish) => void;
+}
+
+const keys = [
+  ['q', 'stop everything'],
+  ['k', 'URLs, keys and tokens'],
+  ['d', 'deliveries'],
+] as const;
+const wishes: Record<string, Wish> = { q: 'leave', 'ctrl-c': 'leave', k: 'access', d: 'deliveries' };
+
+const nothing: SandboxView = { flow: null, act: '', outcome: null, asOf: null, askedAt: null, trouble: null };
+// Title, what happens, and under the body where the API is and the keys.
+const frameLines = 4;
+// From here on there is room for the two lists side by side.
+const wideColumns = 150;
+
+export function SandboxScreen({ source, onWish }: Props): ReactNode {
+  const { exit } = useApp();
+  const size = useSize();
+  const now = useNow();
+  const [view, setView] = useState(nothing);
+  useEffect(() => {
+    const watching = source.watch(setView);
+    return () => watching.stop();
+  }, [source]);
+  useKeys((key) => {
+    const wish = wishes[key];
+    if (wish === undefined) return;
+    onWish(wish);
+    exit();
+  });
+
+  const { columns, rows } = size;
+  const { flow, act, outcome } = view;
+  const time = flow === null ? '' : `   ${moment(flow.chainTime)} on the chain`;
+  const summary = summaryLines(view, columns);
+  const room = Math.max(0, rows - 1 - frameLines - summary.length);
+  return (
+    <Frame
+      size={size}
+      head={
+        <>
+          <Ends left={{ text: cut(`Sandbox${time}`, columns), tone: 'head' }} right={freshness(view, now)} width={columns} />
+          <Line parts={[{ text: cut(safeText(act), columns), tone: outcome === null ? 'warn' : 'dim' }]} />
+        </>
+      }
+      foot={
+        <>
+          <Ends
+            left={{ text: source.apiUrl, tone: 'dim' }}
+            right={{ text: flow === null || flow.restarts === 0 ? '' : `${flow.restarts} restarts of killed processes`, tone: 'warn' }}
+            width={columns}
+          />
+          <Keys keys={keys} width={columns} />
+        </>
+      }
+    >
+      {summary.map((parts, index) => (
+        <Line key={index} parts={parts} />
+      ))}
+      {flow !== null && <Lists flow={flow} width={columns} height={room} />}
+    </Frame>
+  );
+}
+
+/** The sums, a line for each kind of thing, and what came of the play once that is known. */
+function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
+  if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
+  const { active, pastDue, cancelled, expired, succeeded, refused, gross, fees, net, taken, waiting, givenUp, attempts } = flow.totals;
+  const count = (number: number, what: string, tone: Tone): Part => ({ text: `${number} ${what}   `, tone: number === 0 ? 'dim' : tone });
+  const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
+  return [
+    [
+      name('Wallets'),
+      count(active, 'active', 'good'),
+      count(pastDue, 'past due', 'warn'),
+      count(cancelled, 'cancelled', 'plain'),
+      count(expired, 'expired', 'plain'),
+    ],
+    [name('Payments'), count(succeeded, 'collected', 'good'), count(refused, 'could not be', 'bad')],
+    [name('USDC'), { text: cut(`${shortUsdc(gross)} = ${shortUsdc(net)} to merchants + ${shortUsdc(fees)} fees`, width - 10) }],
+    [
+      name('Webhooks'),
+      count(taken, 'delivered', 'good'),
+      count(waiting, 'waiting', 'warn'),
+      count(givenUp, 'failed', 'bad'),
+      { text: `${attempts} requests` },
+    ],
+    ...(outcome ?? []).flatMap(({ text, tone }) => wrap(safeText(text), width).map((line) => [{ text: line, tone }])),
+    [{ text: '' }],
+  ];
+}
+
+function Lists({ flow, width, height }: { flow: Flow; width: number; height: number }): ReactNode {
+  if (width >= wideColumns) {
+    const half = Math.floor((width - 3) / 2);
+    const left = paymentLines(flow.payments, half, height);
+    const right = webhookLines(flow.webhooks, half, height);
+    return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => {
+      const shown = left[index] ?? [];
+      const gap = half + 3 - shown.reduce((sum, { text }) => sum + widthOf(text), 0);
+      return <Line key={index} parts={[...shown, { text: ' '.repeat(Math.max(0, gap)) }, ...(right[index] ?? [])]} />;
+    });
+  }
+  const upper = Math.ceil(height / 2);
+  return [...paymentLines(flow.payments, width, upper), ...webhookLines(flow.webhooks, width, height - upper)].map((parts, index) => (
+    <Line key={index} parts={parts} />
+  ));
+}
+
+/** Who pays whom, as arrows. `height` lines with the title. */
+function paymentLines(payments: FlowPayment[], width: number, height: number): Part[][] {
+  const title: Part[] = [{ text: cut("Money, by the chain's clock", width), tone: 'head' }];
+  return [
+    title,
+    ...payments.map(({ occurredAt, subscriberWallet, appName, gross, fee, net, failureReason }): Part[] => {
+      const from = `${moment(occurredAt, true).slice(0, -3)}  ${shortWallet(subscriberWallet)}  `;
+      if (failureReason !== null)
+        return [
+          { text: from, tone: 'dim' },
+          ...toFit([{ text: `──✗ ${shortUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }], width - widthOf(from)),
+        ];
+      const arrow: Part = { text: `── ${shortUsdc(gross)} ──▶ `, tone: 'good' };
+      const to: Part = { text: `${safeText(appName)} ${shortUsdc(net)}, fee ${shortUsdc(fee)}` };
+      return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
+    }),
+  ].slice(0, Math.max(0, height));
+}
+
+/** Which merchant's server was told what, and what it said. `height` lines with the title. */
+function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
+  const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
+  return [
+    title,
+    ...webhooks.map(({ startedAt, eventType, appName, number, httpStatus, error, durationMs }): Part[] => {
+      const good = httpStatus !== null && httpStatus >= 200 && httpStatus < 300;
+      const from = `${moment(startedAt, true)}  ${cells([[eventType, 20]])}  `;
+      const answer = httpStatus === null ? (error ?? '') : String(httpStatus);
+      const arrow: Part = { text: `──▶ ${safeText(appName)}  `, tone: 'plain' };
+      const said: Part = { text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`, tone: good ? 'good' : 'bad' };
+      return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - widthOf(from))];
+    }),
+  ].slice(0, Math.max(0, height));
+}
+
+const shortWallet = (address: string) => (address.length <= 11 ? address : `${address.slice(0, 5)}…${address.slice(-4)}`);
+
+/** Parts that take at most `width` columns together. */
+function toFit(parts: Part[], width: number): Part[] {
+  let left = width;
+  return parts.map((part) => {
+    const text = cut(part.text, Math.max(0, left));
+    left -= widthOf(text);
+    return { ...part, text };
+  });
+}

@@ -1,0 +1,77 @@
+// The whole terminal, taken for a while and given back as it was.
+import { render, useStdout } from 'ink';
+import { type ReactNode, useEffect, useState } from 'react';
+
+const enter = '\x1b[?1049h\x1b[H';
+const leave = '\x1b[?1049l\x1b[?25h';
+const wipe = '\x1b[2J\x1b[H';
+
+export interface Size {
+  columns: number;
+  rows: number;
+}
+
+/**
+ * Draws `node` on the terminal's other screen until it exits, the process is told to end, or `signal` aborts; resolves when the terminal is as it was
+ * before. Rejects with what the drawing threw.
+ */
+export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
+  const { stdout } = process;
+  stdout.write(enter);
+  // Also when something calls process.exit, or throws where nobody catches it.
+  const restore = () => void stdout.write(leave);
+  process.once('exit', restore);
+  // What a narrower terminal made of the old picture cannot be erased line by line.
+  const onResize = () => void stdout.write(wipe);
+  stdout.prependListener('resize', onResize);
+  const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
+  const end = () => screen.unmount();
+  process.on('SIGTERM', end).on('SIGHUP', end);
+  signal?.addEventListener('abort', end);
+  if (signal?.aborted === true) end();
+  try {
+    await screen.waitUntilExit();
+  } finally {
+    signal?.removeEventListener('abort', end);
+    process.off('SIGTERM', end).off('SIGHUP', end);
+    stdout.off('resize', onResize);
+    process.off('exit', restore);
+    restore();
+  }
+}
+
+/** The terminal without the sequence that erases what has scrolled off it: ink sends that when a terminal gets lower, and it is not ours to erase. */
+function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {
+  return new Proxy(stdout, {
+    get(target, name) {
+      if (name === 'write')
+        return (text: string, ...rest: []) => target.write(typeof text === 'string' ? text.replaceAll('\x1b[3J', '') : text, ...rest);
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
+    },
+  });
+}
+
+const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({ columns: columns || 80, rows: rows || 24 });
+
+/** The terminal's size, as it changes. */
+export function useSize(): Size {
+  const { stdout } = useStdout();
+  const [size, setSize] = useState(() => sizeOf(stdout));
+  useEffect(() => {
+    const onResize = () => setSize(sizeOf(stdout));
+    stdout.on('resize', onResize);
+    return () => void stdout.off('resize', onResize);
+  }, [stdout]);
+  return size;
+}
+
+/** The time, once a second. */
+export function useNow(): Date {
+  const [now, setNow] = useState(() => new Date());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(new Date()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}

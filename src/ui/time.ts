@@ -1,0 +1,32 @@
+/** UTC to the second, as in 2026-11-21 09:00:01; `short` leaves the year out. */
+export function moment(time: Date, short = false): string {
+  return time
+    .toISOString()
+    .slice(short ? 5 : 0, 19)
+    .replace('T', ' ');
+}
+
+/** UTC to the millisecond, as in 2026-11-21 09:00:01.123. */
+export function exactMoment(time: Date): string {
+  return time.toISOString().slice(0, 23).replace('T', ' ');
+}
+
+/** A span of time in its largest unit: 3 s, 5 min, 2 h, 4 d. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+}
+
+const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A time as people type it: ISO 8601 (UTC where no zone is said), or 30m, 6h, 7d for so long before `now`. undefined when it is neither. */
+export function parseMoment(text: string, now: Date): Date | undefined {
+  const ago = /^(\d{1,5})([mhd])$/.exec(text);
+  if (ago !== null) return new Date(now.getTime() - Number(ago[1]) * units[ago[2] as keyof typeof units]);
+  const iso = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?(Z|[+-]\d{2}:?\d{2})?$/.exec(text);
+  if (iso === null) return undefined;
+  const time = new Date(`${iso[1] ?? ''}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
+  return Number.isNaN(time.getTime()) ? undefined : time;
+}

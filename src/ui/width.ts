@@ -1,0 +1,60 @@
+// How many columns text takes on a terminal. Close to what terminals do (wide East Asian characters and emoji take two); what is drawn is cut to
+// its place by ink all the same.
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+const plain = /^[\x20-\x7e]*$/;
+const wide =
+  /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u;
+const widthless = /^\p{M}+$/u;
+
+function widthOfGrapheme(grapheme: string): number {
+  if (widthless.test(grapheme)) return 0;
+  return wide.test(grapheme) ? 2 : 1;
+}
+
+/** Columns of one line of safe text. */
+export function widthOf(text: string): number {
+  if (plain.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) width += widthOfGrapheme(segment);
+  return width;
+}
+
+/** One line cut to at most `width` columns, with … where something is missing. */
+export function cut(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  if (width < 1) return '';
+  const [head] = split(text, width - 1);
+  return widthOf(head) < width ? `${head}…` : '…';
+}
+
+/** One line of exactly `width` columns: cut, or filled up with spaces. */
+export function fit(text: string, width: number): string {
+  const shown = cut(text, width);
+  return shown + ' '.repeat(Math.max(0, width - widthOf(shown)));
+}
+
+/** One line broken into lines of at most `width` columns, at spaces where that loses little; those after the first are indented as the first is. */
+export function wrap(text: string, width: number): string[] {
+  const indent = Math.min(/^ */.exec(text)?.[0].length ?? 0, Math.floor(width / 2));
+  const lines: string[] = [];
+  let rest = text;
+  while (widthOf(rest) > width) {
+    const [head, tail] = split(rest, width);
+    const space = tail.startsWith(' ') ? head.length : head.lastIndexOf(' ');
+    const at = space > head.length / 2 && space > indent ? space : head.length;
+    lines.push(rest.slice(0, at));
+    rest = ' '.repeat(indent) + rest.slice(at).replace(/^ /, '');
+  }
+  return [...lines, rest];
+}
+
+/** The longest beginning of at most `width` columns (one grapheme at the least), and the rest. */
+function split(text: string, width: number): [string, string] {
+  if (plain.test(text)) return [text.slice(0, Math.max(1, width)), text.slice(Math.max(1, width))];
+  let used = 0;
+  for (const { segment, index } of graphemes.segment(text)) {
+    used += widthOfGrapheme(segment);
+    if (used > width && index > 0) return [text.slice(0, index), text.slice(index)];
+  }
+  return [text, ''];
+}

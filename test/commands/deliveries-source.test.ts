@@ -1,0 +1,122 @@
+// `billing deliveries` on a terminal while Postgres is slow, silent or gone: what was read stays, keys are answered, and leaving takes no time.
+import { once } from 'node:events';
+import { connect as connectTo, createServer, type AddressInfo, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { openDeliveries } from '../fixtures/deliveries.ts';
+import { testDatabase, type TestDatabase } from '../fixtures/postgres.ts';
+import { queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
+
+/** The way to Postgres, which can be closed (connections are refused and cut) or silent (nothing comes through). */
+async function startWay(t: Test, database: TestDatabase) {
+  const target = new URL(database.url);
+  const pairs = new Set<[Socket, Socket]>();
+  let silent = false;
+  const server = createServer((client) => {
+    const upstream = connectTo({ host: target.hostname, port: Number(target.port) });
+    const pair: [Socket, Socket] = [client, upstream];
+    pairs.add(pair);
+    for (const [one, other] of [pair, [upstream, client] as const]) {
+      one.on('error', () => undefined);
+      one.on('data', (data) => {
+        if (!silent) other.write(data);
+      });
+      one.on('close', () => {
+        other.destroy();
+        pairs.delete(pair);
+      });
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const cut = () => {
+    for (const [client] of pairs) client.destroy();
+  };
+  t.teardown(() => {
+    cut();
+    server.close();
+  });
+  const url = new URL(database.url);
+  url.hostname = '127.0.0.1';
+  url.port = String(port);
+  return {
+    url: url.href,
+    silence(on: boolean) {
+      silent = on;
+    },
+    close() {
+      server.close();
+      cut();
+    },
+    async reopen() {
+      server.listen(port, '127.0.0.1');
+      await once(server, 'listening');
+    },
+  };
+}
+
+async function withDeliveries(t: Test) {
+  const database = await testDatabase(t);
+  const app = await seedApp(database.sql, 'http://127.0.0.1:9/hook');
+  await queueDeliveries(database.sql, app, 30);
+  return { database, app };
+}
+
+void t.test('Postgres goes away and comes back: what was read stays on the screen, keys work, and then it is live again', async (t) => {
+  const { database, app } = await withDeliveries(t);
+  const way = await startWay(t, database);
+  const terminal = openDeliveries(t, { url: way.url });
+  await terminal.waitFor('1 of 30');
+  way.close();
+  let screen = await terminal.waitFor(/ago · Postgres/);
+  t.match(screen, /payment_success/, 'the rows are still there');
+  terminal.press('down', 'down');
+  await terminal.waitFor('3 of 30');
+  terminal.press('enter');
+  await terminal.waitFor(/Reading/);
+  terminal.press('r');
+  screen = await terminal.waitFor(/Replay of delivery [^]*ECONN|Replay of delivery [^]*Postgres/);
+  t.notMatch(screen, /y\/N/, 'nothing can be said yes to');
+  terminal.press('escape');
+  await terminal.waitGone('Replay of');
+  terminal.press('escape');
+  await terminal.waitFor('3 of 30');
+  await queueDeliveries(database.sql, app, 1);
+  await way.reopen();
+  await terminal.waitFor(/live, as of[^]*4 of 31/);
+  terminal.press('q');
+  t.match(await terminal.ended, { code: 0 });
+});
+
+void t.test(
+  'a slow Postgres and a silent one are said to be waited for, hold up no key, and do not keep anybody from leaving',
+  async (t) => {
+    const { database } = await withDeliveries(t);
+    const way = await startWay(t, database);
+    const terminal = openDeliveries(t, { url: way.url });
+    await terminal.waitFor('1 of 30');
+    // Whoever alters the table has it for himself.
+    const altering = await database.sql.reserve();
+    await altering`begin`;
+    await altering`lock table deliveries in access exclusive mode`;
+    await terminal.waitFor(/waiting for Postgres for \d s/);
+    terminal.press('down', 'down', 'down');
+    await terminal.waitFor('4 of 30');
+    terminal.press('?');
+    await terminal.waitFor('clear the filters');
+    terminal.press('escape');
+    await terminal.waitFor(/ago · Postgres/);
+    await altering`rollback`;
+    altering.release();
+    await terminal.waitFor(/live, as of[^]*4 of 30/);
+
+    way.silence(true);
+    await terminal.waitFor(/waiting for Postgres for \d s/);
+    await terminal.waitFor('did not answer within 5 s');
+    const pressed = Date.now();
+    terminal.press('ctrl-c');
+    t.match(await terminal.ended, { code: 0 });
+    t.ok(Date.now() - pressed < 4000, 'it left without waiting for the answer');
+    t.equal(terminal.buffer(), 'normal');
+  },
+);

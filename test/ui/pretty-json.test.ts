@@ -1,0 +1,31 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { prettyJson } from '../../src/ui/pretty-json.ts';
+
+void t.test('tokens stay as they were written', async (t) => {
+  t.equal(
+    prettyJson('{"n":9007199254740993,"e":1.50e3,"a":[1,[],{}],"n":"x, {y}: [\\"z\\"]"}'),
+    [
+      '{',
+      '  "n": 9007199254740993,',
+      '  "e": 1.50e3,',
+      '  "a": [',
+      '    1,',
+      '    [],',
+      '    {}',
+      '  ],',
+      '  "n": "x, {y}: [\\"z\\"]"',
+      '}',
+    ].join('\n'),
+  );
+  for (const text of ['', 'ok', '12', '"text"', 'null', '{"a":1', '<html>']) t.equal(prettyJson(text), undefined, text);
+});
+
+void t.test('it is what JSON.stringify sets out, for every value', async () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.array(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())),
+      (value) => prettyJson(JSON.stringify(value)) === JSON.stringify(value, null, 2),
+    ),
+  );
+});
