@@ -10,6 +10,7 @@ import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { type Outcome, settle } from '../domain/settlement.ts';
 import { applyCover, applyFailure, applyFurther, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import { each } from '../each.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flying } from './flight.ts';
@@ -33,6 +34,8 @@ type End =
   | { readonly kind: 'expired' };
 
 const BLOCK_TIMES_KEPT = 4096;
+/** Transactions of a batch that are looked up at once. */
+const LOOKUPS_AT_ONCE = 16;
 
 /** Settles for `context`; `fees` learns of exceeded compute limits. */
 export function createLanding(context: Context, fees: Fees): Landing {
@@ -192,9 +195,9 @@ export function createLanding(context: Context, fees: Fees): Landing {
       const minSlot = batch.reduce((highest, { status }) => (status.slot > highest ? status.slot : highest), 0n);
       const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot });
       const ends = new Map<string, End>();
-      for (const one of batch) {
+      await each(batch, LOOKUPS_AT_ONCE, async (one) => {
         const row = rows.get(one.id);
-        if (row === undefined) continue;
+        if (row === undefined) return;
         const view = reading.of(row);
         if (one.status.err === null) {
           const pull = await pullOf(one, row, view);
@@ -202,7 +205,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
           if (end === undefined)
             log.warn({ signature: one.attempt.signature }, 'a payment is final, but no RPC endpoint has its transaction yet');
           else ends.set(one.id, end);
-          continue;
+          return;
         }
         const failure = classifyPullError(one.status.err, {
           layout: anatomyOf(one.attempt).layout,
@@ -211,7 +214,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
           subscriberAccount: view instanceof Error ? undefined : view.subscriberTokens,
         });
         ends.set(one.id, { kind: 'failed', failure, error: describeTransactionError(one.status.err) });
-      }
+      });
       return conclude(batch, reading, ends);
     },
 
@@ -236,12 +239,11 @@ export function createLanding(context: Context, fees: Fees): Landing {
       );
       const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot: slot });
       const ends = new Map<string, End>();
-      for (const one of unknown) {
+      await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
         const row = rows.get(one.id);
-        if (row === undefined) continue;
-        const end = await endOfUnknown(one, row, reading.of(row));
+        const end = row && (await endOfUnknown(one, row, reading.of(row)));
         if (end !== undefined) ends.set(one.id, end);
-      }
+      });
       return conclude(unknown, reading, ends);
     },
   };
