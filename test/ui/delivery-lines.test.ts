@@ -52,7 +52,7 @@ void t.test('before the first attempt, while it is retried, after it has ended, 
   t.match(textOf({ ...whole, replayOf: 'another' }), /Replay of another/);
 });
 
-void t.test('whatever bodies, answers and names are made of, each line fits and none can steer the terminal', async (t) => {
+void t.test('whatever bodies, answers and names are made of, each line fits and none can steer the terminal', async () => {
   fc.assert(
     fc.property(
       fc.record({
