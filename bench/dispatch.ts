@@ -10,7 +10,7 @@ import { deliverOurs } from './dispatch/ours.ts';
 import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
 import type { Result } from './run.ts';
 
-const rounds = 4;
+const rounds = 3;
 const deliveries = 40_000;
 const peerDeliveries = 15_000;
 const limitConcurrency = 100;

@@ -10,7 +10,7 @@ import { openPlan, signPayments, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const SUBSCRIBERS = 8000;
+const SUBSCRIBERS = 4000;
 const ROUNDS = 3;
 const SIZES = [10_000, 1_000_000, 10_000_000] as const;
 const CLAIM_ROUNDS = 35;

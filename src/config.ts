@@ -226,13 +226,13 @@ const variables = {
   },
   webhookEndpointConcurrency: {
     name: 'WEBHOOK_ENDPOINT_CONCURRENCY',
-    about: 'webhook requests in flight per endpoint and process',
+    about: 'webhook requests in flight per endpoint',
     fallback: '10',
     parse: integer(1, 1000),
   },
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',
-    about: 'seconds after which a delivery that a dispatcher took and did not finish goes to another; longer than the 5 s an endpoint has',
+    about: 'seconds after which the endpoints of a dispatcher that died go to another; longer than the 5 s an endpoint has to answer',
     fallback: '20',
     parse: integer(1, 3600),
   },

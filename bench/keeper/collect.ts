@@ -101,7 +101,7 @@ async function register(sql: Database['sql'], chain: Chain, plan: Plan, now: Dat
 /** HTTP requests that the keeper has made of RPC endpoints. */
 async function requests(port: number): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const counts = [...text.matchAll(/^billing_keeper_rpc_requests\{.*\} (\d+)$/gm)].map(([, value]) => Number(value));
+  const counts = [...text.matchAll(/^billing_rpc_calls_total\{.*\} (\d+)$/gm)].map(([, value]) => Number(value));
   if (counts.length === 0) throw new Error('the keeper does not tell its RPC requests');
   return counts.reduce((sum, value) => sum + value, 0);
 }

@@ -149,6 +149,25 @@ function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: Subscri
   if (found > draft.state.periodPulled) draft.state.periodPulled = found;
 }
 
+/**
+ * Of an account that is gone, what was pulled since the last look at it. Undefined when that was not looked up yet. A subscription that was opened
+ * anew at the same address has other period boundaries: what it paid is not this one's.
+ */
+function recordLastPulls(draft: Draft, pulls: readonly FoundPull[] | undefined): true | undefined {
+  const { row, state } = draft;
+  // Never seen: nothing is known that could have been pulled from.
+  if (row.periodAnchor === null) return true;
+  if (pulls === undefined) return undefined;
+  const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
+  for (const pull of [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart))) {
+    const isPaid = state.paidThrough !== null && unixSeconds(state.paidThrough) > pull.periodStart;
+    if (isPaid || pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
+    if (pull.recorded) applyCover(draft, pull, null);
+    else applyPayment(draft, pull, null);
+  }
+  return true;
+}
+
 /** When the period after the one that began at `periodStart` can be collected; null when it never can. */
 export function nextAfter(periodStart: bigint, account: SubscriptionAccount, period: PullPeriod): Date | null {
   return periodStart < period.start ? timeOf(periodStart + periodSeconds(account.periodHours)) : startOfNext(period);
@@ -207,7 +226,9 @@ function end(
   endReason: string | null,
 ): Decision {
   const { state } = draft;
-  if (state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now) {
+  const isPaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
+  if (!isPaid() && account === null && recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
+  if (isPaid()) {
     state.nextPaymentDue = null;
     state.dueAt = state.paidThrough;
     return { draft };
@@ -235,7 +256,15 @@ export function closingDue(
   return timeOf(account.expiresAt > now ? account.expiresAt : now + DAY);
 }
 
+/** The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now. */
 function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount | null, rules: Rules, findings: Findings): Decision {
+  if (account === null) {
+    if (recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
+  } else if (hasUnknownPull(draft.state, account)) {
+    if (findings.pulls === undefined) return { draft, needs: 'pulls' };
+    recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
+    if (hasUnknownPull(draft.state, account)) return ourSetback(draft, view);
+  }
   const { paidThrough } = draft.state;
   if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {
     draft.state.dueAt = paidThrough;

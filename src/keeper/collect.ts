@@ -2,7 +2,7 @@
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
 import { claimDue, type HeldSubscription, postpone, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
-import { decide, type Decision, type Findings } from '../domain/decide.ts';
+import { decide, type Decision, type Findings, sameInstance } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { LEASE_SECONDS, settle } from '../domain/settlement.ts';
@@ -191,7 +191,7 @@ async function lookInto(
   const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
   await each(asking, LOOKUPS_AT_ONCE, async (row) => {
     const view = reading.of(row);
-    if (view instanceof Error || view.subscription === null) return;
+    if (view instanceof Error) return;
     const parties: PullParties = {
       programId: context.programId,
       keeper: context.keypair.address,
@@ -199,8 +199,10 @@ async function lookInto(
       subscriptionPda: row.subscriptionPda,
     };
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
-    const { periodStart } = view.subscription;
-    const since = row.paidThrough === null || row.paidThrough > timeOf(periodStart) ? periodStart : unixSeconds(row.paidThrough);
+    const account = sameInstance(row, view.subscription);
+    const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
+    const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
+    const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
     const pulls = (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false }));
     findings.set(row.id, { ...findings.get(row.id), pulls });
   });

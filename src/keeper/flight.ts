@@ -8,7 +8,7 @@ import type { SignatureStatus } from '../chain/answers.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import { releaseClaims, renewLeases } from '../db/subscriptions.ts';
 import { type Held, LEASE_SECONDS } from '../domain/settlement.ts';
-import { type Loop, startLoop } from '../loop.ts';
+import { startLoop } from '../loop.ts';
 import type { Context } from './context.ts';
 import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
@@ -41,6 +41,7 @@ interface Watched extends Outgoing {
 
 const MOST_IN_FLIGHT = 8192;
 const RESEND_MS = 2000;
+const RESEND_UNSEEN_MS = 3 * RESEND_MS;
 const MOST_SENDS = 1024;
 const STATUSES_AT_ONCE = 256;
 /** A transaction is looked for again after three tenths of its age, between these bounds. */
@@ -68,10 +69,15 @@ export function createFlight(context: Context, landing: Landing): Flight {
     if (flying.size === 0) emptied?.();
   };
 
-  /** One round of sending (send.ts); those that may not go out now are asked about again with the next. */
+  /**
+   * One round of sending (send.ts); those that may not go out now are asked about again with the next. What went out is looked for before it goes
+   * out again, unless no endpoint tells for a while.
+   */
   async function send(): Promise<boolean> {
     const now = performance.now();
-    const ready = [...flying.values()].filter(({ status, sentAt }) => status === null && now - sentAt >= RESEND_MS).slice(0, MOST_SENDS);
+    const ready = [...flying.values()]
+      .filter(({ status, sentAt, polledAt }) => status === null && now - sentAt >= (polledAt > sentAt ? RESEND_MS : RESEND_UNSEEN_MS))
+      .slice(0, MOST_SENDS);
     if (ready.length === 0) return false;
     for (const one of ready) one.sentAt = now;
     await sendAll(context, ready);
@@ -82,9 +88,10 @@ export function createFlight(context: Context, landing: Landing): Flight {
   async function poll(): Promise<boolean> {
     const now = performance.now();
     await renew(now);
-    const ready = [...flying.values()].filter(({ polledAt, takenAt }) => {
+    const ready = [...flying.values()].filter(({ polledAt, takenAt, status }) => {
       const pause = Math.min(POLL_LATEST_MS, Math.max(POLL_SOONEST_MS, 0.3 * (now - takenAt)));
-      return now - polledAt >= pause;
+      // What is final does not change any more.
+      return now - polledAt >= pause && status?.commitment !== 'finalized';
     });
     const isRecent = ({ takenAt, periodEnd }: Watched) => periodEnd !== null && now - takenAt < RECENT_MS;
     await look(ready.filter(isRecent), false);
@@ -92,25 +99,25 @@ export function createFlight(context: Context, landing: Landing): Flight {
       ready.filter((one) => !isRecent(one)),
       true,
     );
-    const final = [...flying.values()].filter(({ status, settleAt }) => status?.commitment === 'finalized' && now >= settleAt);
-    for (const one of final) one.settleAt = now + SETTLE_AGAIN_MS;
-    for (let start = 0; start < final.length; start += STATUSES_AT_ONCE) {
-      const batch = final
-        .slice(start, start + STATUSES_AT_ONCE)
-        .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
-      await isolating(
-        batch,
-        async (some) => {
-          const settled = new Set((await landing.landed(some)).map(({ id }) => id));
-          const done = some.filter(({ id }) => settled.has(id));
-          // Of an attempt that another process signed nobody here knows when.
-          for (const { takenAt, periodEnd } of done)
-            if (periodEnd !== null) metrics.settleSeconds.observe((performance.now() - takenAt) / 1000);
-          forget(done);
-        },
-        fault,
-      );
+    if (isSettleable(performance.now())) settling.wake();
+    return false;
+  }
+
+  const settleable = (now: number) =>
+    [...flying.values()].filter(({ status, settleAt }) => status?.commitment === 'finalized' && now >= settleAt);
+  const isSettleable = (now: number) => settleable(now).length > 0;
+
+  /** One round of settling what is final, while the next is looked for. */
+  async function settle(): Promise<boolean> {
+    const now = performance.now();
+    const batch = settleable(now)
+      .slice(0, STATUSES_AT_ONCE)
+      .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
+    for (const { id } of batch) {
+      const one = flying.get(id);
+      if (one !== undefined) one.settleAt = now + SETTLE_AGAIN_MS;
     }
+    if (batch.length > 0) await isolating(batch, async (some) => forget(await landing.landed(some)), fault);
     if (now - expiryCheckedAt >= EXPIRY_CHECK_MS) {
       expiryCheckedAt = now;
       const unseen = [...flying.values()].filter(
@@ -118,7 +125,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
       );
       if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
     }
-    return false;
+    return isSettleable(performance.now());
   }
 
   const fault = ({ id, attempt }: Flying, error: unknown) => {
@@ -155,10 +162,9 @@ export function createFlight(context: Context, landing: Landing): Flight {
   const onError = (what: string) => (error: unknown, failures: number) => {
     if (!(error instanceof RpcUnreachable)) log.error({ err: error, failures }, what);
   };
-  const loops: Loop[] = [
-    startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') }),
-    startLoop({ idleMs: 100, turn: poll, onError: onError('payments could not be watched') }),
-  ];
+  const sending = startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') });
+  const settling = startLoop({ idleMs: 500, turn: settle, onError: onError('payments could not be settled') });
+  const watching = startLoop({ idleMs: 100, turn: poll, onError: onError('payments could not be watched') });
 
   return {
     room: () => MOST_IN_FLIGHT - flying.size,
@@ -179,7 +185,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
         });
       }
       metrics.inFlight.set(flying.size);
-      loops[0]?.wake();
+      sending.wake();
     },
     async stop(ms) {
       if (flying.size > 0) {
@@ -191,7 +197,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
           };
         });
       }
-      await Promise.all(loops.map((loop) => loop.stop()));
+      await Promise.all([sending, watching, settling].map((loop) => loop.stop()));
       if (flying.size > 0) {
         log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
         await releaseClaims(sql, [...flying.values()]);

@@ -2,6 +2,7 @@
 import { classifyPullError, describeTransactionError, type PullFailure } from '../chain/errors.ts';
 import { pullPeriod, periodSeconds } from '../chain/period.ts';
 import type { SignatureStatus } from '../chain/answers.ts';
+import type { ReadOptions } from '../chain/rpc.ts';
 import type { Resolution } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
@@ -10,6 +11,8 @@ import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { type Outcome, settle } from '../domain/settlement.ts';
 import { applyCover, applyFailure, applyFurther, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import { each } from '../each.ts';
+import { createBlockTimes } from './block-times.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flying } from './flight.ts';
@@ -32,21 +35,13 @@ type End =
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   | { readonly kind: 'expired' };
 
-const BLOCK_TIMES_KEPT = 4096;
+/** Transactions of a batch that are looked up at once. */
+const LOOKUPS_AT_ONCE = 16;
 
 /** Settles for `context`; `fees` learns of exceeded compute limits. */
 export function createLanding(context: Context, fees: Fees): Landing {
   const { sql, rpc, log, programId, keypair, rules } = context;
-  const blockTimes = new Map<bigint, bigint>();
-
-  async function blockTime(slot: bigint, fallback: bigint): Promise<bigint> {
-    const known = blockTimes.get(slot);
-    if (known !== undefined) return known;
-    const time = (await rpc.getBlockTime(slot)) ?? fallback;
-    if (blockTimes.size >= BLOCK_TIMES_KEPT) blockTimes.clear();
-    blockTimes.set(slot, time);
-    return time;
-  }
+  const blockTimes = createBlockTimes(rpc);
 
   const partiesOf = (row: HeldSubscription) => ({
     programId,
@@ -60,7 +55,12 @@ export function createLanding(context: Context, fees: Fees): Landing {
    * without asking further when the account, read later, still counts that very period: a period start never goes back. Anything else is read
    * from the transaction's own events. Undefined when no endpoint has the transaction yet.
    */
-  async function pullOf(one: Flying & { status: SignatureStatus }, row: HeldSubscription, view: View): Promise<Pull | undefined> {
+  async function pullOf(
+    one: Flying & { status: SignatureStatus },
+    row: HeldSubscription,
+    view: View,
+    times: ReadonlyMap<bigint, bigint>,
+  ): Promise<Pull | undefined> {
     const { attempt, periodEnd } = one;
     const { amountGross: gross, platformFee: fee, amountNet: net, signature } = attempt;
     const periodStart = unixSeconds(attempt.periodStart);
@@ -71,11 +71,28 @@ export function createLanding(context: Context, fees: Fees): Landing {
         account.amountPulled >= gross &&
         pullPeriod(account, view.plan, periodStart).end === periodEnd
       ) {
-        return { signature, at: await blockTime(one.status.slot, view.now), periodStart, periodEnd, gross, fee, net, source: 'keeper' };
+        return { signature, at: times.get(one.status.slot) ?? view.now, periodStart, periodEnd, gross, fee, net, source: 'keeper' };
       }
     }
     const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
     return transaction === null ? undefined : pullsIn(transaction, partiesOf(row))[0];
+  }
+
+  /** Of what landed only the period matters; a failure is explained by the other accounts too. */
+  async function readAfter(
+    batch: readonly (Flying & { status: SignatureStatus })[],
+    rows: ReadonlyMap<string, HeldSubscription>,
+    options: ReadOptions,
+  ): Promise<Reading> {
+    const failed = new Set(batch.flatMap(({ id, status }) => (status.err === null ? [] : [id])));
+    const some = [...rows.values()].filter(({ id }) => failed.has(id));
+    const others = [...rows.values()].filter(({ id }) => !failed.has(id));
+    if (some.length === 0) return readViews(context, others, { ...options, periodsOnly: true });
+    const [all, periods] = await Promise.all([
+      readViews(context, some, options),
+      readViews(context, others, { ...options, periodsOnly: true }),
+    ]);
+    return { ...(all.now < periods.now ? all : periods), of: (row) => (failed.has(row.id) ? all : periods).of(row) };
   }
 
   /**
@@ -190,19 +207,22 @@ export function createLanding(context: Context, fees: Fees): Landing {
         ).map((row) => [row.id, row]),
       );
       const minSlot = batch.reduce((highest, { status }) => (status.slot > highest ? status.slot : highest), 0n);
-      const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot });
+      const reading = await readAfter(batch, rows, { commitment: 'finalized', minSlot });
+      const times = await blockTimes(
+        batch.flatMap(({ status, periodEnd }) => (status.err === null && periodEnd !== null ? [status.slot] : [])),
+      );
       const ends = new Map<string, End>();
-      for (const one of batch) {
+      await each(batch, LOOKUPS_AT_ONCE, async (one) => {
         const row = rows.get(one.id);
-        if (row === undefined) continue;
+        if (row === undefined) return;
         const view = reading.of(row);
         if (one.status.err === null) {
-          const pull = await pullOf(one, row, view);
+          const pull = await pullOf(one, row, view, times);
           const end = pull && (await paid(one, row, pull));
           if (end === undefined)
             log.warn({ signature: one.attempt.signature }, 'a payment is final, but no RPC endpoint has its transaction yet');
           else ends.set(one.id, end);
-          continue;
+          return;
         }
         const failure = classifyPullError(one.status.err, {
           layout: anatomyOf(one.attempt).layout,
@@ -211,7 +231,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
           subscriberAccount: view instanceof Error ? undefined : view.subscriberTokens,
         });
         ends.set(one.id, { kind: 'failed', failure, error: describeTransactionError(one.status.err) });
-      }
+      });
       return conclude(batch, reading, ends);
     },
 
@@ -236,12 +256,11 @@ export function createLanding(context: Context, fees: Fees): Landing {
       );
       const reading = await readViews(context, [...rows.values()], { commitment: 'finalized', minSlot: slot });
       const ends = new Map<string, End>();
-      for (const one of unknown) {
+      await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
         const row = rows.get(one.id);
-        if (row === undefined) continue;
-        const end = await endOfUnknown(one, row, reading.of(row));
+        const end = row && (await endOfUnknown(one, row, reading.of(row)));
         if (end !== undefined) ends.set(one.id, end);
-      }
+      });
       return conclude(unknown, reading, ends);
     },
   };

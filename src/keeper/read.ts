@@ -19,22 +19,46 @@ export interface Reading {
 
 type Watched = Pick<HeldSubscription, 'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'>;
 
-/** Reads everything about these subscriptions. Throws as the RPC client does. */
+/**
+ * Reads everything about these subscriptions; with `periodsOnly` no more than subscription and plan, and the other accounts look absent. Throws as
+ * the RPC client does.
+ */
 export async function readViews(
   { rpc, programId }: { rpc: Rpc; programId: string },
   rows: readonly Watched[],
-  options: ReadOptions = {},
+  { periodsOnly = false, ...options }: ReadOptions & { periodsOnly?: boolean } = {},
 ): Promise<Reading> {
   const wanted = new Set([CLOCK_SYSVAR]);
-  for (const row of rows) for (const address of Object.values(addressesOf(row, programId))) wanted.add(address);
+  for (const row of rows) {
+    const accounts = periodsOnly ? [row.subscriptionPda, row.planPda] : Object.values(addressesOf(row, programId));
+    for (const address of accounts) wanted.add(address);
+  }
   const addresses = [...wanted];
   const { slot, accounts } = await rpc.getMultipleAccounts(addresses, options);
   const found = new Map(addresses.map((address, place) => [address, accounts[place] ?? null]));
   const clock = found.get(CLOCK_SYSVAR);
   if (!clock) throw new ChainDataError('the Clock sysvar has no account');
   const now = decodeClock(clock.data).unixTimestamp;
-  return { slot, now, of: (row) => viewOf(row, programId, { slot, now, found }) };
+  // Rows are judged several times and share plans and receivers: each account is decoded once.
+  const decoded = new Map<string, unknown>();
+  const once: Decoder = (address, decode) => {
+    if (!decoded.has(address)) decoded.set(address, decode(found.get(address) ?? null));
+    return decoded.get(address) as ReturnType<typeof decode>;
+  };
+  const views = new Map<Watched, View>();
+  return {
+    slot,
+    now,
+    of(row) {
+      const view = views.get(row) ?? viewOf(row, programId, { slot, now, once });
+      views.set(row, view);
+      return view;
+    },
+  };
 }
+
+/** Decodes the account at an address, or gives what that gave before. */
+type Decoder = <T>(address: string, decode: (account: ChainAccount | null) => T) => T;
 
 function addressesOf(row: Watched, programId: string) {
   return {
@@ -47,24 +71,19 @@ function addressesOf(row: Watched, programId: string) {
   };
 }
 
-function viewOf(
-  row: Watched,
-  programId: string,
-  { slot, now, found }: { slot: bigint; now: bigint; found: Map<string, ChainAccount | null> },
-): View {
+function viewOf(row: Watched, programId: string, { slot, now, once }: { slot: bigint; now: bigint; once: Decoder }): View {
   const at = addressesOf(row, programId);
-  const get = (address: string) => found.get(address) ?? null;
   try {
     return {
       slot,
       now,
-      subscription: subscriptionIn(get(at.subscription), programId),
-      plan: planIn(get(at.plan), programId),
-      authority: authorityIn(get(at.authority), programId),
+      subscription: once(at.subscription, (account) => subscriptionIn(account, programId)),
+      plan: once(at.plan, (account) => planIn(account, programId)),
+      authority: once(at.authority, (account) => authorityIn(account, programId)),
       authorityAddress: at.authority,
-      subscriberTokens: tokenAccountIn(get(at.subscriberTokens)),
-      merchantTokens: tokenAccountIn(get(at.merchantTokens)),
-      treasuryTokens: tokenAccountIn(get(at.treasuryTokens)),
+      subscriberTokens: once(at.subscriberTokens, tokenAccountIn),
+      merchantTokens: once(at.merchantTokens, tokenAccountIn),
+      treasuryTokens: once(at.treasuryTokens, tokenAccountIn),
     };
   } catch (error) {
     if (error instanceof ChainDataError) return error;

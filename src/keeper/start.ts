@@ -1,6 +1,6 @@
 // The keeper: collects what is due and follows the chain. Any number of them work on one Postgres; each subscription is in one keeper's hands at
 // a time.
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { followProgram, websocketUrl } from '../chain/subscribe.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
@@ -63,15 +63,6 @@ export async function startKeeper({
     requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
     log,
     observe: rpcObserver(registry),
-  });
-  new Gauge({
-    name: 'billing_keeper_rpc_requests',
-    help: 'HTTP requests made of the RPC endpoint since the start: what providers count',
-    labelNames: ['endpoint'],
-    registers: [registry],
-    collect() {
-      for (const { name: endpoint, requests } of client.health()) this.set({ endpoint }, requests);
-    },
   });
   const watched = watchRpc(client, log, metrics);
   const { rpc } = watched;

@@ -6,9 +6,12 @@ import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { claimDue } from '../../src/db/subscriptions.ts';
 import { timeOf } from '../../src/domain/network.ts';
+import { computeUnitLimit, computeUnitPrice } from '../../src/chain/companions.ts';
+import { signTransaction } from '../../src/chain/transactions.ts';
 import { createFlight } from '../../src/keeper/flight.ts';
 import { agree, due, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
+import { payTokens } from '../fixtures/tokens.ts';
 
 void t.test('crash before the commit: the claim runs out and another keeper collects', async (t) => {
   const { stage, subscription } = await due(t);
@@ -122,4 +125,41 @@ void t.test('an endpoint that lags 20 blocks behind, preferred to a good one', a
   stage.net.passSeconds(720 * HOUR + 5);
   await stage.until('the second period is paid', async () => (await stage.payments(subscription)).length === 2);
   await agree(t, stage, subscription, 2);
+});
+
+void t.test('a fee spike: a payment bids with the others up to the cap and no more, and lands', async (t) => {
+  const { stage, plan, subscription } = await due(t, { blockMs: 0 });
+  const [rich, mint] = [stage.wallet(), stage.net.mint];
+  stage.net.mineBlocks();
+  const { blockhash } = await stage.rpc.getLatestBlockhash();
+  const bid = async (amount: bigint, price: bigint) => {
+    const pay = payTokens({ owner: rich.address, mint, to: stage.treasury.address, amount });
+    await stage.rpc.sendTransaction(signTransaction(rich, [computeUnitLimit(50_000), computeUnitPrice(price), pay], blockhash).bytes);
+    stage.net.mineBlocks();
+  };
+  const priceOf = async (signature: string) => {
+    const [, price] = (await stage.rpc.getTransaction(signature))!.instructions;
+    return price!.data.readBigUInt64LE(1);
+  };
+  const collected = async (count: number) => {
+    const parts = stage.parts();
+    const flight = createFlight(parts.context, parts.landing);
+    await parts.collector.turn();
+    flight.add(parts.taken);
+    await stage.until('it is paid', async () => {
+      stage.net.mineBlocks(4);
+      return (await stage.payments(subscription)).length === count;
+    });
+    await flight.stop(0);
+    return priceOf(parts.taken[0]!.attempt.signature);
+  };
+  // More than half of the last 150 blocks have somebody who bids for the treasury's account.
+  for (let amount = 1n; amount <= 90n; amount += 1n) await bid(amount, 20_000_000n);
+  t.equal(await collected(1), 50_000n, 'the cap');
+  const { fee } = (await stage.rpc.getTransaction((await stage.payments(subscription))[0]!.txSignature!))!;
+  t.ok(fee < 15_000n, `${fee} lamports in all`);
+  stage.net.mineBlocks(160);
+  stage.net.passSeconds(720 * HOUR + 5);
+  t.equal(await collected(2), 0n, 'and nothing once it is over');
+  t.equal((await stage.payments(subscription)).at(-1)?.amountGross, plan.terms.amount);
 });

@@ -17,7 +17,7 @@ function walletWith(lamports: bigint) {
   const funds = createFunds({ rpc, log, metrics, keypair } as unknown as Context);
   const figures = async () => ({
     sol: (await metrics.sol.get()).values[0]?.value,
-    alerts: (await metrics.alerts.get()).values.map(({ labels, value }) => [labels.reason, value]),
+    alerts: (await metrics.alerts.get()).values.filter(({ value }) => value > 0).map(({ labels, value }) => [labels.reason, value]),
   });
   return { wallet, funds, said, figures };
 }

@@ -1,7 +1,7 @@
 // Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its way.
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
-import { cancelSubscription, transferSubscription } from '../../src/chain/instructions.ts';
+import { cancelSubscription } from '../../src/chain/instructions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { timeOf } from '../../src/domain/network.ts';
 import { AMOUNT, agree, due, pullsOnChain, signAndDie } from '../fixtures/agreement.ts';
@@ -39,28 +39,6 @@ void t.test('the subscriber cancels while a payment is on its way: it is recorde
   stage.net.passSeconds(720 * HOUR + 5);
   await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
   await agree(t, stage, subscription, 1);
-});
-
-void t.test('the plan owner pulls while our payment is on its way, and that lands a period later: both are recorded', async (t) => {
-  const { stage, subscription, plan } = await due(t);
-  // The keeper has looked, signed and sent; nothing of it is on chain yet.
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 60, count: 1 });
-  await stage.startKeeper();
-  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
-  await pause(100);
-  const { pda, wallet } = subscription;
-  const merchant = plan.merchant.address;
-  const parties = { caller: merchant, subscriber: wallet.address, plan: plan.pda, subscription: pda, receiver: merchant };
-  await stage.send([plan.merchant], [transferSubscription(stage.net.programId, { ...parties, mint: stage.net.mint, amount: AMOUNT })]);
-  stage.net.passSeconds(720 * HOUR + 5);
-  await agree(t, stage, subscription, 2);
-  t.same(
-    (await stage.payments(subscription)).map(({ source, platformFee }) => ({ source, platformFee })),
-    [
-      { source: 'foreign', platformFee: 0n },
-      { source: 'keeper', platformFee: AMOUNT / 100n },
-    ],
-  );
 });
 
 void t.test('forced to an end between commit and send: never sent', async (t) => {

@@ -72,7 +72,7 @@ async function insert(sql: Sql, count: number, finished: boolean) {
   await sql`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
     select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${finished ? 'ended' : 'active'}, now(), now() - n * interval '1 second'
-    from apps, generate_series(1, ${Math.ceil(count / 4)}::int) as n`;
+    from apps, generate_series(1, ${finished ? count : BATCH}::int) as n`;
   for (const table of ['subscriptions', 'payments', 'payment_attempts', 'plans']) await sql`vacuum analyze ${sql(table)}`;
 }
 
@@ -161,18 +161,7 @@ void t.test(
       for (const [name, [, run]] of Object.entries(statements)) {
         const plans: Node[] = [];
         const undone = sql.begin(async (tx) => {
-          // Once to know the tables and the plan, once to measure; the first undone for the second.
-          for (let times = 0; times < 2; times += 1) {
-            plans.length = 0;
-            await tx
-              .savepoint(async (inner) => {
-                await run(explaining(inner, plans));
-                throw new Error('undone');
-              })
-              .catch((error: unknown) => {
-                if (!(error instanceof Error) || error.message !== 'undone') throw error;
-              });
-          }
+          await run(explaining(tx, plans));
           throw new Error('undone');
         });
         await t.rejects(undone, { message: 'undone' });
@@ -198,7 +187,8 @@ void t.test(
       const [was, is] = [before.get(name)!, after.get(name)!];
       t.same(is.whole, [], `${name} reads no table from end to end`);
       t.ok(is.blocks <= BLOCKS_PER_ROW + BLOCKS_PER_ROW * about, `${name}: ${is.blocks} blocks`);
-      t.ok(is.blocks <= 1.5 * was.blocks + 2 * about + 50, `${name}: ${is.blocks} blocks, ${was.blocks} before`);
+      // Each row is found through indexes that are deeper now by a level or two.
+      t.ok(is.blocks <= 1.5 * was.blocks + 4 * about + 50, `${name}: ${is.blocks} blocks, ${was.blocks} before`);
     }
   },
 );

@@ -1,0 +1,139 @@
+// Which accounts let a payment through, and who is told to be the reason when they do not.
+import fc from 'fast-check';
+import t from 'tap';
+import type { SubscriptionAccount, TokenAccount } from '../../src/chain/layouts.ts';
+import type { ChainView } from '../../src/domain/chain-view.ts';
+import { delegationObstacle, missingReceivers, ourObstacle, subscriberObstacle } from '../../src/domain/obstacles.ts';
+
+const GROSS = 100n;
+const parties = { keeper: 'keeper', merchant: 'merchant', treasury: 'treasury', mint: 'mint' };
+const amounts = { gross: GROSS, fee: 1n, net: 99n };
+
+const tokens = (owner: string, changes: Partial<TokenAccount> = {}): TokenAccount => ({
+  mint: 'mint',
+  owner,
+  amount: GROSS,
+  delegate: null,
+  delegatedAmount: 0n,
+  state: 'initialized',
+  ...changes,
+});
+
+const subscription: SubscriptionAccount = {
+  amount: GROSS,
+  periodHours: 24n,
+  bump: 255,
+  subscriber: 'wallet',
+  plan: 'plan',
+  payer: 'wallet',
+  initId: 7n,
+  planCreatedAt: 1n,
+  amountPulled: 0n,
+  periodStart: 1n,
+  expiresAt: 0n,
+};
+
+/** Everything in order: exactly enough money, exactly enough allowance. */
+const good: ChainView = {
+  slot: 1n,
+  now: 1n,
+  subscription,
+  plan: {
+    owner: 'merchant',
+    bump: 255,
+    status: 'active',
+    planId: 1n,
+    mint: 'mint',
+    amount: GROSS,
+    periodHours: 24n,
+    createdAt: 1n,
+    endTs: 0n,
+    destinations: ['merchant', 'treasury'],
+    pullers: ['keeper'],
+    metadataUri: '',
+  },
+  authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 7n },
+  authorityAddress: 'sa',
+  subscriberTokens: tokens('wallet', { delegate: 'sa', delegatedAmount: GROSS }),
+  merchantTokens: tokens('merchant'),
+  treasuryTokens: tokens('treasury'),
+};
+
+/** What can be wrong with the subscriber's side, in the order in which it counts. */
+const wrongs: [reason: string, spoil: (view: ChainView) => ChainView][] = [
+  ['account_closed', (view) => ({ ...view, subscriberTokens: null })],
+  ['account_owner_changed', (view) => ({ ...view, subscriberTokens: view.subscriberTokens && { ...view.subscriberTokens, owner: 'x' } })],
+  ['authority_closed', (view) => ({ ...view, authority: null })],
+  ['authority_replaced', (view) => ({ ...view, authority: view.authority && { ...view.authority, initId: 8n } })],
+  ['delegate_replaced', (view) => ({ ...view, subscriberTokens: view.subscriberTokens && { ...view.subscriberTokens, delegate: 'x' } })],
+  ['account_frozen', (view) => ({ ...view, subscriberTokens: view.subscriberTokens && { ...view.subscriberTokens, state: 'frozen' } })],
+  [
+    'insufficient_funds',
+    (view) => ({ ...view, subscriberTokens: view.subscriberTokens && { ...view.subscriberTokens, amount: GROSS - 1n } }),
+  ],
+  [
+    'allowance_exhausted',
+    (view) => ({ ...view, subscriberTokens: view.subscriberTokens && { ...view.subscriberTokens, delegatedAmount: GROSS - 1n } }),
+  ],
+];
+const DELEGATION = ['authority_closed', 'authority_replaced', 'delegate_replaced'];
+
+void t.test('nothing stands against a payment with exactly enough of everything', async (t) => {
+  t.equal(subscriberObstacle(good, subscription, GROSS), undefined);
+  t.equal(delegationObstacle(good, subscription), undefined);
+  t.equal(ourObstacle(good, amounts, parties), undefined);
+  t.same(missingReceivers(good, amounts, parties), []);
+});
+
+void t.test('whatever is wrong, and however much: the first of it is the reason, and what was wrong alone is told of', async (t) => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.nat(wrongs.length - 1), { minLength: 1 }), (chosen) => {
+      // An authority that is gone cannot be another, an account that is gone cannot be frozen.
+      const spoilt = chosen.reduce((view, place) => wrongs[place]![1](view), good);
+      const expected = wrongs.find(([reason], place) => {
+        if (!chosen.includes(place)) return false;
+        return reason !== 'authority_replaced' || spoilt.authority !== null;
+      })?.[0];
+      return subscriberObstacle(spoilt, subscription, GROSS) === expected;
+    }),
+  );
+  for (const [reason, spoil] of wrongs) t.equal(subscriberObstacle(spoil(good), subscription, GROSS), reason);
+});
+
+void t.test('only what the wallet took back is a revocation: not an empty, frozen or closed account', async (t) => {
+  for (const [reason, spoil] of wrongs)
+    t.equal(delegationObstacle(spoil(good), subscription), DELEGATION.includes(reason) ? reason : undefined, reason);
+});
+
+void t.test('what is ours or the merchant’s is never the subscriber’s', async (t) => {
+  const plan = good.plan!;
+  const ours: [reason: string | undefined, view: ChainView][] = [
+    ['wrong_program_or_mint', { ...good, plan: { ...plan, mint: 'x' } }],
+    ['not_a_puller', { ...good, plan: { ...plan, pullers: ['x'] } }],
+    [undefined, { ...good, plan: { ...plan, owner: 'keeper', pullers: [] } }],
+    ['destination_refused', { ...good, plan: { ...plan, destinations: ['merchant'] } }],
+    ['destination_refused', { ...good, plan: { ...plan, destinations: ['treasury'] } }],
+    [undefined, { ...good, plan: { ...plan, destinations: [] } }],
+    ['destination_refused', { ...good, merchantTokens: tokens('x') }],
+    ['receiver_frozen', { ...good, treasuryTokens: tokens('treasury', { state: 'frozen' }) }],
+    [undefined, { ...good, merchantTokens: null, treasuryTokens: null }],
+    [undefined, { ...good, plan: null }],
+  ];
+  for (const [reason, view] of ours) {
+    t.equal(ourObstacle(view, amounts, parties), reason);
+    t.equal(subscriberObstacle(view, subscription, GROSS), undefined);
+  }
+});
+
+void t.test('who receives nothing stands against nothing, and needs no account', async (t) => {
+  const free = { gross: GROSS, fee: 0n, net: GROSS };
+  const whole = { gross: GROSS, fee: GROSS, net: 0n };
+  const bare: ChainView = { ...good, merchantTokens: null, treasuryTokens: null };
+  t.same(missingReceivers(bare, amounts, parties), ['merchant', 'treasury']);
+  t.same(missingReceivers(bare, free, parties), ['merchant']);
+  t.same(missingReceivers(bare, whole, parties), ['treasury']);
+  t.same(missingReceivers(bare, amounts, { ...parties, treasury: 'merchant' }), ['merchant'], 'one account for both');
+  const frozen: ChainView = { ...good, treasuryTokens: tokens('treasury', { state: 'frozen' }) };
+  t.equal(ourObstacle(frozen, free, parties), undefined);
+  t.equal(ourObstacle({ ...good, plan: { ...good.plan!, destinations: ['treasury'] } }, whole, parties), undefined);
+});

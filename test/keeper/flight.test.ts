@@ -1,0 +1,104 @@
+// What happens to signed transactions between commit and settlement: sent, sent again, watched, given back.
+import t, { type Test } from 'tap';
+import type { Commitment, SignatureStatus } from '../../src/chain/answers.ts';
+import { createFlight, type Flying } from '../../src/keeper/flight.ts';
+import type { Landing } from '../../src/keeper/landing.ts';
+import { startStage } from '../fixtures/billing.ts';
+
+/** Signed payments in a flight whose chain says of each what the test wants. */
+async function aloft(t: Test, count: number, landing: Partial<Landing> = {}) {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await Promise.all(Array.from({ length: count }, () => stage.subscriber(plan)));
+  const sent: string[] = [];
+  const statuses = new Map<string, Commitment>();
+  const statusOf = (signature: string): SignatureStatus | null => {
+    const commitment = statuses.get(signature);
+    return commitment === undefined ? null : { slot: 1n, err: null, commitment };
+  };
+  const parts = stage.parts({
+    sendTransaction: async (bytes) => {
+      sent.push(Buffer.from(bytes).toString('base64'));
+      return '';
+    },
+    getSignatureStatuses: async (signatures) => ({ slot: 1n, statuses: signatures.map(statusOf) }),
+  });
+  await parts.collector.turn();
+  const { taken } = parts;
+  const flight = createFlight(parts.context, { landed: async (batch) => [...batch], expired: async () => [], ...landing });
+  t.teardown(() => flight.stop(0));
+  const bytes = taken.map(({ attempt }) => attempt.transaction.toString('base64'));
+  const times = (one: string) => sent.filter((other) => other === one).length;
+  const room = flight.room();
+  return { stage, flight, taken, statuses, bytes, times, room, metrics: parts.context.metrics };
+}
+
+void t.test(
+  'the same bytes go out again until the chain has seen them, and then no more; a fork that forgets them brings them back',
+  async (t) => {
+    const { stage, flight, taken, statuses, bytes, times } = await aloft(t, 2);
+    const [seen, unseen] = bytes as [string, string];
+    flight.add(taken);
+    await stage.until('both went out twice', async () => times(seen) >= 2 && times(unseen) >= 2);
+    statuses.set(taken[0]!.attempt.signature, 'processed');
+    const before = times(unseen);
+    // One round may be under way.
+    await stage.until('the unseen one goes on', async () => times(unseen) >= before + 2);
+    const quiet = times(seen);
+    await stage.until('and on', async () => times(unseen) >= before + 3);
+    t.equal(times(seen), quiet);
+    statuses.delete(taken[0]!.attempt.signature);
+    await stage.until('it is sent again', async () => times(seen) > quiet);
+  },
+);
+
+void t.test('only what is final is settled, and makes room', async (t) => {
+  const landed: string[] = [];
+  const { stage, flight, taken, statuses, room } = await aloft(t, 3, {
+    landed: async (batch) => {
+      landed.push(...batch.map(({ id }) => id));
+      return [...batch];
+    },
+  });
+  flight.add(taken);
+  t.equal(flight.room(), room - 3);
+  const [first, second] = taken as [Flying, Flying];
+  statuses.set(first.attempt.signature, 'confirmed');
+  statuses.set(second.attempt.signature, 'finalized');
+  await stage.until('the final one is settled', async () => landed.length > 0);
+  t.same(landed, [second.id]);
+  t.equal(flight.room(), room - 2);
+  statuses.set(first.attempt.signature, 'finalized');
+  await stage.until('the other is too', async () => landed.includes(first.id));
+});
+
+void t.test('what cannot be settled for a fault of its own is told and waits; the others are settled', async (t) => {
+  const bad = new Set<string>();
+  const { stage, flight, taken, statuses, room, metrics } = await aloft(t, 3, {
+    landed: async (batch) => {
+      if (batch.some(({ id }) => bad.has(id))) throw new RangeError('broken books');
+      return [...batch];
+    },
+  });
+  bad.add(taken[1]!.id);
+  for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
+  flight.add(taken);
+  await stage.until('the others are settled', async () => flight.room() === room - 1);
+  const alerts = (await metrics.alerts.get()).values.filter(({ value }) => value > 0);
+  t.match(alerts, [{ labels: { reason: 'cannot_be_settled' }, value: 1 }]);
+});
+
+void t.test('a stop waits for what is about to end, and gives the rest back as it is', async (t) => {
+  const { stage, flight, taken, statuses, room } = await aloft(t, 2);
+  flight.add(taken);
+  statuses.set(taken[0]!.attempt.signature, 'finalized');
+  await flight.stop(1500);
+  t.equal(flight.room(), room);
+  const rows = await stage.sql<{ id: string; claimId: string | null }[]>`select id, claim_id from subscriptions where claim_id is null`;
+  t.same(
+    rows.map(({ id }) => id),
+    [taken[1]!.id],
+    'the first was settled by whoever landed it',
+  );
+  t.equal((await stage.sql`select 1 from payment_attempts where state = 'open'`).length, 2);
+});

@@ -1,0 +1,106 @@
+// When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may still land.
+import t, { type Test } from 'tap';
+import { transferSubscription } from '../../src/chain/instructions.ts';
+import type { Rpc } from '../../src/chain/rpc.ts';
+import { AMOUNT, due } from '../fixtures/agreement.ts';
+
+/** A payment that was signed and never sent, `blocks` blocks ago. */
+async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
+  const { stage, plan, subscription } = await due(t);
+  const parts = stage.parts(replaced(stage.rpc));
+  await parts.collector.turn();
+  const [flying] = parts.taken;
+  stage.net.mineBlocks(blocks);
+  const attempt = async () => (await stage.sql<[{ state: string }]>`select state from payment_attempts order by id limit 1`)[0].state;
+  return { stage, plan, subscription, flying: flying!, attempt, ...parts };
+}
+
+void t.test('never sent, and its blockhash over for good: expired, told to nobody, and due as before', async (t) => {
+  const { stage, subscription, flying, landing, attempt } = await signed(t, 200);
+  const before = await stage.row(subscription);
+  t.same(
+    (await landing.expired([flying])).map(({ id }) => id),
+    [subscription.id],
+  );
+  t.equal(await attempt(), 'expired');
+  t.match(await stage.row(subscription), { status: 'active', dueAt: before.dueAt, claimId: null, failedAttempts: 0 });
+  t.same(await stage.payments(subscription), []);
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created'],
+  );
+});
+
+void t.test('never expired before the finalized height is past its last block, or while any endpoint knows the signature', async (t) => {
+  const young = await signed(t, 100);
+  t.same(await young.landing.expired([young.flying]), []);
+  t.equal(await young.attempt(), 'open');
+
+  const confirmedOnly = await signed(t, 160);
+  t.same(await confirmedOnly.landing.expired([confirmedOnly.flying]), [], 'the confirmed height is past it, the finalized is not');
+
+  const known = await signed(t, 200, (rpc) => ({
+    getSignatureStatuses: async (signatures, options) => ({
+      ...(await rpc.getSignatureStatuses(signatures, options)),
+      statuses: signatures.map(() => ({ slot: 1n, err: null, commitment: 'processed' as const })),
+    }),
+  }));
+  t.same(await known.landing.expired([known.flying]), []);
+  t.equal(await known.attempt(), 'open');
+});
+
+void t.test('something was pulled, and nobody tells by what: neither expired nor paid until it is known', async (t) => {
+  let blind = true;
+  const { stage, plan, subscription, flying, landing, attempt } = await signed(t, 0, (rpc) => ({
+    getSignaturesForAddress: async (...args) => (blind ? [] : rpc.getSignaturesForAddress(...args)),
+  }));
+  const pull = transferSubscription(stage.net.programId, {
+    caller: plan.merchant.address,
+    subscriber: subscription.wallet.address,
+    plan: plan.pda,
+    subscription: subscription.pda,
+    mint: stage.net.mint,
+    receiver: plan.merchant.address,
+    amount: AMOUNT,
+  });
+  await stage.send([plan.merchant], [pull]);
+  stage.net.mineBlocks(200);
+  t.same(await landing.expired([flying]), []);
+  t.equal(await attempt(), 'open');
+  blind = false;
+  t.equal((await landing.expired([flying])).length, 1, 'it was somebody else');
+  t.equal(await attempt(), 'expired');
+});
+
+void t.test('the signature is unknown, but the money was ours: recorded as what it is', async (t) => {
+  const { stage, subscription, flying, landing, attempt } = await signed(t, 0, (rpc) => ({
+    getSignatureStatuses: async (signatures, options) => ({
+      ...(await rpc.getSignatureStatuses(signatures, options)),
+      statuses: signatures.map(() => null),
+    }),
+  }));
+  await stage.rpc.sendTransaction(flying.attempt.transaction);
+  stage.net.mineBlocks(200);
+  t.equal((await landing.expired([flying])).length, 1);
+  t.equal(await attempt(), 'landed');
+  t.match(await stage.payments(subscription), [{ status: 'succeeded', txSignature: flying.attempt.signature, amountGross: AMOUNT }]);
+});
+
+void t.test('landed by its status, but no endpoint has the transaction and the account has moved on: waited for', async (t) => {
+  let missing = true;
+  const { stage, subscription, flying, landing, attempt } = await signed(t, 0, (rpc) => ({
+    getTransaction: async (...args) => (missing ? null : rpc.getTransaction(...args)),
+  }));
+  await stage.rpc.sendTransaction(flying.attempt.transaction);
+  stage.net.mineBlocks(40);
+  const { statuses } = await stage.rpc.getSignatureStatuses([flying.attempt.signature]);
+  // As one who took it over: what it bought is not known without the transaction.
+  const one = { ...flying, periodEnd: null, status: statuses[0]! };
+  t.same(await landing.landed([one]), []);
+  t.equal(await attempt(), 'open');
+  missing = false;
+  t.equal((await landing.landed([one])).length, 1);
+  t.equal((await stage.payments(subscription)).length, 1);
+  await landing.landed([one]);
+  t.equal((await stage.payments(subscription)).length, 1, 'and no second time');
+});

@@ -1,0 +1,80 @@
+// What the chain says was pulled, read from real transactions.
+import t from 'tap';
+import { transferSubscription } from '../../src/chain/instructions.ts';
+import { findPulls, pullsIn } from '../../src/keeper/pulls.ts';
+import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
+
+const partiesOf = (stage: Stage, { pda }: Subscription) => ({
+  programId: stage.net.programId,
+  keeper: stage.keeper.address,
+  treasury: stage.treasury.address,
+  subscriptionPda: pda,
+});
+
+const pullOf = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigint, receiver = plan.merchant.address) =>
+  transferSubscription(stage.net.programId, {
+    caller: plan.merchant.address,
+    subscriber: wallet.address,
+    plan: plan.pda,
+    subscription: pda,
+    mint: stage.net.mint,
+    receiver,
+    amount,
+  });
+
+void t.test(
+  'one transaction: its transfers are one pull a period, of one subscription; the fee is what our keeper gave our treasury',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const [ours, theirs, other] = [await stage.subscriber(plan), await stage.subscriber(plan), await stage.subscriber(plan)];
+    const { collector, taken } = stage.parts();
+    await stage.sql`update subscriptions set due_at = due_at + interval '1 year' where id <> ${ours.id}`;
+    await collector.turn();
+    const [signed] = taken;
+    await stage.rpc.sendTransaction(signed!.attempt.transaction);
+    // The plan's owner, under two subscriptions at once, to the treasury among others: what the owner pulls is the owner's.
+    const both = await stage.send(
+      [plan.merchant],
+      [pullOf(stage, theirs, 3_000_000n), pullOf(stage, theirs, 1_000_000n, stage.treasury.address), pullOf(stage, other, 7n)],
+    );
+    stage.net.mineBlocks(40);
+    const read = async (signature: string, subscription: Subscription) =>
+      pullsIn((await stage.rpc.getTransaction(signature, { commitment: 'finalized' }))!, partiesOf(stage, subscription));
+    const account = await stage.onChain(ours);
+    t.match(await read(signed!.attempt.signature, ours), [
+      {
+        signature: signed!.attempt.signature,
+        periodStart: account!.periodStart,
+        periodEnd: account!.periodStart + 720n * 3600n,
+        gross: 5_000_000n,
+        fee: 50_000n,
+        net: 4_950_000n,
+        source: 'keeper',
+      },
+    ]);
+    t.same(await read(signed!.attempt.signature, theirs), []);
+    t.match(await read(both, theirs), [{ signature: both, gross: 4_000_000n, fee: 0n, net: 4_000_000n, source: 'foreign' }]);
+    t.match(await read(both, other), [{ gross: 7n, fee: 0n }]);
+  },
+);
+
+void t.test('all that was pulled since a period began, newest first; failed transactions and older periods are not', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan({ periodHours: 1 });
+  const subscription = await stage.subscriber(plan);
+  const signatures = [];
+  for (const amount of [1_000_000n, 2_000_000n]) signatures.push(await stage.send([plan.merchant], [pullOf(stage, subscription, amount)]));
+  await t.rejects(stage.send([plan.merchant], [pullOf(stage, subscription, 5_000_000n)]), /400/);
+  stage.net.passSeconds(HOUR + 1);
+  signatures.push(await stage.send([plan.merchant], [pullOf(stage, subscription, 5_000_000n)]));
+  const find = async (since: bigint) =>
+    (await findPulls(stage.rpc, partiesOf(stage, subscription), since)).map(({ signature }) => signature);
+  const { periodStart } = (await stage.onChain(subscription))!;
+  t.same(await find(0n), [], 'nothing before it is final');
+  stage.net.mineBlocks(40);
+  t.same(await find(0n), signatures.toReversed());
+  t.same(await find(periodStart), signatures.slice(2));
+  t.same(await find(periodStart - 3600n), signatures.toReversed());
+  t.same(await find(periodStart + 1n), []);
+});
