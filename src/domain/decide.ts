@@ -36,6 +36,8 @@ export interface Rules {
 export interface Findings {
   /** Pulls on chain that the database may not know of. */
   readonly pulls?: readonly FoundPull[];
+  /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
+  readonly goneFor?: 'now';
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
 }
@@ -65,6 +67,8 @@ export interface Decision {
 const DAY = 86_400n;
 /** Seconds after which a new registration's account is believed to be missing rather than not yet seen by the endpoint that we asked. */
 const YOUNG_SECONDS = 120;
+/** Between looks at an account that is gone, but not finally yet (some 13 s on a cluster). */
+const GONE_LOOK_SECONDS = 4n;
 
 /** The decision for one subscription. `findings` answers an earlier `needs`. */
 export function decide(row: HeldSubscription, view: ChainView, rules: Rules, findings: Findings = {}): Decision {
@@ -132,18 +136,20 @@ function isPaid({ paidThrough }: Pick<HeldSubscription, 'paidThrough'>, account:
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
 }
 
-/** Records what was found, oldest period first. Only the first pull of a period pays it; what somebody else pulls after that is further. */
-function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: SubscriptionAccount, period: PullPeriod): void {
-  for (const pull of [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart))) {
-    const { paidThrough } = draft.state;
-    if (paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart) {
-      if (!pull.recorded && pull.source === 'foreign') applyFurther(draft, pull);
-      continue;
-    }
-    const next = nextAfter(pull.periodStart, account, period);
+const oldestFirst = (pulls: readonly FoundPull[]) => [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart));
+
+/** Only the first pull of a period pays it; what somebody else pulls after that is further. */
+function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
+  const { paidThrough } = draft.state;
+  if (paidThrough === null || unixSeconds(paidThrough) <= pull.periodStart) {
     if (pull.recorded) applyCover(draft, pull, next);
     else applyPayment(draft, pull, next);
-  }
+  } else if (!pull.recorded && pull.source === 'foreign') applyFurther(draft, pull);
+}
+
+/** Records what was found, oldest period first. */
+function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: SubscriptionAccount, period: PullPeriod): void {
+  for (const pull of oldestFirst(pulls)) recordPull(draft, pull, nextAfter(pull.periodStart, account, period));
   if (!isPaid(draft.state, account)) return;
   const found = pulls.reduce((sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum), 0n);
   if (found > draft.state.periodPulled) draft.state.periodPulled = found;
@@ -154,16 +160,14 @@ function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: Subscri
  * anew at the same address has other period boundaries: what it paid is not this one's.
  */
 function recordLastPulls(draft: Draft, pulls: readonly FoundPull[] | undefined): true | undefined {
-  const { row, state } = draft;
+  const { row } = draft;
   // Never seen: nothing is known that could have been pulled from.
   if (row.periodAnchor === null) return true;
   if (pulls === undefined) return undefined;
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
-  for (const pull of [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart))) {
-    const isPaid = state.paidThrough !== null && unixSeconds(state.paidThrough) > pull.periodStart;
-    if (isPaid || pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
-    if (pull.recorded) applyCover(draft, pull, null);
-    else applyPayment(draft, pull, null);
+  for (const pull of oldestFirst(pulls)) {
+    if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
+    recordPull(draft, pull, null);
   }
   return true;
 }
@@ -226,6 +230,7 @@ function end(
   endReason: string | null,
 ): Decision {
   const { state } = draft;
+  if (account === null && findings.goneFor === 'now') return retrySoon(draft, view, GONE_LOOK_SECONDS);
   const isPaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
   if (!isPaid() && account === null && recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
   if (isPaid()) {
@@ -259,6 +264,7 @@ export function closingDue(
 /** The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now. */
 function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount | null, rules: Rules, findings: Findings): Decision {
   if (account === null) {
+    if (findings.goneFor === 'now') return retrySoon(draft, view, GONE_LOOK_SECONDS);
     if (recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
   } else if (hasUnknownPull(draft.state, account)) {
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };

@@ -18,9 +18,12 @@ export function createBlockTimes(rpc: Pick<Rpc, 'getBlockTime'>): (slots: readon
   async function learn(slots: readonly bigint[]): Promise<void> {
     const [first, last] = [slots[0], slots.at(-1)];
     if (first === undefined || last === undefined) return;
-    const [from, to] = await Promise.all([timeOf(first), timeOf(last)]);
-    if (from !== null && from === to) for (const slot of slots) known.set(slot, from);
-    if (slots.length <= 2 || (from !== null && from === to)) return;
+    const [from, to] = await Promise.all([timeOf(first), slots.length === 1 ? null : timeOf(last)]);
+    if (slots.length <= 2) return;
+    if (from !== null && from === to) {
+      for (const slot of slots) known.set(slot, from);
+      return;
+    }
     const middle = Math.floor(slots.length / 2);
     await learn(slots.slice(0, middle));
     await learn(slots.slice(middle));

@@ -176,6 +176,12 @@ function sign(context: Context, row: HeldSubscription, collectable: NonNullable<
   };
 }
 
+/** The account that was registered, null when it is gone; undefined when what is there cannot be understood. */
+function accountOf(row: HeldSubscription, reading: Reading) {
+  const view = reading.of(row);
+  return view instanceof Error ? undefined : sameInstance(row, view.subscription);
+}
+
 /** Reads the accounts, and looks up the pulls that some decisions need. `closed` tells which accounts are closed; the others could not be. */
 async function lookInto(
   context: Context,
@@ -189,9 +195,15 @@ async function lookInto(
   if (closed !== undefined) for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
 
   const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
+  const gone = asking.filter((row) => accountOf(row, reading) === null);
+  const final = gone.length === 0 ? undefined : await readViews(context, gone, { commitment: 'finalized', periodsOnly: true });
   await each(asking, LOOKUPS_AT_ONCE, async (row) => {
-    const view = reading.of(row);
-    if (view instanceof Error) return;
+    const account = accountOf(row, reading);
+    if (account === undefined) return;
+    if (account === null && final !== undefined && accountOf(row, final) !== null) {
+      findings.set(row.id, { ...findings.get(row.id), goneFor: 'now' });
+      return;
+    }
     const parties: PullParties = {
       programId: context.programId,
       keeper: context.keypair.address,
@@ -199,7 +211,6 @@ async function lookInto(
       subscriptionPda: row.subscriptionPda,
     };
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
-    const account = sameInstance(row, view.subscription);
     const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
     const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
     const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);

@@ -1,0 +1,68 @@
+// How soon the command line answers: what it loads, which no other work on the machine can change, and the processor time that it takes.
+import { execFile } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { testDatabase } from '../fixtures/postgres.ts';
+
+const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+
+/** Runs it with nothing but what is named in its environment: tap would have every Node that it starts load a part of tap. Rejects when it fails. */
+const alone = (command: string[]) => promisify(execFile)('/usr/bin/env', ['-i', ...command]);
+
+/** The packages of which `billing <args>` loads any code, as V8 recorded it. */
+async function packagesOf(t: Test, args: string[], env: Record<string, string> = {}): Promise<string[]> {
+  const dir = t.testdir();
+  await alone([
+    ...Object.entries({ ...env, NODE_V8_COVERAGE: dir }).map(([name, value]) => `${name}=${value}`),
+    process.execPath,
+    program,
+    ...args,
+  ]);
+  const names = new Set<string>();
+  for (const file of await readdir(dir)) {
+    const { result } = JSON.parse(await readFile(join(dir, file), 'utf8')) as { result: { url: string }[] };
+    for (const { url } of result) {
+      const [, name] = /^file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url) ?? [];
+      if (name !== undefined) names.add(name);
+    }
+  }
+  return [...names].sort();
+}
+
+void t.test('--help loads the parser of command lines and nothing else', async (t) => {
+  t.same(await packagesOf(t, ['--help']), ['commander']);
+  t.same(await packagesOf(t, ['sandbox', '--help']), ['commander']);
+});
+
+void t.test('what draws screens is not loaded where none is drawn', async (t) => {
+  const { url } = await testDatabase(t);
+  for (const args of [
+    ['deliveries', '--json'],
+    ['keys', 'list', '--json'],
+    ['migrate', '--json'],
+  ]) {
+    const loaded = await packagesOf(t, args, { DATABASE_URL: url });
+    t.ok(loaded.includes('postgres'), 'the record is one of this run');
+    for (const name of ['ink', 'react', 'react-reconciler', 'yoga-layout']) t.notOk(loaded.includes(name), `${args.join(' ')}: ${name}`);
+  }
+});
+
+void t.test('--help takes less than 150 ms of processor time, bare Node included', async (t) => {
+  // The shell's `times`: user and system time of its children. Other processes on the machine lengthen it little, and the least of ten runs less.
+  const times: number[] = [];
+  for (let tries = 0; tries < 10 && Math.min(...times) >= 150; tries += 1) {
+    const { stdout } = await alone(['/bin/sh', '-c', '"$0" "$1" --help >/dev/null; times', process.execPath, program]);
+    const spent = stdout.trim().split('\n').at(-1) ?? '';
+    times.push(
+      [...spent.matchAll(/(\d+)m([\d.]+)s/g)].reduce(
+        (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1000,
+        0,
+      ),
+    );
+  }
+  t.ok(Math.min(...times) < 150, `least: ${Math.min(...times)} ms`);
+  t.ok(Math.min(...times) > 0);
+});
