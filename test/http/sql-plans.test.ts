@@ -40,12 +40,12 @@ type Mode = 'force_custom_plan' | 'force_generic_plan';
 /** The plan of the statement that `ask` makes: prepared and explained, it returns no rows. */
 async function planOf(sql: Sql, mode: Mode, ask: (handle: Sql) => PromiseLike<unknown>): Promise<Node> {
   let plan: Node | undefined;
-  const literal = (value: unknown): string => {
+  const literal = (value: Date | string | number | string[] | null): string => {
     if (value === null) return 'null';
     if (Array.isArray(value)) return `'{${value.join(',')}}'`;
-    return `'${value instanceof Date ? value.toISOString() : String(value)}'`;
+    return `'${value instanceof Date ? value.toISOString() : value}'`;
   };
-  const explain = async (strings: readonly string[], ...values: unknown[]): Promise<never[]> => {
+  const explain = async (strings: readonly string[], ...values: Parameters<typeof literal>[0][]): Promise<never[]> => {
     const text = strings.reduce((all, part, place) => (place === 0 ? part : `${all}$${place}${part}`), '');
     await sql.unsafe(`set plan_cache_mode = ${mode}`);
     await sql.unsafe(`prepare asked as ${text}`);
@@ -253,7 +253,7 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
   ] satisfies List[];
 
   for (const [name, lists] of Object.entries({ subscriptions, transactions, deliveries, events, others: plainLists })) {
-    const chosen = (lists).filter((_, place) => !small || lists.length < 50 || place % 5 === 0);
+    const chosen = lists.filter((_, place) => !small || lists.length < 50 || place % 5 === 0);
     await t.test(`${name}: ${chosen.length} lists`, async (t) => {
       for (const list of chosen) {
         for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {
