@@ -75,10 +75,8 @@ create index subscriptions_due on subscriptions (due_at, id) where due_at is not
 create index subscriptions_to_sweep on subscriptions (observed_at, id) where due_at is not null;
 create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
 create index subscriptions_revoked on subscriptions (observed_at, id) where delegation_revoked_at is not null and due_at is not null;
-create index subscriptions_by_app on subscriptions (app_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
 create index subscriptions_by_pda on subscriptions (subscription_pda, id);
-create index subscriptions_by_plan on subscriptions (plan_id, id);
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),
@@ -135,4 +133,4 @@ comment on column payments.occurred_at is 'the payment''s time: the block''s for
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
 create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';
 create index payments_by_app_time on payments (app_id, occurred_at, id);
-create index payments_by_subscription on payments (subscription_id, occurred_at, id);
+create index payments_by_subscription on payments (subscription_id, status, occurred_at, id);

@@ -25,16 +25,21 @@ comment on table rate_budgets is 'requests of the current minute, handed out to 
 comment on column rate_budgets.granted is 'requests handed out in this window, spent or not';
 comment on column rate_budgets.lease is 'how many of them the last grant was';
 
--- The orders of the lists, with the filters that are equalities in front.
+-- The orders of the lists, with the filters that are equalities in front: one for each set of them (src/db/registrations.ts and its like). Where
+-- a filter on the status is missing, the list is put together out of those of each status. No two of a table begin with the same column: a planner
+-- that takes an app or a wallet to have a row or two would read the other one and sort. To it, a column with another collation is another column,
+-- and so is one with its nulls (there are none) at the other end.
 create index subscriptions_by_app_time on subscriptions (app_id, created_at, id);
-create index subscriptions_by_app_status on subscriptions (app_id, status, created_at, id);
-create index subscriptions_by_plan_time on subscriptions (plan_id, created_at, id);
-create index payments_by_plan_time on payments (plan_id, occurred_at, id);
-create index payments_by_app_status on payments (app_id, status, occurred_at, id);
--- By id alone Postgres would walk the primary key, past everything newer of other apps.
-create index events_by_app_time on events (app_id, created_at, id);
-create index deliveries_by_endpoint_time on deliveries (endpoint_id, created_at, id);
-create index deliveries_by_endpoint_status on deliveries (endpoint_id, status, created_at, id);
+create index subscriptions_by_app_status on subscriptions (status, app_id, created_at, id);
+create index subscriptions_by_plan on subscriptions (plan_id, status, created_at, id);
+create index subscriptions_by_wallet_app on subscriptions (subscriber_wallet collate "C", app_id, status, created_at, id);
+create index subscriptions_by_wallet_plan on subscriptions (subscriber_wallet collate "POSIX", plan_id, status, created_at, id);
+create index payments_by_plan on payments (plan_id, status, occurred_at, id);
+create index payments_by_app_status on payments (status, app_id, occurred_at, id);
+create index events_by_app_time on events (app_id nulls first, created_at, id);
+create index events_by_app_type on events (type, app_id, created_at, id);
+create index deliveries_by_endpoint_status on deliveries (status, endpoint_id, created_at, id);
+create index deliveries_by_endpoint_type on deliveries (event_type, endpoint_id, status, created_at, id);
 
 -- Unlogged: samples are for whoever tries out a receiver just now.
 create unlogged table sample_events (

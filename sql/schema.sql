@@ -75,6 +75,7 @@ create table deliveries (
   id uuid not null default uuid_v7(),
   endpoint_id uuid not null,
   event_id uuid not null,
+  event_type text not null,
   status text not null default 'pending'::text,
   attempts integer not null default 0,
   due_at timestamp with time zone not null default now(),
@@ -89,9 +90,10 @@ create table deliveries (
   constraint deliveries_replay_of_fkey FOREIGN KEY (replay_of) REFERENCES deliveries(id) ON DELETE SET NULL,
   constraint deliveries_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
+comment on column deliveries.event_type is 'the event''s, so that an endpoint''s deliveries of a type are in an index';
 CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, id) WITH (fillfactor='50');
-CREATE INDEX deliveries_by_endpoint_status ON public.deliveries USING btree (endpoint_id, status, created_at, id);
-CREATE INDEX deliveries_by_endpoint_time ON public.deliveries USING btree (endpoint_id, created_at, id);
+CREATE INDEX deliveries_by_endpoint_status ON public.deliveries USING btree (status, endpoint_id, created_at, id);
+CREATE INDEX deliveries_by_endpoint_type ON public.deliveries USING btree (event_type, endpoint_id, status, created_at, id);
 CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_lane ON public.deliveries USING btree (endpoint_id, LEAST(attempts, 1), due_at, id) WHERE (finished_at IS NULL);
 CREATE INDEX deliveries_by_replayed ON public.deliveries USING btree (replay_of) WHERE (replay_of IS NOT NULL);
@@ -139,7 +141,8 @@ create table events (
 );
 comment on column events.body is 'the exact text that every attempt and replay sends';
 CREATE INDEX events_by_app ON public.events USING btree (app_id, id);
-CREATE INDEX events_by_app_time ON public.events USING btree (app_id, created_at, id);
+CREATE INDEX events_by_app_time ON public.events USING btree (app_id NULLS FIRST, created_at, id);
+CREATE INDEX events_by_app_type ON public.events USING btree (type, app_id, created_at, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION check_event_sequence();
 
 create table idempotency_keys (
@@ -244,10 +247,10 @@ create table payments (
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
-CREATE INDEX payments_by_app_status ON public.payments USING btree (app_id, status, occurred_at, id);
+CREATE INDEX payments_by_app_status ON public.payments USING btree (status, app_id, occurred_at, id);
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
-CREATE INDEX payments_by_plan_time ON public.payments USING btree (plan_id, occurred_at, id);
-CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
+CREATE INDEX payments_by_plan ON public.payments USING btree (plan_id, status, occurred_at, id);
+CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, status, occurred_at, id);
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
 CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (tx_signature, subscription_pda) WHERE (status = 'succeeded'::text);
 
@@ -384,13 +387,13 @@ comment on column subscriptions.period_pulled is 'base units known to be pulled 
 comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
-CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
-CREATE INDEX subscriptions_by_app_status ON public.subscriptions USING btree (app_id, status, created_at, id);
+CREATE INDEX subscriptions_by_app_status ON public.subscriptions USING btree (status, app_id, created_at, id);
 CREATE INDEX subscriptions_by_app_time ON public.subscriptions USING btree (app_id, created_at, id);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
-CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, id);
-CREATE INDEX subscriptions_by_plan_time ON public.subscriptions USING btree (plan_id, created_at, id);
+CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, status, created_at, id);
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
+CREATE INDEX subscriptions_by_wallet_app ON public.subscriptions USING btree (subscriber_wallet COLLATE "C", app_id, status, created_at, id);
+CREATE INDEX subscriptions_by_wallet_plan ON public.subscriptions USING btree (subscriber_wallet COLLATE "POSIX", plan_id, status, created_at, id);
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
 CREATE INDEX subscriptions_revoked ON public.subscriptions USING btree (observed_at, id) WHERE ((delegation_revoked_at IS NOT NULL) AND (due_at IS NOT NULL));
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);

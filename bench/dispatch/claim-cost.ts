@@ -18,8 +18,8 @@ async function prepare({ sql }: Database, finished: number, future: number): Pro
   for (let from = 0; from < finished + future; from += per) {
     const count = Math.min(per, finished + future - from);
     await sql`
-      insert into deliveries (endpoint_id, event_id, status, attempts, due_at, finished_at)
-      select coalesce((${apps.map(({ endpointId }) => endpointId)}::uuid[])[number % 1000 + 1], lpad(to_hex(number % 1000), 32, '0')::uuid), gen_random_uuid(),
+      insert into deliveries (endpoint_id, event_id, event_type, status, attempts, due_at, finished_at)
+      select coalesce((${apps.map(({ endpointId }) => endpointId)}::uuid[])[number % 1000 + 1], lpad(to_hex(number % 1000), 32, '0')::uuid), gen_random_uuid(), 'payment_success',
         case when number < ${finished} then 'delivered' else 'pending' end, case when number < ${finished} then 1 else number % 2 end,
         now() + case when number < ${finished} then interval '0' else interval '1 hour' end,
         case when number < ${finished} then now() end

@@ -48,7 +48,7 @@ export async function latencyOurs(database: Database, receivers: Receivers, coun
         insert into events (app_id, subscription_id, sequence, type, body, created_at)
         values (${app.appId}, ${app.subscriptionId}, ${sequence}, 'payment_success', ${bodyOf(id)}, now()) returning id
       )
-      insert into deliveries (endpoint_id, event_id) select ${app.endpointId}, id from event`;
+      insert into deliveries (endpoint_id, event_id, event_type) select ${app.endpointId}, id, 'payment_success' from event`;
     notifier.notify();
   });
   await notifier.flush();

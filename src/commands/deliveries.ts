@@ -1,4 +1,5 @@
 // `billing deliveries`: what became of the webhooks. On a terminal a screen that stays; elsewhere a table, or JSON lines.
+import { eventTypes } from '../db/events.ts';
 import { prepareTerminal, required, type Config } from '../config.ts';
 import { connectWithDeadline } from '../db/deadline.ts';
 import { type LoggedDelivery, walkDeliveries } from '../db/delivery-log.ts';
@@ -11,7 +12,7 @@ import { answer, answerJson, note } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { table } from '../ui/table.ts';
 import { parseId, parseTime } from './arguments.ts';
-import { eventTypes, parseStatus, parseType } from './delivery-filters.ts';
+import { parseStatus, parseType } from './delivery-filters.ts';
 
 export interface DeliveriesFlags {
   envFile?: string;

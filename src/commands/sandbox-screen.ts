@@ -9,7 +9,7 @@ import { noFilter } from '../ui/deliveries-state.ts';
 import { type Flow, SandboxScreen, type SandboxSource, type SandboxView, type Wish } from '../ui/sandbox-screen.tsx';
 import { showScreen } from '../ui/screen.tsx';
 import { openSource } from './deliveries-source.ts';
-import { eventTypes } from './delivery-filters.ts';
+import { eventTypes } from '../db/events.ts';
 import { startWatching } from './watching.ts';
 
 /** What the play tells on its way, kept for whoever looks. */

@@ -37,8 +37,8 @@ export function listApiKeys(
 ): Promise<ApiKeyRow[]> {
   return sql<ApiKeyRow[]>`
     select id, prefix, created_at, last_used_at, revoked_at from api_keys
-    where merchant_id = ${merchantId} and id < coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    order by id desc limit ${limit}`;
+    where (merchant_id, id) >= (${merchantId}, '00000000-0000-0000-0000-000000000000') and (merchant_id, id) < (${merchantId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    order by merchant_id desc, id desc limit ${limit}`;
 }
 
 /** The holders of those keys that are not revoked, by each key's SHA-256 in hex. In no particular order. */

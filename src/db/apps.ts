@@ -34,11 +34,12 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
   return row;
 }
 
-/** A merchant's apps, newest first. */
+/** A merchant's apps, newest first. Rows are compared whole, so that nobody walks the primary key for them. */
 export function listApps(sql: Queryable, merchantId: string, { after, limit }: { after: string | null; limit: number }): Promise<AppRow[]> {
   return sql<AppRow[]>`
-    select * from apps where merchant_id = ${merchantId} and id < coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    order by id desc limit ${limit}`;
+    select * from apps
+    where (merchant_id, id) >= (${merchantId}, '00000000-0000-0000-0000-000000000000') and (merchant_id, id) < (${merchantId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    order by merchant_id desc, id desc limit ${limit}`;
 }
 
 /** Writes the fields that are given; null clears one. */

@@ -35,7 +35,7 @@ export interface DeliveryFilters {
   until: Date | null;
 }
 
-/** An endpoint's deliveries, newest first. */
+/** An endpoint's deliveries, newest first. One arm for each set of filters, as in registrations.ts. */
 export function listDeliveries(
   sql: Queryable,
   endpointId: string,
@@ -43,25 +43,40 @@ export function listDeliveries(
   { after, limit }: { after: string | null; limit: number },
 ): Promise<DeliveryRow[]> {
   return sql<DeliveryRow[]>`
-    select d.id, d.endpoint_id as webhook_id, d.event_id, e.type as event_type, d.status, d.attempts,
-      case when d.status = 'pending' then d.due_at end as next_attempt_at, d.replay_of, d.created_at, d.finished_at
-    from deliveries d join events e on e.id = d.event_id
-    where d.endpoint_id = ${endpointId}
-      and (${status}::text is null or d.status = ${status})
-      and (${type}::text is null or e.type = ${type})
-      and d.created_at >= coalesce(${since}::timestamptz, '-infinity')
-      and d.created_at < coalesce(${until}::timestamptz, 'infinity')
-      and (d.created_at, d.id) < (case when ${after}::uuid is null then 'infinity' else (select c.created_at from deliveries c where c.id = ${after}) end,
-        coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-    order by d.created_at desc, d.id desc limit ${limit}`;
+    with place as materialized (
+      select '00000000-0000-0000-0000-000000000000'::uuid as nil, coalesce(${until}::timestamptz, 'infinity') as until,
+        case when ${after}::uuid is null then 'infinity' else (select created_at from deliveries where id = ${after}) end as before
+    ), asked as materialized (
+      select ${endpointId}::uuid as endpoint_id, ${type}::text as type,
+        case when ${status}::text is null then array['pending', 'delivered', 'failed', 'cancelled'] else array[${status}::text] end as statuses,
+        coalesce(${since}::timestamptz, '-infinity') as since, nil,
+        case when until <= before then until else before end as end_time, case when until <= before then nil else ${after}::uuid end as end_id
+      from place
+    ), found as (
+      select d.* from asked, unnest(asked.statuses) as wanted (status), lateral (
+        select * from deliveries
+        where (status, endpoint_id, created_at, id) >= (wanted.status, asked.endpoint_id, asked.since, asked.nil)
+          and (status, endpoint_id, created_at, id) < (wanted.status, asked.endpoint_id, asked.end_time, asked.end_id)
+        order by status desc, endpoint_id desc, created_at desc, id desc limit ${limit}
+      ) as d where asked.type is null
+      union all
+      select d.* from asked, unnest(asked.statuses) as wanted (status), lateral (
+        select * from deliveries
+        where (event_type, endpoint_id, status, created_at, id) >= (asked.type, asked.endpoint_id, wanted.status, asked.since, asked.nil)
+          and (event_type, endpoint_id, status, created_at, id) < (asked.type, asked.endpoint_id, wanted.status, asked.end_time, asked.end_id)
+        order by event_type desc, endpoint_id desc, status desc, created_at desc, id desc limit ${limit}
+      ) as d where asked.type is not null
+    )
+    select id, endpoint_id as webhook_id, event_id, event_type, status, attempts, case when status = 'pending' then due_at end as next_attempt_at,
+      replay_of, created_at, finished_at
+    from found order by created_at desc, id desc limit ${limit}`;
 }
 
 export async function findDelivery(sql: Queryable, id: string): Promise<DeliveryRow | undefined> {
   const [row] = await sql<DeliveryRow[]>`
-    select d.id, d.endpoint_id as webhook_id, d.event_id, e.type as event_type, d.status, d.attempts,
-      case when d.status = 'pending' then d.due_at end as next_attempt_at, d.replay_of, d.created_at, d.finished_at
-    from deliveries d join events e on e.id = d.event_id
-    where d.id = ${id}`;
+    select id, endpoint_id as webhook_id, event_id, event_type, status, attempts, case when status = 'pending' then due_at end as next_attempt_at,
+      replay_of, created_at, finished_at
+    from deliveries where id = ${id}`;
   return row;
 }
 

@@ -61,21 +61,31 @@ export async function readFeed(
   limit: number,
 ): Promise<{ snapshot: string; rows: FeedRow[] }> {
   const found = await sql<(Omit<FeedRow, 'id'> & { id: string | null; snapshot: string })[]>`
-    with made as (
-      select id, type, created_at, body, false as sample, xmin::text::int8 as xid from events
-      where app_id = ${appId} and created_at >= ${from.since}::timestamptz
+    with asked as materialized (
+      select ${appId}::uuid as app_id, coalesce(${after?.createdAt ?? null}::timestamptz, ${from.since}::timestamptz) as start_time,
+        coalesce(${after?.id ?? null}::uuid, '00000000-0000-0000-0000-000000000000') as start_id,
+        ${from.snapshot}::pg_snapshot as seen, coalesce(${to?.snapshot ?? null}::pg_snapshot, pg_current_snapshot()) as visible,
+        pg_snapshot_xmax(pg_current_snapshot())::text::int8 as newest
+    ), made as (
+      select e.id, e.type, e.created_at, e.body, false as sample from asked, lateral (
+        select * from (
+          select *, (asked.newest - ((asked.newest - xmin::text::int8) & 4294967295))::text::xid8 as made_by from events
+          where (app_id, created_at, id) > (asked.app_id, asked.start_time, asked.start_id) and (app_id, created_at) <= (asked.app_id, 'infinity')
+        ) as later
+        where not pg_visible_in_snapshot(made_by, asked.seen) and pg_visible_in_snapshot(made_by, asked.visible)
+        order by app_id nulls first, created_at, id limit ${limit}
+      ) as e
       union all
-      select id, type, created_at, body, true, xmin::text::int8 from sample_events
-      where app_id = ${appId} and created_at >= ${from.since}::timestamptz
-    ), numbered as (
-      select made.*, (newest - ((newest - xid) & 4294967295))::text::xid8 as made_by
-      from made, (select pg_snapshot_xmax(pg_current_snapshot())::text::int8 as newest) as horizon
+      select e.id, e.type, e.created_at, e.body, true from asked, lateral (
+        select * from (
+          select *, (asked.newest - ((asked.newest - xmin::text::int8) & 4294967295))::text::xid8 as made_by from sample_events
+          where (app_id, created_at, id) > (asked.app_id, asked.start_time, asked.start_id) and (app_id, created_at) <= (asked.app_id, 'infinity')
+        ) as later
+        where not pg_visible_in_snapshot(made_by, asked.seen) and pg_visible_in_snapshot(made_by, asked.visible)
+        order by app_id, created_at, id limit ${limit}
+      ) as e
     ), fresh as (
-      select id, type, created_at, body, sample, created_at::text as place from numbered
-      where not pg_visible_in_snapshot(made_by, ${from.snapshot}::pg_snapshot)
-        and (${to?.snapshot ?? null}::text is null or pg_visible_in_snapshot(made_by, ${to?.snapshot ?? null}::pg_snapshot))
-        and (${after?.id ?? null}::uuid is null or (created_at, id) > (${after?.createdAt ?? null}::timestamptz, ${after?.id ?? null}::uuid))
-      order by created_at, id limit ${limit}
+      select id, type, created_at, body, sample, created_at::text as place from made order by created_at, id limit ${limit}
     )
     select pg_current_snapshot()::text as snapshot, fresh.* from (values (1)) as one left join fresh on true order by fresh.created_at, fresh.id`;
   const [first] = found;

@@ -1,15 +1,21 @@
 // The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
 import type { Queryable } from './connect.ts';
 
-export type EventType =
-  | 'subscription_created'
-  | 'payment_success'
-  | 'payment_failed'
-  | 'cancel_requested'
-  | 'cancel_finalized'
-  | 'cancel_forced'
-  | 'delegation_revoked'
-  | 'subscription_resumed';
+/** The seven of service.md. */
+export const contractEventTypes = [
+  'subscription_created',
+  'payment_success',
+  'payment_failed',
+  'cancel_requested',
+  'cancel_finalized',
+  'cancel_forced',
+  'delegation_revoked',
+] as const;
+
+/** All that there are: the seven, and one of ours. */
+export const eventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
+
+export type EventType = (typeof eventTypes)[number];
 
 /** What an event says of its subscription, read in the statement that takes the next sequence number. */
 export interface EventContext {
@@ -58,10 +64,10 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<nu
         ${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => row.appId)}::uuid[], ${rows.map((row) => row.subscriptionId)}::uuid[],
         ${rows.map((row) => row.sequence.toString())}::int8[], ${rows.map((row) => row.type)}::text[], ${rows.map((row) => row.body)}::text[],
         ${rows.map((row) => row.createdAt.toISOString())}::timestamptz[])
-      returning id, app_id
+      returning id, app_id, type
     ), queued as (
-      insert into deliveries (endpoint_id, event_id)
-      select endpoint.id, written.id
+      insert into deliveries (endpoint_id, event_id, event_type)
+      select endpoint.id, written.id, written.type
       from written join webhook_endpoints endpoint on endpoint.app_id = written.app_id and endpoint.deleted_at is null
       returning 1
     )

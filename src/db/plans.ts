@@ -47,8 +47,9 @@ export async function findPlan(sql: Queryable, id: string): Promise<PlanRow | un
 /** An app's plans, newest first. */
 export function listPlans(sql: Queryable, appId: string, { after, limit }: { after: string | null; limit: number }): Promise<PlanRow[]> {
   return sql<PlanRow[]>`
-    select * from plans where app_id = ${appId} and id < coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    order by id desc limit ${limit}`;
+    select * from plans
+    where (app_id, id) >= (${appId}, '00000000-0000-0000-0000-000000000000') and (app_id, id) < (${appId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+    order by app_id desc, id desc limit ${limit}`;
 }
 
 export async function renamePlan(sql: Queryable, id: string, name: string): Promise<PlanRow | undefined> {

@@ -1,16 +1,12 @@
 // What `billing reconcile` compares with the chain, and whom a missing payment belongs to.
 import type { Queryable } from './connect.ts';
+import type { PaymentRow } from './payments.ts';
 
-export interface RecordedPayment {
+type Fields = 'subscriptionId' | 'subscriptionPda' | 'source' | 'periodStart' | 'periodEnd' | 'amountGross' | 'platformFee' | 'amountNet';
+
+/** A success, with the treasury of its plan. */
+export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
-  subscriptionId: string;
-  subscriptionPda: string;
-  source: 'keeper' | 'foreign';
-  periodStart: Date;
-  periodEnd: Date;
-  amountGross: bigint;
-  platformFee: bigint;
-  amountNet: bigint;
   txSignature: string;
   treasury: string;
 }

@@ -65,12 +65,17 @@ export function listSubscriptionsOfWallet(
   { after, limit }: { after: string | null; limit: number },
 ): Promise<SubscriptionRow[]> {
   return sql<SubscriptionRow[]>`
+    with page as (
+      select * from subscriptions
+      where (subscriber_wallet, id) >= (${wallet}, '00000000-0000-0000-0000-000000000000') and (subscriber_wallet, id) < (${wallet}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      order by subscriber_wallet desc, id desc limit ${limit}
+    )
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount, s.period_hours,
       s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
       s.created_at, s.updated_at
-    from subscriptions s join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
-    where s.subscriber_wallet = ${wallet} and s.id < coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    order by s.id desc limit ${limit}`;
+    from page s, lateral (select merchant_id from apps where id = s.app_id limit 1) as a,
+      lateral (select wallet from merchants where id = a.merchant_id limit 1) as m
+    order by s.id desc`;
 }
 
 export interface SubscriptionFilters {
@@ -83,7 +88,11 @@ export interface SubscriptionFilters {
   until: Date | null;
 }
 
-/** An app's subscriptions, newest first. */
+/**
+ * An app's subscriptions, newest first. Which index is read is written down rather than left to statistics, which do not know what is asked for:
+ * there is one arm for each set of filters that are equalities (one that is not meant has no row to begin with), and each compares whole rows, which
+ * the index of these very columns alone can look up, and have in order. Without a status, those of each status are put together.
+ */
 export function listSubscriptionsOfApp(
   sql: Queryable,
   appId: string,
@@ -91,17 +100,57 @@ export function listSubscriptionsOfApp(
   { after, limit }: { after: string | null; limit: number },
 ): Promise<SubscriptionRow[]> {
   return sql<SubscriptionRow[]>`
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount, s.period_hours,
+    with place as materialized (
+      select '00000000-0000-0000-0000-000000000000'::uuid as nil, coalesce(${until}::timestamptz, 'infinity') as until,
+        case when ${after}::uuid is null then 'infinity' else (select created_at from subscriptions where id = ${after}) end as before
+    ), asked as materialized (
+      select a.id as app_id, m.wallet as merchant_wallet, ${planId}::uuid as plan_id, ${subscriberWallet}::text as wallet, ${status}::text as status,
+        case when ${status}::text is null then array['active', 'past_due', 'cancelled', 'expired'] else array[${status}::text] end as statuses,
+        coalesce(${since}::timestamptz, '-infinity') as since, nil,
+        case when until <= before then until else before end as end_time, case when until <= before then nil else ${after}::uuid end as end_id
+      from place,
+        lateral (select id, merchant_id from apps where id = ${appId} limit 1) as a,
+        lateral (select wallet from merchants where id = a.merchant_id limit 1) as m
+    ), plan as (
+      select plans.id from asked join plans on plans.id = asked.plan_id and plans.app_id = asked.app_id limit 1
+    ), found as (
+      select s.* from asked, lateral (
+        select * from subscriptions
+        where (app_id, created_at, id) >= (asked.app_id, asked.since, asked.nil)
+          and (app_id, created_at, id) < (asked.app_id, asked.end_time, asked.end_id)
+        order by app_id desc, created_at desc, id desc limit ${limit}
+      ) as s where asked.status is null and asked.plan_id is null and asked.wallet is null
+      union all
+      select s.* from asked, lateral (
+        select * from subscriptions
+        where (status, app_id, created_at, id) >= (asked.status, asked.app_id, asked.since, asked.nil)
+          and (status, app_id, created_at, id) < (asked.status, asked.app_id, asked.end_time, asked.end_id)
+        order by status desc, app_id desc, created_at desc, id desc limit ${limit}
+      ) as s where asked.status is not null and asked.plan_id is null and asked.wallet is null
+      union all
+      select s.* from asked, plan, unnest(asked.statuses) as wanted (status), lateral (
+        select * from subscriptions
+        where (plan_id, status, created_at, id) >= (plan.id, wanted.status, asked.since, asked.nil)
+          and (plan_id, status, created_at, id) < (plan.id, wanted.status, asked.end_time, asked.end_id)
+        order by plan_id desc, status desc, created_at desc, id desc limit ${limit}
+      ) as s where asked.wallet is null
+      union all
+      select s.* from asked, unnest(asked.statuses) as wanted (status), lateral (
+        select * from subscriptions
+        where (subscriber_wallet collate "C", app_id, status, created_at, id) >= (asked.wallet, asked.app_id, wanted.status, asked.since, asked.nil)
+          and (subscriber_wallet collate "C", app_id, status, created_at, id) < (asked.wallet, asked.app_id, wanted.status, asked.end_time, asked.end_id)
+        order by subscriber_wallet collate "C" desc, app_id desc, status desc, created_at desc, id desc limit ${limit}
+      ) as s where asked.wallet is not null and asked.plan_id is null
+      union all
+      select s.* from asked, plan, unnest(asked.statuses) as wanted (status), lateral (
+        select * from subscriptions
+        where (subscriber_wallet collate "POSIX", plan_id, status, created_at, id) >= (asked.wallet, plan.id, wanted.status, asked.since, asked.nil)
+          and (subscriber_wallet collate "POSIX", plan_id, status, created_at, id) < (asked.wallet, plan.id, wanted.status, asked.end_time, asked.end_id)
+        order by subscriber_wallet collate "POSIX" desc, plan_id desc, status desc, created_at desc, id desc limit ${limit}
+      ) as s where asked.wallet is not null
+    )
+    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, asked.merchant_wallet as merchant_wallet, s.status, s.amount, s.period_hours,
       s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
       s.created_at, s.updated_at
-    from subscriptions s join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
-    where s.app_id = ${appId}
-      and (${status}::text is null or s.status = ${status})
-      and (${planId}::uuid is null or s.plan_id = ${planId})
-      and (${subscriberWallet}::text is null or s.subscriber_wallet = ${subscriberWallet})
-      and s.created_at >= coalesce(${since}::timestamptz, '-infinity')
-      and s.created_at < coalesce(${until}::timestamptz, 'infinity')
-      and (s.created_at, s.id) < (case when ${after}::uuid is null then 'infinity' else (select c.created_at from subscriptions c where c.id = ${after}) end,
-        coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-    order by s.created_at desc, s.id desc limit ${limit}`;
+    from asked, found s order by s.created_at desc, s.id desc limit ${limit}`;
 }

@@ -36,8 +36,8 @@ export interface Matching {
 /** Queues the event of one delivery again; undefined when there is no such delivery or its app has no live endpoint. */
 export async function insertReplay(sql: Queryable, deliveryId: string): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    insert into deliveries (endpoint_id, event_id, replay_of)
-    select endpoint.id, delivery.event_id, delivery.id
+    insert into deliveries (endpoint_id, event_id, event_type, replay_of)
+    select endpoint.id, event.id, event.type, delivery.id
     from deliveries delivery
       join events event on event.id = delivery.event_id
       join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
@@ -152,7 +152,7 @@ export async function queueDeliveriesAgain(
 ): Promise<Step> {
   const [step] = await sql<Step[]>`
     with found as (
-      select delivery.id, delivery.event_id, live.id as endpoint_id
+      select delivery.id, delivery.event_id, event.type, live.id as endpoint_id
       from deliveries delivery
         join events event on event.id = delivery.event_id
         left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
@@ -169,8 +169,8 @@ export async function queueDeliveriesAgain(
           where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
       order by delivery.id limit ${limit}
     ), queued as (
-      insert into deliveries (endpoint_id, event_id, replay_of)
-      select endpoint_id, event_id, id from found where endpoint_id is not null order by id
+      insert into deliveries (endpoint_id, event_id, event_type, replay_of)
+      select endpoint_id, event_id, type, id from found where endpoint_id is not null order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
@@ -187,7 +187,7 @@ export async function queueUnsent(
 ): Promise<Step> {
   const [step] = await sql<Step[]>`
     with found as (
-      select event.id, live.id as endpoint_id
+      select event.id, event.type, live.id as endpoint_id
       from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
       where event.app_id = ${appId} and event.created_at < ${run.until}::timestamptz
         and (${run.cursor}::uuid is null or event.id > ${run.cursor})
@@ -197,7 +197,7 @@ export async function queueUnsent(
         and not exists (select from deliveries where deliveries.event_id = event.id)
       order by event.id limit ${limit}
     ), queued as (
-      insert into deliveries (endpoint_id, event_id) select endpoint_id, id from found where endpoint_id is not null order by id
+      insert into deliveries (endpoint_id, event_id, event_type) select endpoint_id, id, type from found where endpoint_id is not null order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,

@@ -5,21 +5,11 @@ import bs58 from 'bs58';
 import type { SubscriberReason } from '../chain/errors.ts';
 import type { Queryable } from '../db/connect.ts';
 import { insertSample, newIds } from '../db/event-feed.ts';
-import type { EventType } from '../db/events.ts';
+import { eventTypes, type EventType } from '../db/events.ts';
 import { eventBody, type Happening } from './events.ts';
 import { split } from './money.ts';
 
-export const sampleTypes = [
-  'subscription_created',
-  'payment_success',
-  'payment_failed',
-  'cancel_requested',
-  'cancel_finalized',
-  'cancel_forced',
-  'delegation_revoked',
-  'subscription_resumed',
-  'ping',
-] as const satisfies readonly (EventType | 'ping')[];
+export const sampleTypes = [...eventTypes, 'ping'] as const;
 
 export type SampleType = (typeof sampleTypes)[number];
 

@@ -4,6 +4,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { Api } from './context.ts';
 import type { ErrorCode } from '../errors.ts';
 import { refusal } from './envelope.ts';
+import { webhooks } from './webhook-event.ts';
 
 const description = `Recurring USDC payments on Solana.
 
@@ -101,7 +102,13 @@ function operationId(method: string, url: string): string {
   return method.toLowerCase() + words.join('');
 }
 
-/** Titled schemas become components, refusals say what they mean, and a body that may be absent is not required. */
+interface Operation {
+  parameters?: { required?: boolean; schema: Json }[];
+  responses: Record<string, Json>;
+  requestBody?: Json;
+}
+
+/** Titled schemas become components, refusals say what they mean, and what may be absent (a body, a parameter with a default) is not required. */
 function tidy(document: Json): Json {
   const schemas: Json = {};
   const walk = (node: unknown): unknown => {
@@ -113,8 +120,9 @@ function tidy(document: Json): Json {
     schemas[title] = schema;
     return { $ref: `#/components/schemas/${title}` };
   };
-  const paths = walk(document.paths) as Record<string, Record<string, { responses: Record<string, Json>; requestBody?: Json }>>;
+  const paths = walk(document.paths) as Record<string, Record<string, Operation>>;
   for (const operation of Object.values(paths).flatMap((path) => Object.values(path))) {
+    for (const parameter of operation.parameters ?? []) if ('default' in parameter.schema) parameter.required = false;
     for (const [status, response] of Object.entries(operation.responses)) {
       const refused = refusals[status];
       if (refused === undefined) {
@@ -132,5 +140,5 @@ function tidy(document: Json): Json {
     const type = content?.['application/json']?.schema.type;
     if (operation.requestBody !== undefined && Array.isArray(type)) operation.requestBody.required = false;
   }
-  return { ...document, paths, components: { ...(document.components as Json), schemas } };
+  return { ...document, paths, webhooks: walk(webhooks), components: { ...(document.components as Json), schemas } };
 }

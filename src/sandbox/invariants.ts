@@ -1,5 +1,5 @@
 // What must be true at the end of every play, whatever happened in it. Each invariant returns its breaches in words; none means it holds.
-import type { EventType } from '../db/events.ts';
+import { contractEventTypes } from '../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { Role, Subscriber } from './subscribers.ts';
 
@@ -16,16 +16,6 @@ function repeated(values: readonly string[]): string[] {
   const seen = new Set<string>();
   return values.filter((value) => seen.size === seen.add(value).size);
 }
-
-const toldTypes: readonly EventType[] = [
-  'subscription_created',
-  'payment_success',
-  'payment_failed',
-  'cancel_requested',
-  'cancel_finalized',
-  'cancel_forced',
-  'delegation_revoked',
-];
 
 /** What a role's subscription is in the end, and how many periods were paid. */
 const endings: Record<Role, (at: number, periods: number) => { status: string; paid: number }> = {
@@ -162,7 +152,7 @@ const invariants: Record<string, Invariant> = {
     });
   },
   allEventTypesSeen({ events }) {
-    return toldTypes.filter((type) => !events.some((event) => event.type === type)).map((type) => `no ${type}`);
+    return contractEventTypes.filter((type) => !events.some((event) => event.type === type)).map((type) => `no ${type}`);
   },
 };
 

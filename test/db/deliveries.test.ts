@@ -157,8 +157,8 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
   await sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`;
     await tx`
-      insert into deliveries (endpoint_id, event_id, status, finished_at)
-      select ${app.endpointId}, gen_random_uuid(), 'delivered', now() from generate_series(1, 20000)`;
+      insert into deliveries (endpoint_id, event_id, event_type, status, finished_at)
+      select ${app.endpointId}, gen_random_uuid(), 'payment_success', 'delivered', now() from generate_series(1, 20000)`;
   });
   await queueDeliveries(sql, app, 20);
   const scans = async () => {

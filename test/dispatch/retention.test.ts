@@ -17,8 +17,8 @@ void t.test(
         ${app.appId}, ${app.subscriptionId}, number, 'payment_success', '{}', day
       from generate_series(now() - interval '99 days 12 hours', now(), interval '1 day') with ordinality as days (day, number)`;
       await tx`
-      insert into deliveries (id, endpoint_id, event_id, status, attempts, created_at, finished_at, due_at)
-      select id, ${app.endpointId}, id, 'delivered', 2, created_at, created_at, created_at from events`;
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, created_at, finished_at, due_at)
+      select id, ${app.endpointId}, id, type, 'delivered', 2, created_at, created_at, created_at from events`;
       await tx`
       update deliveries set status = 'pending', finished_at = null, due_at = now() + interval '1 day'
       where created_at < now() - interval '98 days'`;

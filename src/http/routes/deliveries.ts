@@ -1,13 +1,13 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { type DeliveryRow, findDelivery, listAttempts, listDeliveries } from '../../db/deliveries-list.ts';
+import { eventTypes } from '../../db/events.ts';
 import { replayDelivery } from '../../domain/replay.ts';
 import { absent, type Api, type ApiDeps, idOf, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { eventTypes } from './events.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
 const fields = {

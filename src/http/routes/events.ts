@@ -1,20 +1,10 @@
 import { Type } from '@sinclair/typebox';
+import { eventTypes } from '../../db/events.ts';
 import { type EventListRow, findEvent, listEvents } from '../../db/events-list.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, oneOf, PathId, Time } from '../fields.ts';
+import { Id, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-
-export const eventTypes = [
-  'subscription_created',
-  'payment_success',
-  'payment_failed',
-  'cancel_requested',
-  'cancel_finalized',
-  'cancel_forced',
-  'delegation_revoked',
-  'subscription_resumed',
-] as const;
 
 const fields = {
   id: Id,
@@ -46,14 +36,24 @@ export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         summary: 'List the events of an app',
         tags,
         params: Type.Object({ appId: PathId }),
-        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        querystring: Type.Object(
+          {
+            ...pageQuery,
+            type: Type.Optional(oneOf(eventTypes)),
+            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+          },
+          { additionalProperties: false },
+        ),
         response: { 200: success(Type.Array(Event)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
+      const { type = null, since, until } = request.query;
       const { id } = await ownApp(deps, request, request.params.appId);
-      return pages.send(request, reply, (await listEvents(sql, id, page)).map(withPayload));
+      const filters = { type, since: timeOrNull(since), until: timeOrNull(until) };
+      return pages.send(request, reply, (await listEvents(sql, id, filters, page)).map(withPayload));
     },
   );
 

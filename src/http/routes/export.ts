@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
 import { stringify } from 'csv-stringify/sync';
-import { exportTransactions, type TransactionFilters } from '../../db/transactions.ts';
+import { listTransactions, type TransactionFilters, type TransactionRow } from '../../db/transactions.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures } from '../envelope.ts';
@@ -67,10 +67,7 @@ async function* lines({ sql }: ApiDeps, appId: string, filters: TransactionFilte
   const csv = { record_delimiter: 'windows', escape_formulas: true, cast: { date: (date: Date) => date.toISOString(), bigint: String } };
   yield stringify([columns], csv);
   for (let after: string | null = null; ;) {
-    const rows: Awaited<ReturnType<typeof exportTransactions>> = await exportTransactions(sql, appId, filters, {
-      after,
-      limit: rowsAtOnce,
-    });
+    const rows: TransactionRow[] = await listTransactions(sql, appId, filters, { after, limit: rowsAtOnce });
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < rowsAtOnce) return;

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import { findSubscription, listSubscriptionsOfWallet, type SubscriptionRow } from '../../db/registrations.ts';
-import { listTransactionsOfSubscription } from '../../db/transactions.ts';
+import { anyTransaction, listTransactions } from '../../db/transactions.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
 import { cancellingTransaction, closingTransaction, openingTransaction, resumingTransaction } from '../../domain/subscribing.ts';
@@ -141,8 +141,8 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     },
     async (request, reply) => {
       const page = pages.read(request);
-      const { id } = await ownSubscription(request);
-      return pages.send(request, reply, await listTransactionsOfSubscription(sql, id, page));
+      const { id, appId } = await ownSubscription(request);
+      return pages.send(request, reply, await listTransactions(sql, appId, { ...anyTransaction, subscriptionId: id }, page));
     },
   );
 

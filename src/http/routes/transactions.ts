@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { listTransactionsOfApp } from '../../db/transactions.ts';
+import { listTransactions } from '../../db/transactions.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
@@ -58,7 +58,7 @@ export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const { status = null, planId = null, subscriptionId = null, since, until } = request.query;
       const { id } = await ownApp(deps, request, request.params.appId);
       const filters = { status, planId, subscriptionId, since: timeOrNull(since), until: timeOrNull(until) };
-      return pages.send(request, reply, await listTransactionsOfApp(deps.sql, id, filters, page));
+      return pages.send(request, reply, await listTransactions(deps.sql, id, filters, page));
     },
   );
 }

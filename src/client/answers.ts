@@ -1,0 +1,62 @@
+// What the OpenAPI document says of a route, as types: its parameters, its body and the data of its answer.
+import type { paths } from './openapi.ts';
+
+export type Method = 'get' | 'post' | 'patch' | 'delete';
+
+/** The routes that have a method. */
+export type PathOf<M extends Method> = {
+  [P in keyof paths]: paths[P][M] extends { responses: object } ? P : never;
+}[keyof paths];
+
+type Operation<P extends keyof paths, M extends Method> = NonNullable<paths[P][M]>;
+type Given<O, K extends 'path' | 'query' | 'header'> = O extends { parameters: infer A }
+  ? K extends keyof A
+    ? [NonNullable<A[K]>] extends [never]
+      ? undefined
+      : NonNullable<A[K]>
+    : undefined
+  : undefined;
+type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer B } } }
+  ? { body: B }
+  : O extends { requestBody?: { content: { 'application/json': infer B } } }
+    ? { body?: B }
+    : { body?: undefined };
+type AnswerOf<O> = O extends { responses: infer R }
+  ? R extends { 200: { content: { 'application/json': infer A } } }
+    ? A
+    : R extends { 201: { content: { 'application/json': infer A } } }
+      ? A
+      : never
+  : never;
+
+/** What a call may say besides what its route asks for. */
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+  /** Shows up in the service's logs and comes back as `requestId` of an error. */
+  requestId?: string | undefined;
+}
+
+/** The arguments of a call: `path` and `query` parameters and the `body`, each only where the route has it. */
+export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
+  BodyOf<Operation<P, M>> &
+  (Given<Operation<P, M>, 'path'> extends infer G ? ([G] extends [undefined] ? { path?: undefined } : { path: G }) : never) &
+  (Given<Operation<P, M>, 'query'> extends infer G ? ([G] extends [undefined] ? { query?: undefined } : { query?: G }) : never) &
+  (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
+    ? {
+        /** One is made up where this is absent. */
+        idempotencyKey?: string | undefined;
+      }
+    : { idempotencyKey?: undefined });
+
+/** The payload of a route's successful answer. */
+export type Data<P extends keyof paths, M extends Method> = AnswerOf<Operation<P, M>> extends { data: infer D } ? D : never;
+
+/** The routes whose answer is a page of a list. */
+export type ListPath = {
+  [P in PathOf<'get'>]: Given<Operation<P, 'get'>, 'query'> extends { cursor?: string } ? P : never;
+}[PathOf<'get'>];
+
+export type Item<P extends ListPath> = Data<P, 'get'> extends readonly (infer I)[] ? I : never;
+
+/** Whether a call can be made without arguments. */
+export type Rest<A> = Partial<A> extends A ? [given?: A] : [given: A];

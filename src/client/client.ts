@@ -1,0 +1,168 @@
+// A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global fetch (Node 20 and newer, browsers).
+import type { Arguments, CallOptions, Data, Item, ListPath, Method, PathOf, Rest } from './answers.ts';
+import { errorOf } from './error.ts';
+
+export { BillingError, type BillingErrorCode } from './error.ts';
+export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './answers.ts';
+export type { components, paths } from './openapi.ts';
+
+export interface ClientOptions {
+  /** Where the API is, such as https://billing.example. */
+  baseUrl: string;
+  /** An API key (on servers only) or an access token; a function is asked before each request. */
+  token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
+  /**
+   * How often a request is sent again: after 429 and 503 when as long has passed as Retry-After says, and after a lost connection or a fault of
+   * the service where that has no second effect (a GET, DELETE or PATCH, or a POST with an idempotency key). 0, the default, leaves it to you.
+   */
+  retries?: number;
+  /** The longest wait for one retry, in seconds; a longer Retry-After is not waited for. 60 unless given. */
+  maxWaitSeconds?: number;
+  /** Milliseconds for one request up to its answer's headers. 30,000 unless given. */
+  timeoutMs?: number;
+  /** In the place of the global one. */
+  fetch?: typeof fetch;
+}
+
+export interface Client {
+  get<P extends PathOf<'get'>>(path: P, ...rest: Rest<Arguments<P, 'get'>>): Promise<Data<P, 'get'>>;
+  post<P extends PathOf<'post'>>(path: P, ...rest: Rest<Arguments<P, 'post'>>): Promise<Data<P, 'post'>>;
+  patch<P extends PathOf<'patch'>>(path: P, ...rest: Rest<Arguments<P, 'patch'>>): Promise<Data<P, 'patch'>>;
+  delete<P extends PathOf<'delete'>>(path: P, ...rest: Rest<Arguments<P, 'delete'>>): Promise<Data<P, 'delete'>>;
+  /** Every row of a list, newest first; a page is asked for when the one before is used up. `query.limit` is the size of a page. */
+  list<P extends ListPath>(path: P, ...rest: Rest<Arguments<P, 'get'>>): AsyncGenerator<Item<P>, void, undefined>;
+  /** A list page by page. */
+  pages<P extends ListPath>(path: P, ...rest: Rest<Arguments<P, 'get'>>): AsyncGenerator<Item<P>[], void, undefined>;
+  /** The CSV export as it comes in (Pro). */
+  exportTransactions(
+    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
+  ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
+}
+
+interface Given extends CallOptions {
+  path?: Readonly<Record<string, string>> | undefined;
+  query?: Readonly<Record<string, unknown>> | undefined;
+  body?: unknown;
+  idempotencyKey?: string | undefined;
+}
+
+/** Every call resolves with the answer's `data` and rejects with a BillingError when the service refuses. */
+export function createClient(options: ClientOptions): Client {
+  const { baseUrl, token, retries = 0, maxWaitSeconds = 60, timeoutMs = 30_000 } = options;
+  const base = baseUrl.replace(/\/+$/, '');
+  if (!URL.canParse(base)) throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
+
+  const send = async (method: Method, url: string, given: Given): Promise<Response> => {
+    const headers: Record<string, string> = { accept: 'application/json' };
+    const bearer = typeof token === 'function' ? await token() : token;
+    if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
+    if (method === 'post' || given.body !== undefined) headers['content-type'] = 'application/json';
+    if (given.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
+    if (given.requestId !== undefined) headers['x-request-id'] = given.requestId;
+    const late = new AbortController();
+    const timer = setTimeout(() => {
+      late.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError'));
+    }, timeoutMs);
+    try {
+      return await (options.fetch ?? fetch)(url, {
+        method: method.toUpperCase(),
+        headers,
+        ...(given.body !== undefined && { body: JSON.stringify(given.body) }),
+        signal: given.signal === undefined ? late.signal : AbortSignal.any([given.signal, late.signal]),
+        redirect: 'error',
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+  const call = async (method: Method, path: string, given: Given = {}): Promise<Response> => {
+    const url = base + fill(path, given);
+    // The same key on every try: however often it is sent, it happens once. Routes without idempotency take no notice of it.
+    const sent: Given = method === 'post' ? { ...given, idempotencyKey: given.idempotencyKey ?? crypto.randomUUID() } : given;
+    const repeatable = method !== 'post' || honoursKeys(path);
+    for (let tries = 0; ; tries += 1) {
+      let response: Response;
+      try {
+        response = await send(method, url, sent);
+      } catch (error) {
+        if (tries >= retries || !repeatable || given.signal?.aborted === true) throw error;
+        await pause(backoffSeconds(tries), given.signal);
+        continue;
+      }
+      if (response.ok) return response;
+      const error = await errorOf(response);
+      const wait = error.retryAfter ?? backoffSeconds(tries);
+      const again = error.status === 429 || (error.status >= 500 && repeatable);
+      if (tries >= retries || !again || wait > maxWaitSeconds) throw error;
+      await pause(wait, given.signal);
+    }
+  };
+
+  const data = async (method: Method, path: string, given?: Given): Promise<never> =>
+    ((await (await call(method, path, given)).json()) as { data: never }).data;
+
+  async function* pages(path: string, given: Given = {}): AsyncGenerator<never[], void, undefined> {
+    for (let { query } = given; ;) {
+      const response = await call('get', path, { ...given, query });
+      const { data: rows } = (await response.json()) as { data: never[] };
+      yield rows;
+      const cursor = response.headers.get('x-next-cursor');
+      if (cursor === null) return;
+      query = { ...query, cursor };
+    }
+  }
+
+  return {
+    get: (path, ...[given]) => data('get', path, given as Given),
+    post: (path, ...[given]) => data('post', path, given as Given),
+    patch: (path, ...[given]) => data('patch', path, given as Given),
+    delete: (path, ...[given]) => data('delete', path, given as Given),
+    pages: (path, ...[given]) => pages(path, given as Given),
+    async *list(path, ...[given]) {
+      for await (const rows of pages(path, given as Given)) yield* rows;
+    },
+    async exportTransactions(given) {
+      const { body } = await call('get', '/merchant/apps/{appId}/transactions/export', given);
+      if (body === null) throw new Error('The export has no body.');
+      return body;
+    },
+  };
+}
+
+/** The path with its parameters, and the query. */
+function fill(path: string, { path: parameters = {}, query = {} }: Given): string {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = parameters[name];
+    if (typeof value !== 'string' || value === '') throw new TypeError(`path.${name} is required for ${path}.`);
+    return encodeURIComponent(value);
+  });
+  const pairs = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === undefined || value === null ? [] : [[name, value instanceof Date ? value.toISOString() : String(value as string | number)]],
+  );
+  return pairs.length === 0 ? filled : `${filled}?${new URLSearchParams(pairs).toString()}`;
+}
+
+/** The POSTs that answer a repeated Idempotency-Key with the first answer; the others create a secret, or nothing. */
+function honoursKeys(path: string): boolean {
+  return /\/(apps|plans|cancel|replay)$|^\/subscriber\/subscriptions$/.test(path);
+}
+
+function backoffSeconds(tries: number): number {
+  return Math.min(0.25 * 2 ** tries, 5) * (0.5 + Math.random() / 2);
+}
+
+function pause(seconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const give = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', give);
+      resolve();
+    }, seconds * 1000);
+    if (signal?.aborted === true) give();
+    else signal?.addEventListener('abort', give, { once: true });
+  });
+}

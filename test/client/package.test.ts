@@ -1,0 +1,96 @@
+// The package as its users see it: billing/client and billing/webhook by name, compiled by tsc with strict settings and run by Node.
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const tsc = join(root, 'node_modules/typescript/bin/tsc');
+const run = promisify(execFile);
+
+const consumer = `
+import { BillingError, createClient, type Client } from 'billing/client';
+import { verifyWebhook, WebhookVerificationError } from 'billing/webhook';
+
+const billing: Client = createClient({ baseUrl: 'http://127.0.0.1:1', token: 'sk_test_x', retries: 2 });
+export async function use(appId: string) {
+  const app = await billing.get('/merchant/apps/{appId}', { path: { appId } });
+  const name: string = app.name;
+  for await (const subscription of billing.list('/merchant/apps/{appId}/subscriptions', { path: { appId }, query: { status: 'active' } })) {
+    const amount: string = subscription.amount;
+    const due: string | null = subscription.nextPaymentDue;
+    void [amount, due];
+  }
+  await billing.post('/merchant/apps/{appId}/plans', { path: { appId }, body: { name, amount: '1', periodHours: 1 }, idempotencyKey: 'k' });
+  // @ts-expect-error there is no such route
+  await billing.get('/merchant/nothing');
+  // @ts-expect-error the path's parameter is missing
+  await billing.get('/merchant/apps/{appId}');
+  // @ts-expect-error amounts are strings
+  await billing.post('/merchant/apps/{appId}/plans', { path: { appId }, body: { name, amount: 1, periodHours: 1 } });
+  // @ts-expect-error there is no such status
+  await billing.get('/merchant/apps/{appId}/subscriptions', { path: { appId }, query: { status: 'gone' } });
+  // @ts-expect-error no such field
+  void app.nothing;
+}
+const refused = await billing.get('/merchant/profile').catch((error: unknown) => (error instanceof BillingError ? error.code : 'no answer'));
+let reason: string = '';
+try {
+  const event = verifyWebhook('{}', {}, 'whsec_x');
+  if (event.type === 'ping') void event.data.webhookId;
+  else void event.data.sequence.toFixed();
+} catch (error) {
+  if (error instanceof WebhookVerificationError) reason = error.reason;
+}
+console.log(JSON.stringify([refused, reason]));
+`;
+
+void t.test('a project that installs the package compiles against its declarations and runs', async (t) => {
+  const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
+  t.teardown(() => rm(project, { recursive: true, force: true }));
+  // What npm would install: the files that package.json names, and no dependency of theirs.
+  const installed = join(project, 'node_modules/billing');
+  await mkdir(join(project, 'node_modules/@types'), { recursive: true });
+  await mkdir(installed);
+  await cp(join(root, 'package.json'), join(installed, 'package.json'));
+  await cp(join(root, 'dist/client'), join(installed, 'dist/client'), { recursive: true });
+  await symlink(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
+  await symlink(join(root, 'node_modules/undici-types'), join(project, 'node_modules/undici-types')).catch(() => undefined);
+  await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
+  await writeFile(join(project, 'index.ts'), consumer);
+  const compilerOptions = {
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    module: 'nodenext',
+    target: 'es2023',
+    lib: ['es2023'],
+    types: ['node'],
+    outDir: 'out',
+  };
+  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts'] }));
+  const compiled = await run(process.execPath, [tsc, '-p', project]).catch((error: unknown) => error as { stdout: string });
+  t.equal(compiled.stdout, '', 'no complaint of the compiler, of declarations neither');
+  const { stdout } = await run(process.execPath, [join(project, 'out/index.js')]);
+  t.same(JSON.parse(stdout), ['no answer', 'missing_signature']);
+});
+
+void t.test('neither needs anything at run time but Node', async (t) => {
+  const folder = join(root, 'dist/client');
+  for (const file of (await readdir(folder)).filter((name) => name.endsWith('.js'))) {
+    const imported = [...(await readFile(join(folder, file), 'utf8')).matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(
+      ([, name]) => name!,
+    );
+    t.same(
+      imported.filter((name) => !name.startsWith('./') && !name.startsWith('node:')),
+      [],
+      file,
+    );
+  }
+});
+
+void t.test('the client’s types are those of the document', { timeout: 60_000 }, async (t) => {
+  await t.resolves(run(process.execPath, ['--import', 'tsx', 'docs/client-types.ts', '--check'], { cwd: root }));
+});
