@@ -1,4 +1,7 @@
 #!/usr/bin/env node
 import { main } from '../dist/cli.js';
 
-process.exit(await main(process.argv));
+const code = await main(process.argv);
+// A slow reader's pipe may be full still: what was written goes out first. One that is gone is no reason to stay.
+await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((resolve) => stream.write('', () => resolve()))));
+process.exit(code);
