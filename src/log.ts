@@ -26,5 +26,7 @@ export function createLog(name: string, { level, pretty, stream }: { level: stri
     },
   };
   if (pretty) return pino({ ...options, transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } } });
-  return pino(options, pino.destination({ fd, sync: false }));
+  // Synchronous: what an asynchronous destination still holds at the exit keeps the process for ever when its reader is gone (sonic-boom's
+  // flushSync repeats an EPIPE without end), and is lost when it is killed.
+  return pino(options, pino.destination({ fd, sync: true }));
 }

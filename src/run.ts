@@ -138,6 +138,9 @@ export async function withPostgres<T>(databaseUrl: string, options: ConnectOptio
   }
 }
 
+/** What a process without its supervisor may take to stop. */
+const orphanedMs = 5000;
+
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let signals = 0;
@@ -151,8 +154,13 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       process.exit(1);
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-    // Started by a supervisor with a channel (the sandbox): when the supervisor is gone, so is the reason to run.
-    if (process.connected) process.once('disconnect', () => onSignal('SIGTERM'));
+    // Started by a supervisor with a channel (the sandbox): when the supervisor is gone, so is the reason to run, and nobody is left to force it.
+    const onOrphaned = () => {
+      setTimeout(() => process.exit(1), orphanedMs).unref();
+      onSignal('SIGTERM');
+    };
+    if (process.connected) process.once('disconnect', onOrphaned);
+    else if (process.send !== undefined) onOrphaned();
   });
 }
 
