@@ -134,6 +134,6 @@ void t.test('localnet and sandbox need what was left out, and say so', async (t)
   for (const command of ['localnet', 'sandbox']) {
     const { code, stderr } = await run(t, [command], {}, { program: unpacked });
     t.equal(code, 1);
-    t.match(stderr, /^billing: .*(litesvm|Postgres).* without --omit=optional.*\.\n$/, `${command}: in a line`);
+    t.match(stderr, /^billing: .*(litesvm|websocket|Postgres).* without --omit=optional.*\.\n$/, `${command}: in a line`);
   }
 });
