@@ -37,7 +37,7 @@ export interface Findings {
   /** Pulls on chain that the database may not know of. */
   readonly pulls?: readonly FoundPull[];
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
-  readonly goneFor?: 'now';
+  readonly closingNotFinal?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
 }
@@ -138,8 +138,8 @@ function isPaid({ paidThrough }: Pick<HeldSubscription, 'paidThrough'>, account:
 
 const oldestFirst = (pulls: readonly FoundPull[]) => [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart));
 
-/** Only the first pull of a period pays it; what somebody else pulls after that is further. */
-function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
+/** Records a pull that was found. Only the first one of a period pays it; what somebody else pulls after that is further. */
+export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
   const { paidThrough } = draft.state;
   if (paidThrough === null || unixSeconds(paidThrough) <= pull.periodStart) {
     if (pull.recorded) applyCover(draft, pull, next);
@@ -156,20 +156,21 @@ function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: Subscri
 }
 
 /**
- * Of an account that is gone, what was pulled since the last look at it. Undefined when that was not looked up yet. A subscription that was opened
- * anew at the same address has other period boundaries: what it paid is not this one's.
+ * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
+ * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
  */
-function recordLastPulls(draft: Draft, pulls: readonly FoundPull[] | undefined): true | undefined {
+function lastLook(draft: Draft, view: ChainView, { pulls, closingNotFinal }: Findings): Decision | undefined {
   const { row } = draft;
+  if (closingNotFinal === true) return retrySoon(draft, view, GONE_LOOK_SECONDS);
   // Never seen: nothing is known that could have been pulled from.
-  if (row.periodAnchor === null) return true;
-  if (pulls === undefined) return undefined;
+  if (row.periodAnchor === null) return undefined;
+  if (pulls === undefined) return { draft, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
   for (const pull of oldestFirst(pulls)) {
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(draft, pull, null);
   }
-  return true;
+  return undefined;
 }
 
 /** When the period after the one that began at `periodStart` can be collected; null when it never can. */
@@ -230,10 +231,10 @@ function end(
   endReason: string | null,
 ): Decision {
   const { state } = draft;
-  if (account === null && findings.goneFor === 'now') return retrySoon(draft, view, GONE_LOOK_SECONDS);
-  const isPaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
-  if (!isPaid() && account === null && recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
-  if (isPaid()) {
+  const prepaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
+  const waiting = account === null && (findings.closingNotFinal === true || !prepaid()) ? lastLook(draft, view, findings) : undefined;
+  if (waiting !== undefined) return waiting;
+  if (prepaid()) {
     state.nextPaymentDue = null;
     state.dueAt = state.paidThrough;
     return { draft };
@@ -264,8 +265,8 @@ export function closingDue(
 /** The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now. */
 function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount | null, rules: Rules, findings: Findings): Decision {
   if (account === null) {
-    if (findings.goneFor === 'now') return retrySoon(draft, view, GONE_LOOK_SECONDS);
-    if (recordLastPulls(draft, findings.pulls) === undefined) return { draft, needs: 'pulls' };
+    const waiting = lastLook(draft, view, findings);
+    if (waiting !== undefined) return waiting;
   } else if (hasUnknownPull(draft.state, account)) {
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };
     recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));

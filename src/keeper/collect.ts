@@ -201,7 +201,7 @@ async function lookInto(
     const account = accountOf(row, reading);
     if (account === undefined) return;
     if (account === null && final !== undefined && accountOf(row, final) !== null) {
-      findings.set(row.id, { ...findings.get(row.id), goneFor: 'now' });
+      findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
       return;
     }
     const parties: PullParties = {

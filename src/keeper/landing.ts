@@ -6,11 +6,11 @@ import type { ReadOptions } from '../chain/rpc.ts';
 import type { Resolution } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
-import { closingDue, hasUnknownPull, nextAfter, sameInstance } from '../domain/decide.ts';
+import { closingDue, hasUnknownPull, nextAfter, recordPull, sameInstance } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { type Outcome, settle } from '../domain/settlement.ts';
-import { applyCover, applyFailure, applyFurther, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import { applyCover, applyFailure, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
 import { each } from '../each.ts';
 import { createBlockTimes } from './block-times.ts';
 import type { Context } from './context.ts';
@@ -144,12 +144,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
 
     if (end.kind === 'paid') {
       const { pull, earlier } = end;
-      for (const other of earlier) {
-        if (state.paidThrough !== null && unixSeconds(state.paidThrough) > other.periodStart) {
-          if (other.source === 'foreign' && !isRecorded(other.signature)) applyFurther(draft, other);
-        } else if (isRecorded(other.signature)) applyCover(draft, other, timeOf(pull.periodStart));
-        else applyPayment(draft, other, timeOf(pull.periodStart));
-      }
+      for (const other of earlier) recordPull(draft, { ...other, recorded: isRecorded(other.signature) }, timeOf(pull.periodStart));
       // Without the account the next read decides; until then the paid period counts.
       const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
       if (isRecorded(pull.signature)) applyCover(draft, pull, next);
