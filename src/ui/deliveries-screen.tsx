@@ -173,7 +173,9 @@ function useList(source: DeliveriesSource, { filter, looks, offset }: State, pag
     watch.current = watching;
     return () => watching.stop();
   }, [source, filter]);
-  useEffect(() => watch.current?.want(offset + 3 * page), [filter, offset, page]);
+  useEffect(() => {
+    watch.current?.want(offset + 3 * page);
+  }, [filter, offset, page]);
   useEffect(() => {
     if (looks > 0) watch.current?.look();
   }, [looks]);

@@ -50,7 +50,10 @@ export function Frame({ size, head, foot, children }: { size: Size; head: ReactN
         {head}
       </Box>
       <Box flexDirection="column" flexGrow={1} flexShrink={1} overflow="hidden">
-        {children}
+        {/* What has no room is cut off below: lines that shrink would lie upon each other. */}
+        <Box flexDirection="column" flexShrink={0}>
+          {children}
+        </Box>
       </Box>
       <Box flexDirection="column" flexShrink={0}>
         {foot}

@@ -35,17 +35,38 @@ export function fit(text: string, width: number): string {
 
 /** One line broken into lines of at most `width` columns, at spaces where that loses little; those after the first are indented as the first is. */
 export function wrap(text: string, width: number): string[] {
-  const indent = Math.min(/^ */.exec(text)?.[0].length ?? 0, Math.floor(width / 2));
+  // Beside the indent the widest character, of two columns, must have its place.
+  const indent = Math.max(0, Math.min(/^ */.exec(text)?.[0].length ?? 0, Math.floor(width / 2), width - 2));
   const lines: string[] = [];
-  let rest = text;
-  while (widthOf(rest) > width) {
-    const [head, tail] = split(rest, width);
-    const space = tail.startsWith(' ') ? head.length : head.lastIndexOf(' ');
-    const at = space > head.length / 2 && space > indent ? space : head.length;
-    lines.push(rest.slice(0, at));
-    rest = ' '.repeat(indent) + rest.slice(at).replace(/^ /, '');
+  let line = '';
+  let used = 0;
+  // Where the last space of the line is, and how many columns stand before it.
+  let space = { at: 0, column: 0 };
+  const breakLine = (end: number, rest: string) => {
+    lines.push(line.slice(0, end));
+    line = ' '.repeat(indent) + rest;
+    used = widthOf(line);
+    space = { at: 0, column: 0 };
+  };
+  for (const grapheme of plain.test(text) ? text : segmentsOf(text)) {
+    const columns = widthOfGrapheme(grapheme);
+    if (used + columns > width && used > 0) {
+      if (grapheme === ' ') {
+        breakLine(line.length, '');
+        continue;
+      }
+      if (space.column > width / 2) breakLine(space.at, line.slice(space.at + 1));
+      else breakLine(line.length, '');
+    }
+    if (grapheme === ' ') space = { at: line.length, column: used };
+    line += grapheme;
+    used += columns;
   }
-  return [...lines, rest];
+  return [...lines, line];
+}
+
+function* segmentsOf(text: string): Iterable<string> {
+  for (const { segment } of graphemes.segment(text)) yield segment;
 }
 
 /** The longest beginning of at most `width` columns (one grapheme at the least), and the rest. */
