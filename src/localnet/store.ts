@@ -1,7 +1,8 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { OperatorError } from '../errors.ts';
 import { current } from './accounts.ts';
+import { makeDataDir } from './dataDir.ts';
 import type { Key } from './keys.ts';
 import { appendRecord, readRecords, replaceFile } from './logFile.ts';
 import { type Block, type Chain, type Landed, STATUS_BLOCKS, TRANSACTIONS_KEPT } from './state.ts';
@@ -168,7 +169,7 @@ const bare = ({ slot, parentSlot, height, time, hash }: Block) => ({ slot, paren
 
 /** Opens (and makes) a data directory for one process. Throws an OperatorError when another one has it, or it cannot be read. */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
-  mkdirSync(dir, { recursive: true });
+  makeDataDir(dir);
   const unlock = lock(dir);
   const found = restore(dir);
   const logs = found?.logs ?? [];

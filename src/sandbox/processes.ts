@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import pRetry from 'p-retry';
 import { connect, type Sql } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
+import { makeDataDir } from '../localnet/dataDir.ts';
 import { bytesOf, walletFromSeed } from './wallet.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
@@ -70,7 +71,7 @@ async function open(
 ): Promise<Omit<Processes, 'stop'>> {
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
   if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
-  await mkdir(directory, { recursive: true });
+  makeDataDir(directory);
   // Postgres may run as another user, who must be able to pass through.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');

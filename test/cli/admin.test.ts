@@ -18,7 +18,7 @@ await sql`
   select ${merchant.id}, 'sk_test_' || lpad(number::text, 6, '0'), sha256(number::text::bytea) from generate_series(1, 2500) as number`;
 const [{ id: keyId }] = await sql<[{ id: string }]>`select id from api_keys order by id desc limit 1`;
 const nobody = '01a1fd7a-183d-7a6e-8756-a417420d830b';
-const env = { DATABASE_URL: url };
+const env = { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32) };
 const chainEnv = { ...env, SOLANA_RPC_URL: 'http://127.0.0.1:1', KEEPER_ADDRESS: randomAddress() };
 
 /** One of each, which all read or write a table at once. */
@@ -26,6 +26,7 @@ const everyCommand: string[][] = [
   ['keys', 'list'],
   ['keys', 'create', merchant.id],
   ['keys', 'revoke', keyId],
+  ['keys', 'reseal'],
   ['merchants', 'list'],
   ['merchants', 'show', merchant.wallet],
   ['merchants', 'set-tier', merchant.wallet, 'pro'],
@@ -41,7 +42,7 @@ async function allWaiting(t: Test, databaseUrl: string): Promise<{ commands: { n
   let release: () => void = () => undefined;
   const released = new Promise<void>((resolve) => (release = resolve));
   const held = sql.begin(async (tx) => {
-    await tx`lock table merchants, api_keys, apps, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
+    await tx`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
     // Of "billing migrate" (src/db/migrate.ts).
     await tx`select pg_advisory_xact_lock(2455464)`;
     await released;
@@ -51,7 +52,7 @@ async function allWaiting(t: Test, databaseUrl: string): Promise<{ commands: { n
     await held;
   });
   const commands = everyCommand.map((args) => {
-    const given = args[0] === 'reconcile' ? { ...chainEnv, DATABASE_URL: databaseUrl } : { DATABASE_URL: databaseUrl };
+    const given = { ...(args[0] === 'reconcile' ? chainEnv : env), DATABASE_URL: databaseUrl };
     return { name: args.join(' '), running: start(t, args, given) };
   });
   await until(async () => {
@@ -81,6 +82,7 @@ void t.test('wrong usage: one clear line that says what would be right, exit cod
     [['merchants', 'set-tier', merchant.id, 'gold'], 2, /must be one of free, pro/],
     [['merchants', 'set-fee', merchant.id, '10001'], 2, /must be a whole number from 0 to 10000/],
     [['merchants', 'set-fee', nobody, '1'], 1, /There is no merchant/],
+    [['merchants', 'set-tier', nobody, 'pro'], 1, /There is no merchant/],
     [['status', '--min-sol', 'much'], 2, /--min-sol.*must be an amount of SOL such as 0\.25/],
     [['replay'], 2, /Say what to replay/],
     [['replay', nobody], 1, /There is no delivery/],
@@ -187,4 +189,24 @@ void t.test('on a terminal: colour, unless NO_COLOR says otherwise; progress is 
   await held;
   t.match(await slow.ended, { code: 0 });
   t.notMatch(slow.screen(), 'reading merchants');
+});
+
+void t.test('a reader that is gone before the first line changes nothing of what is done, nor the exit code', async (t) => {
+  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+  const { wallet, id } = await insertMerchant(sql);
+  const commands = ['keys create W', 'merchants list', 'merchants show W', 'merchants set-tier W pro', 'merchants set-fee W 7'];
+  commands.push('status', `replay --app ${merchant.appId} --dry-run`, 'migrate', 'keys reseal');
+  await Promise.all(
+    commands.map(async (command) => {
+      const child = spawn('bash', ['-c', `"$NODE" "$PROGRAM" ${command.replace('W', wallet)} | true; echo "\${PIPESTATUS[0]}"`], {
+        env: { ...env, PATH: process.env.PATH ?? '', NODE: process.execPath, PROGRAM: program },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+      t.equal(stdout, '0\n', `${command}\n${stderr}`);
+      isClear(t, command, { stdout, stderr });
+    }),
+  );
+  t.match(await sql`select tier, fee_bps from merchants where id = ${id}`, [{ tier: 'pro', feeBps: 7 }]);
+  t.equal((await sql`select from api_keys where merchant_id = ${id}`).length, 1);
 });
