@@ -6,7 +6,7 @@ const folder = (name) => `./src/${name}`;
 const upper = ['cli.ts', 'cli', 'run.ts', 'commands'].map(folder);
 const daemons = ['http', 'keeper', 'dispatch'].map(folder);
 const local = ['localnet', 'sandbox'].map(folder);
-const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'each.ts', 'config.ts'].map(folder);
+const leaves = ['log.ts', 'errors.ts', 'loop.ts', 'backoff.ts', 'each.ts', 'config.ts', 'config'].map(folder);
 const inner = ['domain', 'chain', 'db'].map(folder);
 
 /** `target` may not import `from`. */
@@ -49,7 +49,10 @@ export default tseslint.config(
   {
     files: ['src/**'],
     rules: {
-      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'Only config.ts reads the environment.' }],
+      'no-restricted-properties': [
+        'error',
+        { object: 'process', property: 'env', message: 'Only config.ts and config/ read the environment.' },
+      ],
       'no-restricted-imports': [
         'error',
         {
@@ -59,7 +62,7 @@ export default tseslint.config(
       ],
     },
   },
-  { files: ['src/config.ts'], rules: { 'no-restricted-properties': 'off' } },
+  { files: ['src/config.ts', 'src/config/**'], rules: { 'no-restricted-properties': 'off' } },
   { files: ['src/chain/**', 'src/localnet/**'], rules: { 'no-restricted-imports': 'off' } },
   {
     files: ['test/**', 'bench/**', 'program/**', 'sql/**', 'docs/**'],

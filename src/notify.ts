@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { Supervision } from './config.ts';
+import type { Supervision } from './config/supervision.ts';
 import { messageOf } from './errors.ts';
 import type { Readiness } from './metrics.ts';
 

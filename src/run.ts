@@ -1,6 +1,8 @@
 // Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
-import { loadConfig, required, supervision, type Config, type Role } from './config.ts';
+import { loadConfig, required, type Config } from './config.ts';
+import { supervision } from './config/supervision.ts';
+import type { Role } from './config/variables.ts';
 import { assertReachable, connect, type ConnectOptions, describeDatabase, type Sql } from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
-import { supervision } from '../src/config.ts';
 import { startNotifying } from '../src/notify.ts';
 import { start } from './fixtures/command.ts';
 import { testDatabase } from './fixtures/postgres.ts';
@@ -123,16 +122,6 @@ void t.test('a machine without systemd-notify is told of once, and nothing else 
   await notifying.stop();
   t.equal(reasons.length, 1);
   t.match(reasons[0], /systemd-notify.*ENOENT/);
-});
-
-void t.test('only what systemd asks for is done', (t) => {
-  t.equal(supervision({}), undefined);
-  t.same(supervision({ NOTIFY_SOCKET: '/run/n', PATH: '/bin' }), { socket: '/run/n', watchdogMs: undefined, path: '/bin' });
-  const watched = { NOTIFY_SOCKET: '@n', WATCHDOG_USEC: '30000000' };
-  t.match(supervision(watched), { socket: '@n', watchdogMs: 30_000 });
-  t.match(supervision({ ...watched, WATCHDOG_PID: String(process.pid) }), { watchdogMs: 30_000 });
-  t.match(supervision({ ...watched, WATCHDOG_PID: '1' }), { watchdogMs: undefined }, "the watchdog is another process's");
-  t.end();
 });
 
 void t.test('a daemon under a supervisor: ready, signs of life, stopping', async (t) => {

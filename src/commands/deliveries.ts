@@ -1,6 +1,7 @@
 // `billing deliveries`: what became of the webhooks. On a terminal a screen that stays; elsewhere a table, or JSON lines.
 import { eventTypes } from '../db/events.ts';
-import { prepareTerminal, required, type Config } from '../config.ts';
+import { required, type Config } from '../config.ts';
+import { prepareTerminal } from '../config/terminal.ts';
 import { connectWithDeadline } from '../db/deadline.ts';
 import { type LoggedDelivery, walkDeliveries } from '../db/delivery-log.ts';
 import { sourcesExist } from '../db/replays.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { prepareTerminal } from '../config.ts';
+import { prepareTerminal } from '../config/terminal.ts';
 import { OperatorError } from '../errors.ts';
 import { createLog } from '../log.ts';
 import { interruptible } from '../run.ts';

@@ -1,6 +1,6 @@
 // Colour on a terminal alone, and never where NO_COLOR asks for none.
 import { styleText } from 'node:util';
-import { noColour } from '../config.ts';
+import { noColour } from '../config/terminal.ts';
 
 export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 

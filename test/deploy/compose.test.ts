@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
-import { describeVariables } from '../../src/config.ts';
+import { describeVariables } from '../../src/config/variables.ts';
 import { readDockerfile } from '../fixtures/dockerfile.ts';
 
 interface Service {

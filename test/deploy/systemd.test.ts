@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { describeVariables } from '../../src/config.ts';
+import { describeVariables } from '../../src/config/variables.ts';
 import { run } from '../fixtures/command.ts';
 import { installed } from '../fixtures/tools.ts';
 

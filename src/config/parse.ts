@@ -1,0 +1,74 @@
+// What is made of a variable's text. Each throws an Error whose message says what would be right; the variable's name comes before it.
+import ipaddr from 'ipaddr.js';
+
+/** Text as it is. */
+export const text = (value: string) => value;
+
+/** One of a few words. */
+export const oneOf =
+  <const T extends string>(...options: readonly T[]) =>
+  (value: string): T => {
+    const found = options.find((option) => option === value);
+    if (found === undefined) throw new Error(`must be one of ${options.join(', ')}`);
+    return found;
+  };
+
+/** A whole number, in decimal digits. */
+export const integer = (min: number, max: number) => (value: string) => {
+  const number = Number(value);
+  if (!/^\d+$/.test(value) || number < min || number > max) throw new Error(`must be a whole number from ${min} to ${max}`);
+  return number;
+};
+
+/** A URL of one of these protocols ("https:"), as it was written. */
+export const url =
+  (...protocols: string[]) =>
+  (value: string): string => {
+    const parsed = URL.canParse(value) ? new URL(value) : undefined;
+    if (parsed === undefined || !protocols.includes(parsed.protocol)) {
+      throw new Error(`must be a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
+    }
+    return value;
+  };
+
+/** Comma-separated; empty items are skipped. */
+export const list =
+  <T>(parse: (item: string) => T) =>
+  (value: string): T[] =>
+    value
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== '')
+      .map(parse);
+
+/** A Solana address: its alphabet and length; what it stands for is seen on chain. */
+export const address = (value: string): string => {
+  if (!/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(value)) throw new Error('must be a Solana address in Base58');
+  return value;
+};
+
+/** A range of addresses, IPv4 or IPv6. */
+export const cidr = (value: string): string => {
+  if (!ipaddr.isValidCIDR(value)) throw new Error(`has "${value}", which is not a CIDR such as 10.0.0.0/8 or fd00::/8`);
+  return value;
+};
+
+/** The address of a name server, with its port where that is not 53. */
+export const nameServer = (value: string): string => {
+  const [, host = value] = /^\[?([^\]]+?)\]?(?::\d+)?$/.exec(value) ?? [];
+  if (!ipaddr.isValid(value) && !ipaddr.isValid(host))
+    throw new Error(`has "${value}", which is not an address such as 9.9.9.9 or 127.0.0.1:53`);
+  return value;
+};
+
+/** At least 32 bytes each: as hex or Base64 of that many bytes, or as 32 characters of text. Keys are derived from it by the users. */
+export const secrets = (value: string): string[] => {
+  const all = list(text)(value);
+  if (all.length === 0 || all.some((item) => Buffer.byteLength(item) < 32)) {
+    throw new Error('must be at least 32 bytes (several, newest first, separated by commas, to rotate); try "openssl rand -base64 32"');
+  }
+  return all;
+};
+
+/** true or false, and no other word for it. */
+export const flag = (value: string): boolean => oneOf('true', 'false')(value) === 'true';

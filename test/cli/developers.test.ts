@@ -1,0 +1,17 @@
+// What merchants' developers run, as far as the command line goes; what it does: test/commands/listen.test.ts.
+import t from 'tap';
+import { run } from '../fixtures/command.ts';
+
+void t.test('what is missing or unknown is named, with exit code 2', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['listen'], /required option '--forward-to <url>' not specified/],
+    [['listen', '--forward-to', 'http://localhost:1/', '--all'], /unknown option '--all'/],
+    [['trigger'], /missing required argument 'type'/],
+    [['trigger', 'payment_success', 'payment_failed'], /too many arguments/],
+  ];
+  await Promise.all(
+    cases.map(async ([args, message]) => {
+      t.match(await run(t, args), { code: 2, stdout: '', stderr: message }, args.join(' '));
+    }),
+  );
+});
