@@ -6,10 +6,17 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { blockOf, blocksOf } from '../fixtures/pages.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const run = promisify(execFile);
+
+/** What the README's code is in the middle of. */
+const given = `
+import type { IncomingMessage } from 'node:http';
+declare const [appId, rawBody, secret, request]: [string, Buffer, string, IncomingMessage];
+`;
 
 const consumer = `
 import { BillingError, createClient, type Client } from 'billing/client';
@@ -61,6 +68,11 @@ void t.test('a project that installs the package compiles against its declaratio
   await symlink(join(root, 'node_modules/undici-types'), join(project, 'node_modules/undici-types')).catch(() => undefined);
   await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
   await writeFile(join(project, 'index.ts'), consumer);
+  // What the README and docs/webhooks.md show, as they show it.
+  const shown = (await blocksOf('../README.md')).filter(({ language }) => language === 'ts').map(({ code }) => code);
+  t.equal(shown.length, 1);
+  await writeFile(join(project, 'readme.ts'), given + shown.join(''));
+  await writeFile(join(project, 'receiver.ts'), await blockOf('webhooks.md', 'with-the-package.ts'));
   const compilerOptions = {
     strict: true,
     noUncheckedIndexedAccess: true,
@@ -70,7 +82,7 @@ void t.test('a project that installs the package compiles against its declaratio
     types: ['node'],
     outDir: 'out',
   };
-  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts'] }));
+  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts', 'readme.ts', 'receiver.ts'] }));
   const compiled = await run(process.execPath, [tsc, '-p', project]).catch((error: unknown) => error as { stdout: string });
   t.equal(compiled.stdout, '', 'no complaint of the compiler, of declarations neither');
   const { stdout } = await run(process.execPath, [join(project, 'out/index.js')]);

@@ -17,6 +17,8 @@ import { until } from '../fixtures/webhooks.ts';
 
 const receivers: Record<string, { file: string; command: string[] }> = {
   TypeScript: { file: 'receiver.ts', command: [process.execPath, '--import=tsx', 'receiver.ts'] },
+  // In a folder of this checkout the package finds itself by its name.
+  'TypeScript with the package': { file: 'with-the-package.ts', command: [process.execPath, '--import=tsx', 'with-the-package.ts'] },
   Python: { file: 'receiver.py', command: ['python3', 'receiver.py'] },
   Go: { file: 'receiver.go', command: ['go', 'run', 'receiver.go'] },
 };
