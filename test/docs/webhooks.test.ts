@@ -13,6 +13,7 @@ import { blockOf, blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
+import { installed } from '../fixtures/tools.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 const receivers: Record<string, { file: string; command: string[] }> = {
@@ -41,9 +42,9 @@ async function startOne(t: Test, { file, command }: { file: string; command: str
 }
 
 for (const [language, receiver] of Object.entries(receivers)) {
-  // Not every machine has Go; Node is here, and Python has to be.
-  if (language === 'Go' && spawnSync('go', ['version']).error !== undefined) continue;
   void t.test(`the receiver in ${language}`, async (t) => {
+    // Not every machine has Go; Node is here, and Python has to be.
+    if (language === 'Go' && (await installed(t, 'go')) === undefined) return;
     const { sql } = served;
     const merchant = await served.merchant();
     // The receiver wants the secret before its port is known.
