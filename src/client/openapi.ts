@@ -1612,7 +1612,7 @@ export interface components {
                 subscriptionPda: string;
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description On payment_success. */
+                /** @description On payment_success, and payment_failed when the transaction failed on chain. */
                 txSignature?: string;
             };
             /**

@@ -1,5 +1,5 @@
 // What is sent to webhook endpoints, for the OpenAPI document and the types made from it. What is sent is written in domain/events.ts;
-// test/contract holds every event to this.
+// test/contract holds an event of every type to this, and the keeper's tests each one that they bring about.
 import { Type } from '@sinclair/typebox';
 import { eventTypes } from '../db/events.ts';
 import { Amount, Id, nullable, oneOf, Pda, Time, Wallet } from './fields.ts';
@@ -25,7 +25,7 @@ const WebhookEvent = Type.Object(
       amountGross: Type.Optional({ ...Amount, ...of('payment_success') }),
       platformFee: Type.Optional({ ...Amount, ...of('payment_success') }),
       amountNet: Type.Optional({ ...Amount, ...of('payment_success') }),
-      txSignature: Type.Optional(Type.String(of('payment_success'))),
+      txSignature: Type.Optional(Type.String(of('payment_success, and payment_failed when the transaction failed on chain'))),
       periodStart: Type.Optional({ ...Time, ...of('payment_success') }),
       periodEnd: Type.Optional({ ...Time, ...of('payment_success') }),
       source: Type.Optional(oneOf(['keeper', 'foreign'], 'On payment_success: foreign when somebody else sent the transaction.')),

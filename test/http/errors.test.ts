@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { testApi, type TestApi } from '../fixtures/http.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
 
 const envelope = { success: false, data: null };
 
@@ -184,6 +185,22 @@ void t.test('CORS: configured origins alone are allowed', async (t) => {
     (await none.call('GET', '/healthz', { headers: { origin: 'https://shop.test' } })).headers['access-control-allow-origin'],
     undefined,
   );
+});
+
+void t.test('/healthz says that the process runs, /readyz whether Postgres answers', async (t) => {
+  const database = await testDatabase(t);
+  let gone = false;
+  const sql = new Proxy(database.sql, {
+    apply: (target, self, given) =>
+      gone ? Promise.reject(new Error('connection refused')) : (Reflect.apply(target, self, given) as unknown),
+  });
+  const api = await testApi(t, { database, sql });
+  t.match(await api.call('GET', '/readyz'), { status: 200, body: { success: true, data: { status: 'ready' } } });
+  gone = true;
+  t.match(await api.call('GET', '/readyz'), { status: 503, body: { ...envelope, error: { code: 'INTERNAL_ERROR' } } });
+  t.match(await api.call('GET', '/healthz'), { status: 200, body: { success: true, data: { status: 'ok' } } });
+  gone = false;
+  t.equal((await api.call('GET', '/readyz')).status, 200);
 });
 
 void t.test('helmet’s headers are on every answer', async (t) => {
