@@ -1,10 +1,9 @@
 import { chmod, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
 import { LOCALNET_MINT } from '../src/localnet/genesis.ts';
+import { freePorts } from '../src/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../src/sandbox/wallet.ts';
 import { run, start } from './fixtures/command.ts';
 import { startTestChain } from './fixtures/localnet.ts';
@@ -89,12 +88,8 @@ void t.test('a keypair file that others can read, or that is none: the file and 
 
 void t.test('an RPC out of reach: the keeper waits, says so once, is not ready, and goes on when the chain is there', async (t) => {
   const { url } = await testDatabase(t);
-  // A port that nobody listens on until the chain takes it.
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  await new Promise((resolve) => probe.close(resolve));
+  // Nobody listens on it until the chain does.
+  const [port = 0] = await freePorts(1);
 
   const running = start(t, ['keeper'], await keeperEnv(t.testdir(), url, `http://127.0.0.1:${port}`, LOCALNET_MINT));
   const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };

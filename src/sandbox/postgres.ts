@@ -4,11 +4,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { access, chmod, chown, constants, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { arch, platform, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import postgres from 'postgres';
 import { messageOf, OperatorError } from '../errors.ts';
+import { freePorts } from './ports.ts';
 
 export interface EmbeddedPostgres {
   /** With its credentials: the superuser's URL to the database "postgres". */
@@ -58,7 +58,7 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
     );
   }
   const password = await readPassword(secret);
-  const listenPort = port === 0 ? await freePort() : port;
+  const [listenPort = 0] = port === 0 ? await freePorts(1) : [port];
   const url = `postgres://postgres:${password}@127.0.0.1:${listenPort}/postgres`;
   const options = {
     listen_addresses: '127.0.0.1',
@@ -192,13 +192,4 @@ async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  probe.listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  await new Promise((resolve) => probe.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }

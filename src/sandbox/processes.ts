@@ -1,14 +1,13 @@
 // Everything that runs: Postgres, the local chain, serve, keeper and dispatch, each a process of its own that can be killed and comes back.
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pRetry from 'p-retry';
 import { connect, type Sql } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
 import { makeDataDir } from '../localnet/dataDir.ts';
+import { freePorts } from './ports.ts';
 import { bytesOf, walletFromSeed } from './wallet.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
@@ -82,8 +81,7 @@ async function open(
   const keypairFile = join(directory, 'keeper.json');
   await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
 
-  const [apiPort, rpcPort, serveMetrics, keeperMetrics, dispatchMetrics] = await freePorts();
-  const wsPort = rpcPort + 1;
+  const [apiPort = 0, rpcPort = 0, wsPort = 0, serveMetrics = 0, keeperMetrics = 0, dispatchMetrics = 0] = await freePorts(6);
   const [rpcUrl, wsUrl] = [`http://127.0.0.1:${rpcPort}`, `ws://127.0.0.1:${wsPort}`];
   const daemon = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
     return supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
@@ -201,30 +199,3 @@ async function loadIdentity(path: string): Promise<Identity> {
 }
 
 const at = (port: number) => `http://127.0.0.1:${port}`;
-
-/** Free ports, the second one with a free one after it for the WebSocket. */
-async function freePorts(): Promise<[number, number, number, number, number]> {
-  const probes = Array.from({ length: 5 }, () => createServer());
-  try {
-    const ports = await Promise.all(probes.map((probe) => listenOn(probe, 0)));
-    const [api, rpc, serve, keeper, dispatch] = ports as [number, number, number, number, number];
-    const after = createServer();
-    try {
-      await listenOn(after, rpc + 1);
-      return [api, rpc, serve, keeper, dispatch];
-    } catch {
-      return await freePorts();
-    } finally {
-      after.close();
-    }
-  } finally {
-    for (const probe of probes) probe.close();
-  }
-}
-
-async function listenOn(server: ReturnType<typeof createServer>, port: number): Promise<number> {
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  return typeof address === 'object' && address !== null ? address.port : port;
-}

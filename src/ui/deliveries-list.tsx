@@ -34,15 +34,19 @@ function columns(width: number): { title: string; width: number; cell: (row: Del
   ];
 }
 
-/** The head of the table and the rows that fit into `height` lines, the cursor's among them. */
+/** The head of the table, where there is room for it, and the rows that fit into `height` lines, the cursor's among them. */
 export function DeliveriesList({ state, width, height }: { state: State; width: number; height: number }): ReactNode {
   const { list, index, marked } = state;
   const shown = columns(width);
-  const offset = Math.max(Math.min(state.offset, index), index - height + 2, 0);
-  const rows = list.rows.slice(offset, offset + height - 1);
+  const headed = height > 1;
+  const room = headed ? height - 1 : height;
+  const offset = Math.max(Math.min(state.offset, index), index - room + 1, 0);
+  const rows = list.rows.slice(offset, offset + room);
   return (
     <>
-      <Line parts={[{ text: `   ${cells(shown.map(({ title, width: columnWidth }) => [title, columnWidth]))}`, tone: 'dim' }]} />
+      {headed && (
+        <Line parts={[{ text: `   ${cells(shown.map(({ title, width: columnWidth }) => [title, columnWidth]))}`, tone: 'dim' }]} />
+      )}
       {rows.map((row, line) => {
         const chosen = offset + line === index;
         const [before, status, after] = [shown.slice(0, 1), shown.slice(1, 2), shown.slice(2)].map((part) =>

@@ -84,8 +84,8 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   const { mode } = state;
   const openId = idOf(state);
   const detail = useDetail(source, openId, state.looks);
-  const height = Math.max(2, size.rows - 1 - frameLines);
-  const page = height - 1;
+  const height = Math.max(1, size.rows - 1 - frameLines);
+  const page = Math.max(1, height - 1);
 
   useList(source, state, page, (list) => dispatch({ do: 'list', filter: state.filter, list }));
   useEffect(() => {

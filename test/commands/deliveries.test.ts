@@ -131,7 +131,7 @@ void t.test('list, filters and one delivery, at 80x24 and 200x50', async (t) => 
     t.equal(linesWith(screen, 'Deliveries').length, 1);
     t.match(screen.split('\n').at(-2), /q leave/, 'the keys at its foot');
     terminal.resize(40, 6);
-    screen = await terminal.waitFor(/^Deliveries[^]*q leave/);
+    screen = await terminal.waitFor(/^Deliveries[^]*payment_[^]*q leave/);
     t.equal(linesWith(screen, 'payment_').length, 1, 'the row of the cursor has a place');
     terminal.resize(5, 2);
     terminal.resize(120, 30);

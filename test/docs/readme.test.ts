@@ -3,11 +3,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { freePorts } from '../../src/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../../src/sandbox/wallet.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { blocksOf } from '../fixtures/pages.ts';
@@ -17,14 +17,6 @@ import { until } from '../fixtures/webhooks.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const daemons = ['serve', 'keeper', 'dispatch'];
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}
 
 void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
   for (const tool of ['bash', 'curl', 'createdb']) if ((await installed(t, tool)) === undefined) return;
@@ -62,7 +54,7 @@ void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
   };
   const asked = [...script.matchAll(/^# .*$/gm)].flatMap(([line]) => [...line.matchAll(/\b([A-Z_]+)=/g)].map(([, name = '']) => name));
   t.same(asked.sort(), Object.keys(filledIn).sort(), 'what is to be filled in');
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const lines = Object.entries(filledIn).map(([name, value]) => `echo '${name}=${value}' >> .env\n`);
   const here = script
     .replace('createdb billing\n', `createdb ${database}\n`)

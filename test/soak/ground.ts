@@ -1,8 +1,6 @@
 // What the soak runs on: a durable Postgres, the local chain with a second node that can lag, and keepers, each a process that is started again
 // when it dies.
-import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
@@ -10,6 +8,7 @@ import { connect, type Sql } from '../../src/db/connect.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
 import { createLog } from '../../src/log.ts';
+import { freePorts } from '../../src/sandbox/ports.ts';
 import { keepPostgres } from '../../src/sandbox/processes.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
@@ -115,12 +114,4 @@ export async function startGround({ keepers, random }: { keepers: number; random
     await close();
     throw error;
   }
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const probes = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(probes.map((probe) => once(probe, 'listening')));
-  const ports = probes.map((probe) => (probe.address() as AddressInfo).port);
-  for (const probe of probes) probe.close();
-  return ports;
 }
