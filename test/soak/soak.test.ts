@@ -27,11 +27,17 @@ void t.test('an attempt signed while a cancel stands is a breach, before it and 
   t.equal(afterCancel([attempt(150_000)], cancel, []).length, 1);
   t.equal(afterCancel([attempt(300_000)], [told('cancel_forced', 100_000)], []).length, 1);
   const turns = [
-    { subscriptionPda: 'pda', kind: 'cancelled', seenAt: 100_000 } as const,
-    { subscriptionPda: 'pda', kind: 'created', seenAt: 400_000 } as const,
+    { subscriptionPda: 'pda', kind: 'cancelled', notBefore: 99_000, seenAt: 100_000 } as const,
+    { subscriptionPda: 'pda', kind: 'resumed', notBefore: 400_000, seenAt: 450_000 } as const,
   ];
   t.same(afterCancel([attempt(110_000), attempt(390_000)], [], turns), [], 'a keeper may not have seen it yet, or have seen the next one');
   t.equal(afterCancel([attempt(150_000)], [], turns).length, 1);
+  t.equal(afterCancel([attempt(150_000)], [told('subscription_created', 50_000)], turns).length, 1);
+  t.same(
+    afterCancel([attempt(150_000)], [told('subscription_created', 149_000)], turns),
+    [],
+    'registered since: a fork may have taken the opening back',
+  );
   t.end();
 });
 

@@ -85,23 +85,27 @@ export async function judge(ground: Ground, offers: readonly Offer[], { pulls, t
 /** Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS). */
 export function afterCancel(attempts: readonly Attempt[], told: readonly Told[], turns: readonly SeenTurn[]): string[] {
   const cancelled = new Map<string, Span[]>();
+  const registered = new Map<string, number>();
   for (const { subscriptionId, type, at } of told) {
+    if (type === 'subscription_created') registered.set(subscriptionId, at);
     if (type === 'cancel_requested' || type === 'cancel_forced') open(cancelled, subscriptionId, at + SAME_MOMENT_MS);
     if (type === 'subscription_resumed') close(cancelled, subscriptionId, at - SAME_MOMENT_MS);
   }
   const onChain = new Map<string, Span[]>();
-  for (const { subscriptionPda, kind, seenAt } of turns) {
+  for (const { subscriptionPda, kind, notBefore, seenAt } of turns) {
     if (kind === 'cancelled') open(onChain, subscriptionPda, seenAt + UNSEEN_MS);
     // It may have been seen before it was final.
-    else close(onChain, subscriptionPda, seenAt - UNSEEN_MS);
+    else close(onChain, subscriptionPda, notBefore - UNSEEN_MS);
   }
   const within = (spans: readonly Span[] | undefined, at: number) => (spans ?? []).some(({ from, to }) => at > from && at < to);
-  return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => [
-    ...(within(cancelled.get(subscriptionId), createdAt) ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`] : []),
-    ...(within(onChain.get(subscriptionPda), createdAt)
-      ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`]
-      : []),
-  ]);
+  return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
+    // What was registered later was opened anew, also when a fork then took the opening back.
+    const standing = onChain.get(subscriptionPda)?.filter(({ from }) => from > (registered.get(subscriptionId) ?? 0));
+    return [
+      ...(within(cancelled.get(subscriptionId), createdAt) ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`] : []),
+      ...(within(standing, createdAt) ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`] : []),
+    ];
+  });
 }
 
 function open(spans: Map<string, Span[]>, id: string, from: number): void {

@@ -21,6 +21,8 @@ export interface SeenPull extends ChainPull {
 export interface SeenTurn {
   subscriptionPda: string;
   kind: 'created' | 'cancelled' | 'resumed';
+  /** Unix ms of this machine: when it was not final yet, and when it was seen. A busy witness sees late. */
+  notBefore: number;
   seenAt: number;
 }
 
@@ -43,6 +45,7 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
   const pulls: SeenPull[] = [];
   const turns: SeenTurn[] = [];
   let last: string | undefined;
+  let listedAt = 0;
 
   async function newSince(): Promise<SignatureInfo[]> {
     const found: SignatureInfo[] = [];
@@ -55,14 +58,14 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     }
   }
 
-  function takeDown(transaction: ConfirmedTransaction): void {
+  function takeDown(transaction: ConfirmedTransaction, notBefore: number): void {
     const seenAt = Date.now();
     const blockTime = transaction.blockTime ?? 0n;
     const bySubscription = new Map<string, SeenPull>();
     for (const event of programEvents(transaction, SUBSCRIPTIONS_PROGRAM)) {
       if (event.kind === 'created' || event.kind === 'cancelled' || event.kind === 'resumed') {
         const subscriptionPda = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, event.plan, event.subscriber).address;
-        turns.push({ subscriptionPda, kind: event.kind, seenAt });
+        turns.push({ subscriptionPda, kind: event.kind, notBefore, seenAt });
       }
       if (event.kind !== 'transfer') continue;
       const { subscription: subscriptionPda, amount, receiver, puller, periodStart } = event;
@@ -87,18 +90,21 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
   }
 
   async function look(): Promise<void> {
+    // What this list has, the one before did not.
+    const notBefore = listedAt;
+    listedAt = Date.now();
     const found = await newSince();
-    const queue = found.filter(({ err }) => err === null);
-    await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
-        for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
-          const { signature } = one;
-          const transaction = await patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' }));
-          if (transaction === null) throw new Error(`the chain lists ${signature} as final but does not have it`);
-          takeDown(transaction);
-        }
-      }),
-    );
+    const signatures = found.filter(({ err }) => err === null).map(({ signature }) => signature);
+    // Taken down in the order of the chain, however they come.
+    for (let at = 0; at < signatures.length; at += AT_ONCE) {
+      const transactions = signatures
+        .slice(at, at + AT_ONCE)
+        .map((signature) => patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' })));
+      for (const [index, transaction] of (await Promise.all(transactions)).entries()) {
+        if (transaction === null) throw new Error(`the chain lists ${signatures[at + index] ?? ''} as final but does not have it`);
+        takeDown(transaction, notBefore);
+      }
+    }
     last = found.at(-1)?.signature ?? last;
   }
 
