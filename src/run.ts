@@ -38,16 +38,21 @@ const graceMs = 10_000;
 
 /**
  * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the process at once. Returns the exit code.
+ * `load` imports what starts it, which is read while Postgres is being reached.
  * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
  */
 export async function runDaemon(
   role: Exclude<Role, 'admin' | 'developer'>,
   envFile: string | undefined,
-  start: (resources: DaemonResources) => Promise<Daemon>,
+  load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
+  const loading = load();
+  // Heard below, unless there is no configuration or no Postgres to go on with.
+  loading.catch(() => undefined);
   return withResources(role, envFile, 'stdout', async ({ config, log, sql }) => {
     const signalled = firstSignal(log);
     const registry = createRegistry(role);
+    const start = await loading;
     const daemon = await start({ config, log, sql, registry });
     const metrics = await serveMetrics(registry, daemon.ready, { host: config.metricsHost, port: config.metricsPort });
     const supervisor = supervision();

@@ -1,4 +1,4 @@
-import { errors, Pool } from 'undici';
+import type { Pool } from 'undici';
 import { backoff } from '../backoff.ts';
 import { ChainDataError } from './layouts.ts';
 import { createPace } from './pace.ts';
@@ -50,6 +50,8 @@ const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
 const INTERNAL_ERROR = -32603;
+// undici's, by which its errors are told apart.
+const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT']);
 
 /** Opens an endpoint; nothing is sent yet. Throws a TypeError for what is no http or https URL. */
 export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: EndpointOptions): Endpoint {
@@ -61,15 +63,22 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
     'content-type': 'application/json',
     ...(username !== '' && { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }),
   };
-  const pool = new Pool(origin, {
-    connections: MAX_CONNECTIONS,
-    connect: { timeout: Math.min(timeoutMs, 5000) },
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    // A fresh TLS handshake costs more than a request; a connection that the server closed meanwhile is opened again.
-    keepAliveTimeout: 30_000,
-    maxResponseSize: MAX_ANSWER_BYTES,
-  });
+  const openPool = async () => {
+    const undici = await import('undici');
+    const opened = new undici.Pool(origin, {
+      connections: MAX_CONNECTIONS,
+      connect: { timeout: Math.min(timeoutMs, 5000) },
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      // A fresh TLS handshake costs more than a request; a connection that the server closed meanwhile is opened again.
+      keepAliveTimeout: 30_000,
+      maxResponseSize: MAX_ANSWER_BYTES,
+    });
+    if (closed) await opened.destroy();
+    return opened;
+  };
+  // With the first request: serve listens before it asks a chain, and undici is a good part of a start's time.
+  let pool: Promise<Pool> | undefined;
   const pace = createPace(requestsPerSecond);
   let id = 0;
   let requests = 0;
@@ -84,11 +93,12 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
 
   async function post(body: string): Promise<{ status: number; retryAfter: string | string[] | undefined; text: string }> {
     const started = performance.now();
-    const response = await pool.request({ method: 'POST', path, headers, body });
+    pool ??= openPool();
+    const response = await (await pool).request({ method: 'POST', path, headers, body });
     const chunks: Buffer[] = [];
     for await (const chunk of response.body as AsyncIterable<Buffer>) {
       // bodyTimeout only watches the gaps: an endpoint that trickles would hold the caller for ever.
-      if (performance.now() - started > timeoutMs) throw new errors.BodyTimeoutError();
+      if (performance.now() - started > timeoutMs) throw new EndpointFailure('timeout', noAnswer(timeoutMs));
       chunks.push(chunk);
     }
     return { status: response.statusCode, retryAfter: response.headers['retry-after'], text: Buffer.concat(chunks).toString('utf8') };
@@ -99,7 +109,7 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
     const body = JSON.stringify({ jsonrpc: '2.0', id, method, params });
     // A kept connection may be closed by the other side at the very moment of use. Every method is safe to repeat, sending included.
     const { status, retryAfter, text } = await post(body).catch((error: unknown) => {
-      if (closed || !(error instanceof errors.SocketError)) throw error;
+      if (closed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return post(body);
     });
     if (status === 429) throw new EndpointFailure('rate_limited', 'too many requests (429)', { pauseMs: retryAfterMs(retryAfter) });
@@ -179,9 +189,9 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
         if (trial) onTrial = false;
       }
     },
-    close() {
+    async close() {
       closed = true;
-      return pool.destroy();
+      await (await pool)?.destroy();
     },
   };
 }
@@ -193,18 +203,18 @@ function asFailure(error: unknown, endpoint: string, timeoutMs: number): Endpoin
     new EndpointFailure(fault, message, { endpoint, pauseMs, cause: error });
   if (error instanceof EndpointFailure) return failure(error.fault, error.message, error.pauseMs);
   if (error instanceof ChainDataError) return failure('malformed', error.message);
-  if (
-    error instanceof errors.HeadersTimeoutError ||
-    error instanceof errors.BodyTimeoutError ||
-    error instanceof errors.ConnectTimeoutError
-  ) {
-    return failure('timeout', `no answer within ${timeoutMs} ms`);
-  }
-  if (error instanceof errors.ResponseExceededMaxSizeError) return failure('malformed', 'an answer that is too long');
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
-    return failure('unreachable', error.message === '' ? error.code : `${error.message} (${error.code})`);
-  }
-  throw error;
+  const code = codeOf(error);
+  if (code === undefined || !(error instanceof Error)) throw error;
+  if (TIMEOUTS.has(code)) return failure('timeout', noAnswer(timeoutMs));
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return failure('malformed', 'an answer that is too long');
+  return failure('unreachable', error.message === '' ? code : `${error.message} (${code})`);
+}
+
+const noAnswer = (timeoutMs: number) => `no answer within ${timeoutMs} ms`;
+
+/** The code of an error of undici's or the system's. */
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
 /**

@@ -1,7 +1,6 @@
-import { startKeeper } from '../keeper/start.ts';
 import { runDaemon } from '../run.ts';
 
 /** `billing keeper`: collects until it is told to stop. Returns the exit code. */
 export function keeper(envFile: string | undefined): Promise<number> {
-  return runDaemon('keeper', envFile, startKeeper);
+  return runDaemon('keeper', envFile, async () => (await import('../keeper/start.ts')).startKeeper);
 }

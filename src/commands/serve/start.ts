@@ -1,0 +1,155 @@
+import { readFileSync } from 'node:fs';
+import { Histogram, type Registry } from 'prom-client';
+import { SUBSCRIPTIONS_PROGRAM } from '../../chain/addresses.ts';
+import { clusterMismatch, CLUSTERS } from '../../chain/clusters.ts';
+import { createRpc, type Rpc } from '../../chain/rpc.ts';
+import { required, type Config } from '../../config.ts';
+import type { Sql } from '../../db/connect.ts';
+import { deleteOldSamples } from '../../db/event-feed.ts';
+import { deleteOldKeys } from '../../db/idempotency.ts';
+import { deleteExpiredNonces } from '../../db/nonces.ts';
+import { createNotifier, deliveriesQueued, subscriptionsDue } from '../../db/notify.ts';
+import { deleteEndedBudgets } from '../../db/rate-budgets.ts';
+import { createGuard } from '../../dispatch/guard.ts';
+import { secretBox } from '../../domain/secrets.ts';
+import { requestsPerMinute } from '../../domain/tiers.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { buildApp } from '../../http/app.ts';
+import type { Api, ApiDeps } from '../../http/context.ts';
+import type { Log } from '../../log.ts';
+import { startLoop, type Loop } from '../../loop.ts';
+import { rpcObserver } from '../../metrics.ts';
+import type { Daemon, DaemonResources } from '../../run.ts';
+
+const sweepMs = 60_000;
+/** What asks a chain is loaded once the first requests have been answered: a seventh of a start's time. */
+const settledMs = 1000;
+// listen(2): what an operator can do about it.
+const listenFaults: readonly (readonly [string, string])[] = [
+  ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
+  ['EADDRNOTAVAIL', 'no interface has that address; set HOST to one of this machine, or to 0.0.0.0'],
+  ['EACCES', 'ports below 1024 are for root; set PORT to a higher one and put a proxy in front'],
+  ['ENOTFOUND', 'HOST is no name or address'],
+];
+
+/** Builds the API and listens. Throws an OperatorError for a configuration that does not do and for an address that cannot be listened on. */
+export async function startServe({ config, log, sql, registry }: DaemonResources): Promise<Daemon> {
+  const { rpcUrls } = required(config, 'rpcUrls');
+  const chain = createRpc({
+    urls: rpcUrls,
+    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    log,
+    observe: rpcObserver(registry),
+  });
+  const dispatchers = createNotifier(sql, deliveriesQueued);
+  const keepers = createNotifier(sql, subscriptionsDue);
+  const app = buildApp({
+    ...settings(config),
+    sql,
+    log,
+    chain,
+    onAnswer: durations(registry),
+    wakeDispatchers: () => dispatchers.notify(),
+    wakeKeepers: () => keepers.notify(),
+  });
+  const sweeper = sweep(sql, log);
+  await app.ready();
+  const address = await listen(app, config);
+  log.info({ address, publicUrl: config.publicUrl }, 'listening');
+  const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), settledMs);
+  return {
+    async ready() {
+      try {
+        await sql`select 1`;
+        return undefined;
+      } catch (error) {
+        return `Postgres does not answer: ${messageOf(error)}`;
+      }
+    },
+    async stop() {
+      clearTimeout(asking);
+      await app.close();
+      await sweeper.stop();
+      await Promise.all([dispatchers.flush(), keepers.flush(), chain.close()]);
+    },
+  };
+}
+
+function settings(config: Config): Omit<ApiDeps, 'sql' | 'log' | 'chain' | 'onAnswer' | 'wakeDispatchers' | 'wakeKeepers'> {
+  const { keeperAddress, treasury, jwtSecrets, encryptionKeys } = required(
+    config,
+    'keeperAddress',
+    'treasury',
+    'jwtSecrets',
+    'encryptionKeys',
+  );
+  const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
+  if (mint === null) throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${config.cluster}: the mint's address.`, 2);
+  const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string };
+  const { webhookGuard, webhookAllowCidrs, webhookNameServers } = config;
+  const guard = createGuard({ enabled: webhookGuard, allow: webhookAllowCidrs, nameServers: webhookNameServers });
+  return {
+    network: { programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, mint, puller: keeperAddress, treasury },
+    version,
+    cluster: config.cluster,
+    environment: config.env,
+    publicUrl: config.publicUrl,
+    jwtSecrets,
+    secretBox: secretBox(encryptionKeys),
+    requestsPerMinute,
+    corsOrigins: config.corsOrigins,
+    trustProxy: config.trustProxy,
+    // What sends is loaded when it is first needed, for the same reason.
+    ping: async (target) => (await import('../../dispatch/ping.ts')).sendPing({ config, ...target }),
+    checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
+  };
+}
+
+function durations(registry: Registry): ApiDeps['onAnswer'] {
+  const histogram = new Histogram({
+    name: 'billing_http_request_duration_seconds',
+    help: 'Time from a request to its answer',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  });
+  return ({ method, route, status, seconds }) => histogram.observe({ method, route, status }, seconds);
+}
+
+async function listen(app: Api, { host, port }: Config): Promise<string> {
+  try {
+    return await app.listen({ host, port });
+  } catch (error) {
+    const [, next] = listenFaults.find(([code]) => error instanceof Error && 'code' in error && error.code === code) ?? [];
+    if (next === undefined) throw error;
+    throw new OperatorError(`serve cannot listen on ${host}:${port}: ${next}.`, 1, { cause: error });
+  }
+}
+
+/** The chain may be out of reach for now: everything but what needs it is served meanwhile. */
+function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
+  chain.getGenesisHash().then(
+    (hash) => {
+      const mismatch = clusterMismatch(cluster, hash);
+      if (mismatch !== null) log.error({ mismatch }, 'the Solana RPC endpoint is of another cluster than configured');
+    },
+    (error: unknown) => log.warn({ reason: messageOf(error) }, 'the Solana RPC cannot be reached yet'),
+  );
+}
+
+/** Deletes what is out of date: nonces, idempotency keys, sample events, ended rate windows. */
+function sweep(sql: Sql, log: Log): Loop {
+  return startLoop({
+    idleMs: sweepMs,
+    turn: async () => {
+      const [nonces, keys, samples] = await Promise.all([
+        deleteExpiredNonces(sql),
+        deleteOldKeys(sql),
+        deleteOldSamples(sql),
+        deleteEndedBudgets(sql),
+      ]);
+      return nonces === 1000 || keys === 1000 || samples === 1000;
+    },
+    onError: (error, failures) => log.warn({ reason: messageOf(error), failures }, 'what is out of date could not be deleted'),
+  });
+}
