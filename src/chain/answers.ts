@@ -1,4 +1,4 @@
-import bs58 from 'bs58';
+import { decodeBase58 } from './base58.ts';
 import type { ChainAccount } from './accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from './events.ts';
 import { EndpointFailure } from './rpc-errors.ts';
@@ -134,7 +134,7 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction | nu
     return {
       programId: key(programIdIndex),
       accounts: array(indexes, 'instruction accounts').map(key),
-      data: Buffer.from(bs58.decodeUnsafe(text(data, 'instruction data')) ?? malformed('instruction data is not Base58')),
+      data: decodeBase58(text(data, 'instruction data')) ?? malformed('instruction data is not Base58'),
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };

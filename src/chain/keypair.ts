@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import bs58 from 'bs58';
+import { encodeBase58 } from './base58.ts';
 
 /** A key that signs. The private half stays inside the KeyObject: printing or logging a Keypair shows the address alone. */
 export interface Keypair {
@@ -15,7 +15,7 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const rawPublic = (key: KeyObject) => createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
 
 function keypair(key: KeyObject): Keypair {
-  const address = bs58.encode(rawPublic(key));
+  const address = encodeBase58(rawPublic(key));
   return Object.freeze({ address, sign: (message: Uint8Array) => sign(null, message, key) });
 }
 

@@ -1,4 +1,4 @@
-import bs58 from 'bs58';
+import { encodeBase58 } from './base58.ts';
 
 /** Account data that is not what its place on the chain says it should be: wrong length, kind or version. */
 export class ChainDataError extends Error {
@@ -84,7 +84,7 @@ function view(data: Uint8Array, name: string, length: number, kind?: number): Bu
 }
 
 function address(bytes: Buffer, offset: number): string {
-  return bs58.encode(bytes.subarray(offset, offset + 32));
+  return encodeBase58(bytes.subarray(offset, offset + 32));
 }
 
 const EMPTY = Buffer.alloc(32);

@@ -1,4 +1,4 @@
-import bs58 from 'bs58';
+import { encodeBase58 } from './base58.ts';
 import { addressBytes } from './addresses.ts';
 import type { Instruction } from './instructions.ts';
 
@@ -93,5 +93,5 @@ export function unsignedTransaction(feePayer: string, instructions: readonly Ins
 
 /** The transaction's id: its first signature in Base58. */
 export function signatureOf(transaction: Uint8Array): string {
-  return bs58.encode(transaction.subarray(1, 1 + SIGNATURE_LENGTH));
+  return encodeBase58(transaction.subarray(1, 1 + SIGNATURE_LENGTH));
 }
