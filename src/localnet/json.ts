@@ -5,7 +5,7 @@
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return String(value);
-  if (Array.isArray(value)) return `[${value.map(toJson).join(',')}]`;
+  if (Array.isArray(value)) return listOf(value);
   if (typeof value === 'object' && value !== null) {
     const members: string[] = [];
     for (const [name, member] of Object.entries(value)) {
@@ -14,4 +14,9 @@ export function toJson(value: unknown): string {
     return `{${members.join(',')}}`;
   }
   return 'null';
+}
+
+/** Logs are most of what there is to write. */
+function listOf(values: readonly unknown[]): string {
+  return values.every((one) => typeof one === 'string') ? JSON.stringify(values) : `[${values.map(toJson).join(',')}]`;
 }

@@ -1,7 +1,7 @@
 import { type Filter, filtersOf } from './accountMethods.ts';
 import { accountAt, blockAt, type Commitment, head, heightOf } from './accounts.ts';
 import { type AccountEncoding, accountEncoding, encodeAccount } from './encodeAccount.ts';
-import { runDetails } from './encodeTransaction.ts';
+import { runLogs } from './encodeTransaction.ts';
 import { mentionsAccount } from './history.ts';
 import { base58, type Key } from './keys.ts';
 import { API_VERSION, commitmentOf, flag, integer, publicKey, required, settings, signature } from './params.ts';
@@ -72,25 +72,55 @@ function read(kind: Subscription['kind'], params: readonly unknown[]): Subscript
   }
 }
 
+/** Subscriptions of one kind, by what they are to. */
+type ByKey = Map<Key, Set<Subscription>>;
+
 /** Opens the subscriptions of a connection; `notify` sends a notification of a kind. */
 export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   const all = new Map<number, Subscription>();
+  // A connection may follow thousands of accounts: what one transaction has changed is looked up, and nobody else is asked.
+  const accounts: ByKey = new Map();
+  const signatures: ByKey = new Map();
+  const others = new Set<Subscription>();
   // Blocks up to these heights have been told of.
   const told = { confirmed: heightOf(chain, 'confirmed'), finalized: heightOf(chain, 'finalized') };
 
   // How many want to know at once: with none, a transaction costs nothing here.
   let processed = 0;
 
+  const groupOf = ({ kind }: Subscription) => (kind === 'account' ? accounts : kind === 'signature' ? signatures : undefined);
+
+  function add(subscription: Subscription): void {
+    all.set(subscription.id, subscription);
+    if (subscription.commitment === 'processed') processed += 1;
+    const group = groupOf(subscription);
+    if (group === undefined || !('key' in subscription)) {
+      others.add(subscription);
+      return;
+    }
+    const same = group.get(subscription.key) ?? new Set();
+    group.set(subscription.key, same.add(subscription));
+  }
+
   function remove(id: number): boolean {
-    if (all.get(id)?.commitment === 'processed') processed -= 1;
-    return all.delete(id);
+    const subscription = all.get(id);
+    if (subscription === undefined) return false;
+    all.delete(id);
+    others.delete(subscription);
+    if (subscription.commitment === 'processed') processed -= 1;
+    const group = groupOf(subscription);
+    if (group !== undefined && 'key' in subscription) {
+      const same = group.get(subscription.key);
+      same?.delete(subscription);
+      if (same?.size === 0) group.delete(subscription.key);
+    }
+    return true;
   }
 
   function tellAccount(subscription: Subscription, key: Key, height: number, slot: number): void {
     if (subscription.kind !== 'account' && subscription.kind !== 'program') return;
     const state = accountAt(chain, key, height);
     if (subscription.kind === 'account') {
-      if (subscription.key !== key) return;
       // A closed account reads as an empty one: a notification always has a value.
       const shown = state ?? { lamports: 0n, owner: '\0'.repeat(32), data: Buffer.alloc(0), executable: false, rentEpoch: 0n };
       const value = encodeAccount(chain, key, shown, subscription.encoding, height);
@@ -105,7 +135,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   function tellLogs(subscription: Subscription, landed: Landed, slot: number): void {
     if (subscription.kind !== 'logs' || landed.payload === null) return;
     if (subscription.mentions !== null && !mentionsAccount(landed, subscription.mentions)) return;
-    const value = { err: landed.err, logs: runDetails(landed.payload).logs, signature: base58(landed.id) };
+    const value = { err: landed.err, logs: runLogs(landed.payload), signature: base58(landed.id) };
     notify('logs', subscription.id, { context: contextOf(slot), value });
   }
 
@@ -119,40 +149,50 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
     notify('signature', subscription.id, { context: contextOf(blockAt(chain, height)?.slot ?? landed.slot), value: { err: landed.err } });
   }
 
-  const having = (commitment: Commitment) => [...all.values()].filter((subscription) => subscription.commitment === commitment);
+  /** Tells of changed accounts who has asked for them, or for their program, with this commitment. */
+  function tellAccounts(keys: Iterable<Key>, commitment: Commitment, height: number, slot: number): void {
+    const programs = [...others].filter((subscription) => subscription.kind === 'program' && subscription.commitment === commitment);
+    for (const key of keys) {
+      for (const subscription of accounts.get(key) ?? []) {
+        if (subscription.commitment === commitment) tellAccount(subscription, key, height, slot);
+      }
+      for (const subscription of programs) tellAccount(subscription, key, height, slot);
+    }
+  }
 
-  function tellBlock(block: Block, subscription: Subscription): void {
-    if (subscription.kind === 'logs') for (const landed of block.transactions) tellLogs(subscription, landed, block.slot);
-    if (subscription.kind === 'account' && block.undo.has(subscription.key))
-      tellAccount(subscription, subscription.key, block.height, block.slot);
-    if (subscription.kind === 'program') for (const key of block.undo.keys()) tellAccount(subscription, key, block.height, block.slot);
+  function tellTransactions(transactions: readonly Landed[], commitment: Commitment, slot: number): void {
+    for (const subscription of others) {
+      if (subscription.commitment === commitment) for (const landed of transactions) tellLogs(subscription, landed, slot);
+    }
   }
 
   const onChanged = (keys: readonly Key[], landed: Landed | null) => {
     if (processed === 0) return;
     const { height, slot } = head(chain);
-    for (const subscription of having('processed')) {
-      if (landed !== null && subscription.kind === 'logs') tellLogs(subscription, landed, slot);
-      if (landed !== null && subscription.kind === 'signature') tellReached(subscription);
-      for (const key of keys) tellAccount(subscription, key, height, slot);
+    if (landed !== null) {
+      tellTransactions([landed], 'processed', slot);
+      for (const subscription of signatures.get(landed.id) ?? []) if (subscription.commitment === 'processed') tellReached(subscription);
     }
+    tellAccounts(keys, 'processed', height, slot);
   };
 
   const onBlock = () => {
     const { slot, parentSlot } = head(chain);
     const root = blockAt(chain, heightOf(chain, 'finalized'))?.slot ?? 0;
-    for (const { kind, id } of all.values()) {
+    for (const { kind, id } of others) {
       if (kind === 'slot') notify('slot', id, { parent: parentSlot, root, slot });
       if (kind === 'root' && heightOf(chain, 'finalized') > told.finalized) notify('root', id, root);
     }
     for (const commitment of ['confirmed', 'finalized'] as const) {
       const reached = heightOf(chain, commitment);
-      for (const subscription of having(commitment)) {
-        tellReached(subscription);
-        for (let height = told[commitment] + 1; height <= reached; height += 1) {
-          const block = blockAt(chain, height);
-          if (block !== undefined) tellBlock(block, subscription);
-        }
+      for (const same of signatures.values()) {
+        for (const subscription of same) if (subscription.commitment === commitment) tellReached(subscription);
+      }
+      for (let height = told[commitment] + 1; height <= reached; height += 1) {
+        const block = blockAt(chain, height);
+        if (block === undefined) continue;
+        tellTransactions(block.transactions, commitment, block.slot);
+        tellAccounts(block.undo.keys(), commitment, height, block.slot);
       }
       told[commitment] = reached;
     }
@@ -163,8 +203,8 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   };
 
   const onReceived = (id: Key) => {
-    for (const subscription of all.values()) {
-      if (subscription.kind !== 'signature' || !subscription.received || subscription.key !== id) continue;
+    for (const subscription of signatures.get(id) ?? []) {
+      if (subscription.kind !== 'signature' || !subscription.received) continue;
       notify('signature', subscription.id, { context: contextOf(head(chain).slot), value: 'receivedSignature' });
     }
   };
@@ -174,8 +214,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   function subscribe(kind: Subscription['kind'], params: readonly unknown[]): number {
     if (all.size >= MAX_SUBSCRIPTIONS) throw invalidParams(`Too many subscriptions on this connection; max ${MAX_SUBSCRIPTIONS}`);
     const subscription = read(kind, params);
-    all.set(subscription.id, subscription);
-    if (subscription.commitment === 'processed') processed += 1;
+    add(subscription);
     if (kind === 'signature') queueMicrotask(() => tellReached(subscription));
     return subscription.id;
   }

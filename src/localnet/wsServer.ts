@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import websocket, { type WebSocket } from '@fastify/websocket';
 import fastify, { type FastifyInstance } from 'fastify';
 import { MAX_BODY_BYTES } from './httpServer.ts';
@@ -13,9 +14,21 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 /** ms that a client has to say goodbye when the chain stops. */
 const CLOSE_GRACE_MS = 500;
 
-function connect(chain: Chain, socket: WebSocket): void {
+function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
+  let corked = false;
+  // A block is told of in hundreds of messages: they go to the system in one piece.
+  const cork = () => {
+    if (corked) return;
+    corked = true;
+    stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      stream.uncork();
+    });
+  };
   const send = (text: string) => {
     if (socket.readyState !== socket.OPEN) return;
+    cork();
     if (socket.bufferedAmount > MAX_BUFFERED_BYTES) socket.terminate();
     else socket.send(text);
   };
@@ -70,6 +83,6 @@ export async function buildWs(chain: Chain): Promise<FastifyInstance> {
     app.websocketServer.close(done);
   };
   await app.register(websocket, { options: { maxPayload: MAX_BODY_BYTES }, preClose });
-  app.get('/', { websocket: true }, (socket) => connect(chain, socket));
+  app.get('/', { websocket: true }, (socket, request) => connect(chain, socket, request.raw.socket));
   return app;
 }
