@@ -21,9 +21,9 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** fsync and synchronous_commit on (the defaults); buffers as on a small server. */
-export async function startServer(): Promise<Server> {
-  const postgres = await startEmbeddedPostgres({ settings: { shared_buffers: '512MB', max_wal_size: '4GB' } });
+/** fsync and synchronous_commit on (the defaults); buffers as on a small server. `settings` go with them. */
+export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
+  const postgres = await startEmbeddedPostgres({ settings: { shared_buffers: '512MB', max_wal_size: '4GB', ...settings } });
   const admin = connect(postgres.url, { max: 1, name: 'bench' });
   return {
     async database(name, empty = false) {

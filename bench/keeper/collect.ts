@@ -13,7 +13,7 @@ import { subscriptionsDue } from '../../src/db/notify.ts';
 import { timeOf } from '../../src/domain/network.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
 import type { Database } from '../dispatch/harness.ts';
-import { AMOUNT, type Chain, PERIOD_HOURS, type Plan } from './scene.ts';
+import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const POLL_MS = 20;
@@ -67,7 +67,7 @@ export async function startCollecting(chain: Chain, plan: Plan, { sql, url }: Da
   return {
     async round() {
       const before = await requests(metricsPort);
-      await chain.pass(PERIOD_HOURS * 3600 + 1);
+      await chain.pass();
       const started = performance.now();
       await sql.notify(subscriptionsDue, '');
       await settled();
@@ -87,7 +87,7 @@ async function register(sql: Database['sql'], chain: Chain, plan: Plan, now: Dat
     with merchant as (insert into merchants (wallet) values (${chain.merchant.address}) returning id),
       app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
       plan as (insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
-        select id, 'plan', ${plan.pda}, ${plan.planId.toString()}, ${chain.merchant.address}, ${LOCALNET_MINT}, ${chain.treasury},
+        select id, 'plan', ${plan.pda}, ${PLAN_ID.toString()}, ${chain.merchant.address}, ${LOCALNET_MINT}, ${chain.treasury},
           ${chain.keeper.address}, ${AMOUNT}, ${PERIOD_HOURS}, 'active', ${timeOf(plan.createdAt)} from app returning id, app_id)
     select app_id, id as plan_id from plan`;
   await sql`

@@ -1,11 +1,10 @@
-// The local chain in a process of its own, with wallets on it that have subscribed: those that a keeper collects from, and as many again for what
-// the chain can take without one.
+// A local chain in a process of its own, with wallets on it that have subscribed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
-import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress } from '../../src/chain/addresses.ts';
+import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { createTokenAccount } from '../../src/chain/companions.ts';
 import { createPlan, initAuthority, type Instruction, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
@@ -19,9 +18,10 @@ const CONNECTIONS = 64;
 /** Blocks come fast, so that finality (32 of them) is no great part of a round. */
 const BLOCK_MS = 25;
 
+export const PLAN_ID = 1n;
 export const AMOUNT = 1_000_000n;
 export const PERIOD_HOURS = 24;
-const FEE_BPS = 100n;
+const FEE = AMOUNT / 100n;
 
 export interface Subscriber {
   wallet: string;
@@ -30,7 +30,6 @@ export interface Subscriber {
 
 export interface Plan {
   pda: string;
-  planId: bigint;
   createdAt: bigint;
   subscribers: Subscriber[];
 }
@@ -45,8 +44,10 @@ export interface Chain {
   post: (body: string) => Promise<string>;
   /** Unix seconds of the newest sealed block. */
   now(): Promise<number>;
-  /** Moves the clock on by some seconds and makes a few blocks there. */
-  pass(seconds: number): Promise<void>;
+  /** Moves the clock on by a period and makes a few blocks there. */
+  pass(): Promise<void>;
+  /** Payments that the treasury has had its fee of. */
+  collected(): Promise<number>;
   stop(): void;
 }
 
@@ -91,9 +92,14 @@ export async function startChain(): Promise<Chain> {
     call,
     post,
     now,
-    async pass(seconds) {
-      await call('surfnet_timeTravel', { absoluteTimestamp: ((await now()) + seconds) * 1000 });
+    async pass() {
+      await call('surfnet_timeTravel', { absoluteTimestamp: ((await now()) + PERIOD_HOURS * 3600 + 1) * 1000 });
       await call('localnet_mineBlocks', 40);
+    },
+    async collected() {
+      const { address } = tokenAccountAddress(treasury, LOCALNET_MINT);
+      const { value } = await call<{ value: { amount: string } }>('getTokenAccountBalance', address, { commitment: 'processed' });
+      return Number(BigInt(value.amount) / FEE);
     },
     stop: () => child.kill(),
   };
@@ -111,11 +117,11 @@ async function send({ call }: Chain, signer: Keypair, instructions: Instruction[
 }
 
 /** Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`. */
-export async function openPlan(chain: Chain, planId: bigint, count: number, payments: number): Promise<Plan> {
+export async function openPlan(chain: Chain, count: number, payments: number): Promise<Plan> {
   const { call, merchant, keeper, treasury } = chain;
-  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, planId);
+  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, PLAN_ID);
   const terms = {
-    planId,
+    planId: PLAN_ID,
     mint: LOCALNET_MINT,
     amount: AMOUNT,
     periodHours: BigInt(PERIOD_HOURS),
@@ -137,7 +143,7 @@ export async function openPlan(chain: Chain, planId: bigint, count: number, paym
     const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, pda, wallet.address).address;
     await call('requestAirdrop', wallet.address, 1_000_000_000);
     await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(payments)).toString());
-    const agreed = { planId, planBump: bump, mint: LOCALNET_MINT, amount: AMOUNT, periodHours: BigInt(PERIOD_HOURS) };
+    const agreed = { planId: PLAN_ID, planBump: bump, mint: LOCALNET_MINT, amount: AMOUNT, periodHours: BigInt(PERIOD_HOURS) };
     await send(chain, wallet, [
       initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint: LOCALNET_MINT }),
       subscribe(SUBSCRIPTIONS_PROGRAM, {
@@ -150,17 +156,16 @@ export async function openPlan(chain: Chain, planId: bigint, count: number, paym
     ]);
     subscribers.push({ wallet: wallet.address, subscription });
   });
-  return { pda, planId, createdAt: account.createdAt, subscribers };
+  return { pda, createdAt: account.createdAt, subscribers };
 }
 
-/** Signs one payment of each subscriber, byte for byte as long as a keeper's. */
+/** Signs one payment of each subscriber, byte for byte as long as a keeper's, for the period that begins now. */
 export async function signPayments(
   { call, keeper, merchant, treasury }: Chain,
   { pda, subscribers }: Plan,
   round: number,
 ): Promise<Buffer[]> {
   const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'processed' });
-  const fee = (AMOUNT * FEE_BPS) / 10_000n;
   return subscribers.map(({ wallet, subscription }) => {
     const { instructions } = collectionInstructions({
       programId: SUBSCRIPTIONS_PROGRAM,
@@ -171,8 +176,8 @@ export async function signPayments(
       plan: pda,
       subscription,
       subscriber: wallet,
-      net: AMOUNT - fee,
-      fee,
+      net: AMOUNT - FEE,
+      fee: FEE,
       reference: `billing 01900000-0000-7000-8000-000000000000 ${1_900_000_000 + round} 0`,
       computeUnits: 200_000,
       microLamportsPerUnit: 0n,
