@@ -7,11 +7,15 @@ import type { Ground } from './ground.ts';
 export interface Trouble {
   /** Perhaps something, perhaps nothing, in this step. */
   strike(random: Random): void;
+  /** Whether each kind has come at least once. */
+  allTried(): boolean;
   /** Everything that was begun has happened, and every fault is off. */
   over(): Promise<void>;
   /** How often each thing happened. */
   counts: Record<string, number>;
 }
+
+type Strike = (random: Random) => void;
 
 const ENDPOINTS = ['main', 'lagging', 'both'] as const;
 
@@ -34,7 +38,7 @@ export function createTrouble(ground: Ground): Trouble {
     begin(name, () => cheat('localnet_setFault', settings));
   };
 
-  const faults: ((random: Random) => void)[] = [
+  const faults: Strike[] = [
     (random) => fault('drop', { kind: 'drop', count: 1 + random.below(30) }),
     (random) => fault('hold', { kind: 'hold', blocks: 1 + random.below(200), count: 1 + random.below(30) }),
     (random) =>
@@ -53,27 +57,38 @@ export function createTrouble(ground: Ground): Trouble {
       begin(replay ? 'fork' : 'fork without its transactions', () => cheat('localnet_forgetBlocks', blocks, { replay }));
     },
   ];
+  const clear = () => begin('cleared', () => cheat('localnet_clearFaults'));
+  const killKeeper = (random: Random) => {
+    const [victim, afterMs] = [random.below(keepers.length), random.below(500)];
+    begin('keeper killed', async () => {
+      await pause(afterMs);
+      keepers[victim]?.kill();
+    });
+  };
+  // Leases lapse by themselves, after 45 s. Now and then all do so at once, those of keepers that live as well: a pause as long as that.
+  const lapse = () => begin('leases lapsed', () => expireKeeperLeases(sql));
+  const killPostgres = () =>
+    begin('Postgres killed', () => {
+      ground.killPostgres();
+      return Promise.resolve();
+    });
+  // However short it is, each kind comes once.
+  const untried = new Set<Strike>([...faults, killKeeper, lapse, killPostgres]);
 
   return {
     counts,
+    allTried: () => untried.size === 0,
     strike(random) {
+      if (untried.size > 0 && random.below(2) === 0) {
+        const one = random.pick([...untried]);
+        untried.delete(one);
+        one(random);
+      }
       if (random.below(4) === 0) random.pick(faults)(random);
-      if (random.below(12) === 0) begin('cleared', () => cheat('localnet_clearFaults'));
-      if (random.below(15) === 0) {
-        const [victim, afterMs] = [random.below(keepers.length), random.below(500)];
-        begin('keeper killed', async () => {
-          await pause(afterMs);
-          keepers[victim]?.kill();
-        });
-      }
-      // Leases lapse by themselves, after 45 s. Now and then all do so at once, those of keepers that live as well: a pause as long as that.
-      if (random.below(20) === 0) begin('leases lapsed', () => expireKeeperLeases(sql));
-      if (random.below(250) === 0) {
-        begin('Postgres killed', () => {
-          ground.killPostgres();
-          return Promise.resolve();
-        });
-      }
+      if (random.below(12) === 0) clear();
+      if (random.below(15) === 0) killKeeper(random);
+      if (random.below(20) === 0) lapse();
+      if (random.below(250) === 0) killPostgres();
     },
     async over() {
       while (underWay.size > 0) await Promise.allSettled(underWay);

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
 import { subscriptionsDue } from '../../src/db/notify.ts';
-import { readWorkLeft } from '../../src/db/sandbox.ts';
+import { expireKeeperLeases, readWorkLeft } from '../../src/db/sandbox.ts';
 import { measureOpenAttempts } from '../../src/db/payment-attempts.ts';
 import { timeOf } from '../../src/domain/network.ts';
 import { messageOf } from '../../src/errors.ts';
@@ -19,7 +19,7 @@ export interface SoakOptions {
   seed: number;
   keepers: number;
   subscriptions: number;
-  /** Goes on until so many are recorded. */
+  /** Goes on until so many are recorded, and each kind of fault has struck. */
   payments: number;
   /** No faults and no kills: what is slow or wrong even so. */
   calm?: boolean;
@@ -89,10 +89,11 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
     const underWay = new Set<Promise<unknown>>();
     let steps = 0;
-    for (let paid = 0; paid < payments && signal?.aborted !== true; steps += 1) {
+    const isOver = (paid: number) => (paid >= payments && (calm || trouble.allTried())) || signal?.aborted === true;
+    for (let paid = 0; !isOver(paid); steps += 1) {
       await step({ ground, offers, players, random, done, underWay });
       if (!calm) trouble.strike(random);
-      if (steps % COUNT_EVERY > 0) continue;
+      if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
       paid = await stubborn(() => countPayments(ground));
       if (steps % (10 * COUNT_EVERY) === 0) {
         tell(`step ${steps}: ${paid} payments, ${days(chainStart, await chainNow(ground))} days, ${since(startedAt)}`);
@@ -182,6 +183,8 @@ async function workLeft(ground: Ground): Promise<number> {
 /** Resolves when nothing is due and nothing is on its way. */
 async function drain(ground: Ground): Promise<void> {
   await Promise.all(ground.keepers.map((one) => one.ready()));
+  // What dead keepers held lapses after 45 s; nobody learns anything by waiting for it.
+  await stubborn(() => expireKeeperLeases(ground.sql));
   const deadline = performance.now() + DRAIN_MS;
   while ((await workLeft(ground)) > 0) {
     if (performance.now() > deadline) throw new Error(`${DRAIN_MS / 1000} s passed and the keepers still have work`);
