@@ -29,8 +29,8 @@ export interface FollowOptions {
   readonly onTransaction: (notice: TransactionNotice) => void;
   /** The stream is on, and whatever happened before was not seen: at the start and after each reconnect. */
   readonly onGap: () => void;
-  /** Each new slot: the node's heartbeat. */
-  readonly onSlot?: (slot: bigint) => void;
+  /** Each new slot, the node's heartbeat, and its newest root: final, or about to be. */
+  readonly onSlot?: (slot: bigint, root: bigint) => void;
   /** Milliseconds without any message (slots come every 400) after which the connection is given up. */
   readonly silenceMs?: number;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
@@ -87,8 +87,9 @@ export function followProgram({
       const notice = transactionNotice(result);
       if (notice !== null) guarded(log, () => onTransaction(notice));
     } else if (message.method === 'slotNotification' && subscription === subscriptions.get(SLOT_REQUEST)) {
-      const slot = big(object(result, 'slot notification').slot, 'slot');
-      guarded(log, () => onSlot?.(slot));
+      const { slot, root } = object(result, 'slot notification');
+      const [newest, rooted] = [big(slot, 'slot'), big(root, 'root')];
+      guarded(log, () => onSlot?.(newest, rooted));
     }
   }
 

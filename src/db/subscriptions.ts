@@ -50,13 +50,28 @@ export interface Claim {
   leaseSeconds: number;
 }
 
-/** Leases subscriptions that are due by chain time and have no transaction under way; returns their ids. */
-export async function claimDue(sql: Queryable, { claimId, chainNow, limit, leaseSeconds }: Claim & { chainNow: Date }): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+/** A place in the order in which subscriptions fall due. */
+export interface DuePlace {
+  dueAt: Date;
+  id: string;
+}
+
+/**
+ * Leases subscriptions that are due by chain time and have no transaction under way, those behind `after` if it is given; returns them in no particular
+ * order. What is in somebody's hands stays due until it is settled: whoever claims batch after batch goes on behind the last one, and need not pass it
+ * each time.
+ */
+export function claimDue(
+  sql: Queryable,
+  { claimId, chainNow, limit, leaseSeconds, after }: Claim & { chainNow: Date; after?: DuePlace | undefined },
+): Promise<DuePlace[]> {
+  const { dueAt, id } = after ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  return sql<DuePlace[]>`
     with due as (
       select s.id
       from subscriptions s
-      where s.due_at <= ${chainNow} and (s.lease_until is null or s.lease_until < now())
+      where s.due_at <= ${chainNow} and (s.due_at, s.id) > (${dueAt}::timestamptz, ${id}::uuid)
+        and (s.lease_until is null or s.lease_until < now())
         and not exists (select from payment_attempts a where a.subscription_id = s.id and a.state = 'open')
       order by s.due_at, s.id
       limit ${limit}
@@ -64,8 +79,7 @@ export async function claimDue(sql: Queryable, { claimId, chainNow, limit, lease
     )
     update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
     from due where s.id = due.id
-    returning s.id`;
-  return rows.map(({ id }) => id);
+    returning s.id, s.due_at`;
 }
 
 /** Leases subscriptions whose transaction was left open by a keeper that is gone; returns their ids. */
@@ -124,18 +138,6 @@ export async function postpone(sql: Queryable, { id, claimId, until }: { id: str
     where id = ${id} and claim_id = ${claimId}`;
 }
 
-/** Locks, in the caller's transaction, those that are still held under these claims; returns their ids. */
-export async function lockClaimed(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select s.id
-    from subscriptions s
-    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
-      on s.id = c.id and s.claim_id = c.claim_id
-    order by s.id
-    for update of s`;
-  return rows.map(({ id }) => id);
-}
-
 /** Subscriptions with what the keeper has to know of plan and merchant. In no particular order. */
 export function readSubscriptions(sql: Queryable, ids: string[]): Promise<HeldSubscription[]> {
   return sql<HeldSubscription[]>`
@@ -151,6 +153,32 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<HeldSu
     where s.id = any(${ids}::uuid[])`;
 }
 
+/** A subscription that is locked, with what its events say besides. */
+export interface LockedSubscription extends HeldSubscription {
+  planName: string;
+  /** What the merchant signs in with. */
+  accountWallet: string;
+}
+
+/** The same of those that are still held under these claims, locked in the caller's transaction. */
+export function lockHeld(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<LockedSubscription[]> {
+  return sql<LockedSubscription[]>`
+    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
+      s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
+      extract(epoch from now() - s.created_at)::float8 as age_seconds,
+      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps,
+      p.name as plan_name, m.wallet as account_wallet
+    from subscriptions s
+    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
+    join plans p on p.id = s.plan_id
+    join apps a on a.id = s.app_id
+    join merchants m on m.id = a.merchant_id
+    order by s.id
+    for update of s`;
+}
+
 /** A state to write, and the claim under which it was decided. */
 export interface StateChange {
   id: string;
@@ -160,12 +188,26 @@ export interface StateChange {
   state: SubscriptionState;
   /** A transaction is under way: the lease is kept, and prolonged. */
   keep: boolean;
+  /** An event follows in the same transaction: its sequence number is taken. */
+  tells: boolean;
 }
 
-/** Writes states under their claims and gives the leases back but where `keep`; returns the ids that were written. */
-export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date, leaseSeconds: number): Promise<string[]> {
+/** A state that was written, and what its event is to say. */
+export interface Written {
+  id: string;
+  sequence: bigint;
+  /** Null where nothing is told. */
+  eventId: string | null;
+  createdAt: Date;
+}
+
+/**
+ * Writes states under their claims and gives the leases back but where `keep`; returns what was written. What is kept counts as looked at when it is
+ * written again: so nothing changes that is indexed, and the row's new version is found by the index entries of the old one.
+ */
+export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date, leaseSeconds: number): Promise<Written[]> {
   const states = changes.map(({ state }) => state);
-  const rows = await sql<{ id: string }[]>`
+  return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, cancel_requested_at = v.cancel_requested_at,
       cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
@@ -174,7 +216,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
       period_pulled = v.period_pulled,
       lease_until = case when v.keep = 1 then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep = 1 then s.claim_id end,
-      observed_at = now(),
+      observed_at = case when v.keep = 1 then s.observed_at else now() end, event_sequence = s.event_sequence + v.tells,
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
           is distinct from
@@ -182,7 +224,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
         then now() else s.updated_at end
     from unnest(
       ${changes.map(({ id }) => id)}::uuid[], ${changes.map(({ claimId }) => claimId)}::uuid[], ${changes.map(({ notices }) => notices)}::int[],
-      ${flags(changes.map(({ keep }) => keep))}::int[], ${states.map(({ status }) => status)}::text[],
+      ${flags(changes.map(({ keep }) => keep))}::int[], ${flags(changes.map(({ tells }) => tells))}::int[], ${states.map(({ status }) => status)}::text[],
       ${times(states.map(({ paidThrough }) => paidThrough))}::timestamptz[], ${times(states.map(({ nextPaymentDue }) => nextPaymentDue))}::timestamptz[],
       ${times(states.map(({ cancelRequestedAt }) => cancelRequestedAt))}::timestamptz[],
       ${states.map(({ cancelRequestedBy }) => cancelRequestedBy)}::text[], ${times(states.map(({ cancelledAt }) => cancelledAt))}::timestamptz[],
@@ -191,11 +233,11 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       ${times(states.map(({ dueAt }) => dueAt))}::timestamptz[], ${times(states.map(({ periodAnchor }) => periodAnchor))}::timestamptz[],
       ${integers(states.map(({ observedSlot }) => observedSlot))}::int8[], ${states.map(({ setbacks }) => setbacks)}::int[],
       ${integers(states.map(({ periodPulled }) => periodPulled))}::int8[]
-    ) as v (id, claim_id, notices, keep, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
+    ) as v (id, claim_id, notices, keep, tells, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
       past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks, period_pulled)
     where s.id = v.id and s.claim_id = v.claim_id
-    returning s.id`;
-  return rows.map(({ id }) => id);
+    returning s.id, s.event_sequence as sequence, case when v.tells = 1 then uuid_v7() end as event_id,
+      date_trunc('milliseconds', now()) as created_at`;
 }
 
 /** Makes subscriptions due now (chain time) because something was heard of them; a keeper that holds one will look again. */
@@ -208,20 +250,21 @@ export async function makeDue(sql: Queryable, ids: string[], chainNow: Date): Pr
     from heard where s.id = heard.id`;
 }
 
-/** What may still be sent, and how much had been heard of the subscription when that was read. */
-export interface Collectable {
-  id: string;
-  notices: number;
-}
-
 /** Of those held under these claims, the ones whose transaction may still be sent: live, and no cancellation asked for. */
-export async function readCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<Collectable[]> {
-  return sql<Collectable[]>`
-    select s.id, s.notices
+export async function readCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select s.id
     from subscriptions s
     join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
       on s.id = c.id and s.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
+  return rows.map(({ id }) => id);
+}
+
+/** What may still be sent, and how much had been heard of the subscription when that was read. */
+export interface Collectable {
+  id: string;
+  notices: number;
 }
 
 /** The same, locked in the caller's transaction: a cancellation (cancellations.ts) waits until that ends, or was there first and is seen. */

@@ -27,17 +27,27 @@ export async function appendEvents(sql: Transaction, happenings: readonly Happen
     }
     const contexts = await takeSequences(sql, [...round.keys()]);
     if (contexts.length !== round.size) throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
-    queued += await insertEvents(
+    queued += await storeEvents(
       sql,
-      contexts.map((context) => {
-        const { type, extra } = round.get(context.subscriptionId) as Happening;
-        const { eventId: id, appId, subscriptionId, sequence, createdAt } = context;
-        return { id, appId, subscriptionId, sequence, type, createdAt, body: eventBody(context, type, extra) };
-      }),
+      contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
     );
     rest = later;
   }
   return queued;
+}
+
+/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns how many. */
+export function storeEvents(
+  sql: Transaction,
+  told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
+): Promise<number> {
+  return insertEvents(
+    sql,
+    told.map(({ context, type, extra }) => {
+      const { eventId: id, appId, subscriptionId, sequence, createdAt } = context;
+      return { id, appId, subscriptionId, sequence, type, createdAt, body: eventBody(context, type, extra) };
+    }),
+  );
 }
 
 /** The text that is stored once and sent byte for byte (service.md, Events; decisions.md: every event's data also carries appId, status, paidThrough, sequence). */

@@ -1,10 +1,10 @@
 // The one transaction in which the keeper changes subscriptions: rows are locked under their claims, judged as they are now (the API may have
 // cancelled one since it was claimed), and written with their payments, attempts and events. Nothing is ever half of it.
-import type { Sql } from '../db/connect.ts';
+import type { Sql, Transaction } from '../db/connect.ts';
 import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
 import { insertPayments, readRecorded } from '../db/payments.ts';
-import { type HeldSubscription, lockClaimed, readSubscriptions, writeStates } from '../db/subscriptions.ts';
-import { appendEvents } from './events.ts';
+import { type HeldSubscription, lockHeld, type LockedSubscription, writeStates, type Written } from '../db/subscriptions.ts';
+import { appendEvents, storeEvents } from './events.ts';
 import type { Draft } from './transitions.ts';
 
 /** Seconds that a claim is good for without being renewed. A transaction is usually final after some 15 s. */
@@ -49,15 +49,14 @@ export async function settle(
 ): Promise<Settled> {
   return sql.begin(async (tx) => {
     const claims = new Map(held.map((one) => [one.id, one]));
-    const locked = await lockClaimed(tx, [...claims.values()]);
-    const rows = await readSubscriptions(tx, locked);
+    const rows = await lockHeld(tx, [...claims.values()]);
     const recorded = new Set(
       signatures.length === 0 ? [] : (await readRecorded(tx, signatures)).map((pull) => `${pull.txSignature} ${pull.subscriptionPda}`),
     );
     const outcomes = rows.flatMap((row) => {
       const outcome = judge(row, (signature) => recorded.has(`${signature} ${row.subscriptionPda}`));
       const claim = claims.get(row.id);
-      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim }];
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
     });
 
     const payments = outcomes.flatMap(({ draft }) => draft.payments);
@@ -70,14 +69,43 @@ export async function settle(
     const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
     const written = await writeStates(
       tx,
-      outcomes.map(({ draft, attempt, keep, claim }) => ({ ...claim, state: draft.state, keep: keep ?? attempt !== undefined })),
+      outcomes.map(({ draft, attempt, keep, claim }) => ({
+        ...claim,
+        state: draft.state,
+        keep: keep ?? attempt !== undefined,
+        tells: draft.happenings.length > 0,
+      })),
       chainNow,
       LEASE_SECONDS,
     );
-    const happenings = outcomes.flatMap(({ draft, claim }) =>
-      draft.happenings.map((happening) => ({ ...happening, subscriptionId: claim.id })),
-    );
-    const queued = happenings.length === 0 ? 0 : await appendEvents(tx, happenings);
-    return { attempts: new Map(committed.map(({ id, subscriptionId }) => [subscriptionId, id])), written: new Set(written), queued };
+    const queued = await tell(tx, outcomes, new Map(written.map((one) => [one.id, one])));
+    return {
+      attempts: new Map(committed.map(({ id, subscriptionId }) => [subscriptionId, id])),
+      written: new Set(written.map(({ id }) => id)),
+      queued,
+    };
   });
+}
+
+/** Stores the events of what was written; returns how many deliveries were queued. */
+async function tell(
+  tx: Transaction,
+  outcomes: readonly { draft: Draft; row: LockedSubscription }[],
+  written: ReadonlyMap<string, Written>,
+): Promise<number> {
+  // The first event of each took its number along with the state: one version of a row less than taking it afterwards.
+  const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
+    const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
+    const [happening] = happenings;
+    if (happening === undefined || eventId === null) return [];
+    const { id: subscriptionId, appId, planId, planName, subscriptionPda, subscriberWallet, accountWallet: merchantWallet } = row;
+    const { status, paidThrough } = state;
+    const parties = { subscriptionId, appId, planId, planName, subscriptionPda, subscriberWallet, merchantWallet };
+    return [{ context: { eventId, createdAt, sequence, status, paidThrough, ...parties }, ...happening }];
+  });
+  const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
+    happenings.slice(1).map((happening) => ({ ...happening, subscriptionId: row.id })),
+  );
+  if (first.length === 0) return 0;
+  return (await storeEvents(tx, first)) + (await appendEvents(tx, later));
 }

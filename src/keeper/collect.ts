@@ -1,8 +1,8 @@
 // Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
-import { claimDue, type HeldSubscription, postpone, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
-import { decide, type Decision, type Findings, sameInstance } from '../domain/decide.ts';
+import { claimDue, type DuePlace, type HeldSubscription, postpone, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
+import { type Collectable, decide, type Decision, type Findings, sameInstance } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { LEASE_SECONDS, settle } from '../domain/settlement.ts';
@@ -24,6 +24,9 @@ const BATCH = 200;
 /** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
 const LOOKUPS_AT_ONCE = 16;
 
+/** A pass over what is due begins anew after this, so that what has come back meanwhile (a lease that ran out, news) waits no longer. */
+const PASS_MS = 2000;
+
 export interface Collector {
   /** Collects one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached: nothing is lost then. */
   turn(): Promise<boolean>;
@@ -42,6 +45,8 @@ export interface CollectorParts {
 /** A collector that hands its transactions to `flight`. */
 export function createCollector(context: Context, { clock, fees, flight, onRead }: CollectorParts): Collector {
   const { sql } = context;
+  let after: DuePlace | undefined;
+  let passedAt = -Infinity;
   const closings = createClosings(context, fees, async (claimId, rows, closed) => {
     flight.add((await commit(context, fees, claimId, rows, clock, closed)).taken);
   });
@@ -51,8 +56,13 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
       const limit = Math.min(BATCH, flight.room());
       if (limit <= 0) return false;
       const claimId = randomUUID();
-      const ids = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS });
-      if (ids.length === 0) return false;
+      if (performance.now() - passedAt > PASS_MS) after = undefined;
+      const due = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS, after });
+      if (after === undefined) passedAt = performance.now();
+      // Behind the last one there is nothing: the next turn looks at all of them again.
+      after = due.length < limit ? undefined : furthest(due, after);
+      if (due.length === 0) return false;
+      const ids = due.map(({ id }) => id);
       const rows = await readSubscriptions(sql, ids);
       onRead?.(rows);
       try {
@@ -82,6 +92,13 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
   };
 }
 
+/** The last of these in the order in which they fall due. */
+function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefined {
+  const isBehind = (one: DuePlace, other: DuePlace) =>
+    one.dueAt.getTime() === other.dueAt.getTime() ? one.id > other.id : one.dueAt > other.dueAt;
+  return due.reduce<DuePlace | undefined>((last, one) => (last === undefined || isBehind(one, last) ? one : last), after);
+}
+
 /**
  * Everything between claim and take-off for one batch; returns the attempts that were committed, and the rows that were left as they are because
  * an account is to be closed first. `closed`: that was tried, and these are.
@@ -97,14 +114,14 @@ async function commit(
   const { sql } = context;
   const { reading, findings } = await lookInto(context, batch, closed);
   clock.heard(reading.now);
-  const closable = batch.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'closing');
-  const rows = batch.filter((row) => !closable.includes(row));
+  const judged = batch.map((row) => ({ row, decision: judge(context, row, reading, findings.get(row.id)) }));
+  const isClosable = ({ decision }: { decision: Decision }) => decision.needs === 'closing';
+  const closable = judged.filter(isClosable).map(({ row }) => row);
+  const rows = judged.filter((one) => !isClosable(one)).map(({ row }) => row);
   if (rows.length === 0) return { taken: [], closable };
 
-  const collectable = rows.flatMap((row) => {
-    const { collect } = judge(context, row, reading, findings.get(row.id));
-    return collect === undefined ? [] : [{ row, collectable: collect }];
-  });
+  const collectable = judged.flatMap(({ row, decision: { collect } }) => (collect === undefined ? [] : [{ row, collectable: collect }]));
+  const noticesOf = new Map(rows.map(({ id, notices }) => [id, notices]));
   const terms = collectable.length === 0 ? undefined : await signingTerms(context, fees, collectable);
 
   const committed: Flying[] = [];
@@ -121,12 +138,14 @@ async function commit(
       const attempt = terms === undefined ? undefined : sign(context, row, decision.collect, fees, terms);
       if (attempt === undefined) return { draft: decision.draft };
       const { periodStart, periodEnd } = decision.collect;
-      const { notices } = rows.find(({ id }) => id === row.id) ?? row;
+      const notices = noticesOf.get(row.id) ?? row.notices;
       committed.push({
         id: row.id,
         claimId,
         notices,
+        row: { ...row, ...decision.draft.state },
         periodEnd,
+        afterwards: afterwardsOf(row, reading, decision.collect),
         attempt: { ...attempt, id: '', subscriptionId: row.id, periodStart: timeOf(periodStart) },
       });
       return { draft: decision.draft, attempt };
@@ -155,6 +174,13 @@ function judge({ rules }: Context, row: HeldSubscription, reading: Reading, find
   draft.state.setbacks += 1;
   draft.state.dueAt = setbackUntil(reading.now, draft.state.setbacks);
   return { draft, alert: { reason: 'malformed', detail: view.message } };
+}
+
+/** What the payment alone makes of the on-chain subscription. */
+function afterwardsOf(row: HeldSubscription, reading: Reading, { periodStart, amounts }: Collectable): Flying['afterwards'] {
+  const view = reading.of(row);
+  if (view instanceof Error || view.subscription === null) return null;
+  return { address: row.subscriptionPda, account: { ...view.subscription, periodStart, amountPulled: amounts.gross } };
 }
 
 function withRecorded(findings: Findings | undefined, isRecorded: (signature: string) => boolean): Findings | undefined {

@@ -3,22 +3,28 @@
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in landing.ts)
 //                  \-> never seen, blockhash expired, finally                        -> expired
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { SignatureStatus } from '../chain/answers.ts';
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import { releaseClaims, renewLeases } from '../db/subscriptions.ts';
+import { type HeldSubscription, releaseClaims, renewLeases } from '../db/subscriptions.ts';
 import { type Held, LEASE_SECONDS } from '../domain/settlement.ts';
 import { startLoop } from '../loop.ts';
 import type { Context } from './context.ts';
 import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
+import { isWorthALook, type Root } from './looks.ts';
 import { type Outgoing, sendAll } from './send.ts';
 
 /** An open attempt that this keeper watches. */
 export interface Flying extends Held {
   readonly attempt: AttemptRow;
+  /** The subscription as it was when the attempt was committed or taken over. */
+  readonly row: HeldSubscription;
   /** Unix seconds; what the payment buys as it was when it was signed. Null for an attempt that another process signed. */
   readonly periodEnd: bigint | null;
+  /** The on-chain subscription as it will be when the payment has landed and nothing else has happened. Null where another process signed. */
+  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
 }
 
 export interface Flight {
@@ -26,6 +32,10 @@ export interface Flight {
   room(): number;
   /** Takes committed attempts in and sends them. */
   add(flying: readonly Flying[]): void;
+  /** Whether a notice about an account tells of nothing but a payment that is under way here. */
+  explains(address: string, account: SubscriptionAccount, slot: bigint): boolean;
+  /** The node's newest root: what landed at or before it is about to be final. */
+  rooted(slot: bigint): void;
   /** Waits up to `ms` until nothing is in the air, then gives what is left back to whoever comes. */
   stop(ms: number): Promise<void>;
 }
@@ -33,20 +43,22 @@ export interface Flight {
 interface Watched extends Outgoing {
   readonly takenAt: number;
   renewedAt: number;
-  sentAt: number;
   polledAt: number;
   settleAt: number;
   status: SignatureStatus | null;
+  /** Where it seems to have landed: what the stream or an endpoint said last. */
+  slot: bigint | null;
+  /** Something else was heard of the subscription. A cancellation that is taken back looks like nothing but a payment, so nothing is explained after that. */
+  disturbed: boolean;
 }
 
 const MOST_IN_FLIGHT = 8192;
 const RESEND_MS = 2000;
 const RESEND_UNSEEN_MS = 3 * RESEND_MS;
 const MOST_SENDS = 1024;
+/** How often all are looked through for what is to go out again. */
+const SCAN_MS = 500;
 const STATUSES_AT_ONCE = 256;
-/** A transaction is looked for again after three tenths of its age, between these bounds. */
-const POLL_SOONEST_MS = 150;
-const POLL_LATEST_MS = 1000;
 /** The endpoints' status caches reach back some 150 blocks; what is older is looked up in their history. */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
@@ -59,53 +71,66 @@ const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 export function createFlight(context: Context, landing: Landing): Flight {
   const { sql, rpc, log, metrics } = context;
   const flying = new Map<string, Watched>();
+  const byAddress = new Map<string, Watched>();
+  /** What was just taken in. */
+  const unsent: Watched[] = [];
+  /** What can be settled. */
+  const final = new Map<string, Watched>();
+  let scannedAt = -Infinity;
+  let root: Root = { slot: 0n, heardAt: -Infinity };
   let expiryCheckedAt = -Infinity;
   let emptied: (() => void) | undefined;
 
   /** A subscription may be back under a new claim by now: that one stays. */
   const forget = (done: Iterable<Pick<Flying, 'id' | 'claimId'>>) => {
-    for (const { id, claimId } of done) if (flying.get(id)?.claimId === claimId) flying.delete(id);
+    for (const { id, claimId } of done) {
+      const one = flying.get(id);
+      if (one?.claimId !== claimId) continue;
+      flying.delete(id);
+      final.delete(id);
+      if (one.afterwards !== null && byAddress.get(one.afterwards.address) === one) byAddress.delete(one.afterwards.address);
+    }
     metrics.inFlight.set(flying.size);
     if (flying.size === 0) emptied?.();
   };
 
   /**
-   * One round of sending (send.ts); those that may not go out now are asked about again with the next. What went out is looked for before it goes
+   * One round of sending (send.ts); those that may not go out now are asked about again with a later one. What went out is looked for before it goes
    * out again, unless no endpoint tells for a while.
    */
   async function send(): Promise<boolean> {
     const now = performance.now();
-    const ready = [...flying.values()]
-      .filter(({ status, sentAt, polledAt }) => status === null && now - sentAt >= (polledAt > sentAt ? RESEND_MS : RESEND_UNSEEN_MS))
-      .slice(0, MOST_SENDS);
-    if (ready.length === 0) return false;
+    const isDue = ({ status, sentAt, polledAt, sends }: Watched) =>
+      status === null && now - sentAt >= (polledAt > sentAt || sends === 0 ? RESEND_MS : RESEND_UNSEEN_MS);
+    const ready = unsent.splice(0, MOST_SENDS).filter((one) => flying.get(one.id) === one && one.sentAt === -Infinity);
     for (const one of ready) one.sentAt = now;
+    if (now - scannedAt >= SCAN_MS) {
+      scannedAt = now;
+      const again = [...flying.values()].filter(isDue).slice(0, MOST_SENDS);
+      for (const one of again) one.sentAt = now;
+      ready.push(...again);
+    }
+    if (ready.length === 0) return false;
     await sendAll(context, ready);
-    return ready.length === MOST_SENDS;
+    return unsent.length > 0;
   }
 
   /** One round of looking. */
   async function poll(): Promise<boolean> {
     const now = performance.now();
     await renew(now);
-    const ready = [...flying.values()].filter(({ polledAt, takenAt, status }) => {
-      const pause = Math.min(POLL_LATEST_MS, Math.max(POLL_SOONEST_MS, 0.3 * (now - takenAt)));
-      // What is final does not change any more.
-      return now - polledAt >= pause && status?.commitment !== 'finalized';
-    });
+    const ready = [...flying.values()].filter((one) => isWorthALook(one, root, now));
     const isRecent = ({ takenAt, periodEnd }: Watched) => periodEnd !== null && now - takenAt < RECENT_MS;
     await look(ready.filter(isRecent), false);
     await look(
       ready.filter((one) => !isRecent(one)),
       true,
     );
-    if (isSettleable(performance.now())) settling.wake();
+    if (settleable(performance.now()).length > 0) settling.wake();
     return false;
   }
 
-  const settleable = (now: number) =>
-    [...flying.values()].filter(({ status, settleAt }) => status?.commitment === 'finalized' && now >= settleAt);
-  const isSettleable = (now: number) => settleable(now).length > 0;
+  const settleable = (now: number) => [...final.values()].filter(({ settleAt }) => now >= settleAt);
 
   /** One round of settling what is final, while the next is looked for. */
   async function settle(): Promise<boolean> {
@@ -125,7 +150,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
       );
       if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
     }
-    return isSettleable(performance.now());
+    return settleable(performance.now()).length > 0;
   }
 
   const fault = ({ id, attempt }: Flying, error: unknown) => {
@@ -146,6 +171,8 @@ export function createFlight(context: Context, landing: Landing): Flight {
       batch.forEach((one, place) => {
         one.polledAt = now;
         one.status = statuses[place] ?? null;
+        one.slot = one.status?.slot ?? null;
+        if (one.status?.commitment === 'finalized' && flying.get(one.id) === one) final.set(one.id, one);
       });
     }
   }
@@ -171,7 +198,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
     add(taken) {
       const now = performance.now();
       for (const one of taken) {
-        flying.set(one.id, {
+        const watched: Watched = {
           ...one,
           takenAt: now,
           renewedAt: now,
@@ -182,10 +209,28 @@ export function createFlight(context: Context, landing: Landing): Flight {
           polledAt: now,
           settleAt: now,
           status: null,
-        });
+          slot: null,
+          disturbed: false,
+        };
+        flying.set(one.id, watched);
+        unsent.push(watched);
+        final.delete(one.id);
+        if (one.afterwards !== null) byAddress.set(one.afterwards.address, watched);
       }
       metrics.inFlight.set(flying.size);
       sending.wake();
+    },
+    explains(address, account, slot) {
+      const one = byAddress.get(address);
+      const expected = one?.afterwards ?? null;
+      if (one === undefined || expected === null) return false;
+      // Looked at again since: something was heard of it.
+      if (one.heeded !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
+      if (!one.disturbed) one.slot = slot;
+      return !one.disturbed;
+    },
+    rooted(slot) {
+      root = { slot, heardAt: performance.now() };
     },
     async stop(ms) {
       if (flying.size > 0) {
@@ -202,8 +247,12 @@ export function createFlight(context: Context, landing: Landing): Flight {
         log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
         await releaseClaims(sql, [...flying.values()]);
       }
-      flying.clear();
+      for (const all of [flying, byAddress, final]) all.clear();
+      unsent.length = 0;
       metrics.inFlight.set(0);
     },
   };
 }
+
+const isSame = (one: SubscriptionAccount, other: SubscriptionAccount) =>
+  (Object.keys(one) as (keyof SubscriptionAccount)[]).every((field) => one[field] === other[field]);

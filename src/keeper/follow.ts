@@ -12,6 +12,7 @@ import type { HeldSubscription } from '../db/subscriptions.ts';
 import { messageOf } from '../errors.ts';
 import { addressesIn } from './addresses.ts';
 import type { Context } from './context.ts';
+import type { Flight } from './flight.ts';
 import type { PlanWatch } from './watch-plans.ts';
 import type { Sweep } from './sweep.ts';
 
@@ -55,7 +56,7 @@ const sizeOf = ({ subscriptions, wallets, planPdas, transactions }: Heard) =>
 /** Gathers notices; each turn looks into them. */
 export function createNotices(
   { sql, log, rpc, programId }: Context,
-  { sweep, plans, wake }: { sweep: Sweep; plans: PlanWatch; wake: () => void },
+  { sweep, plans, flight, wake }: { sweep: Sweep; plans: PlanWatch; flight: Pick<Flight, 'explains'>; wake: () => void },
 ): Notices {
   let heard = nothing();
   let failures = 0;
@@ -98,12 +99,22 @@ export function createNotices(
     if (notable.length > 0) wake();
   }
 
+  /** Of most notices our own payments are the cause: those are known without asking anybody. */
+  function isExplained({ address, owner, data, slot }: ProgramNotice): boolean {
+    try {
+      return owner === programId && flight.explains(address, decodeSubscription(data), slot);
+    } catch {
+      return false;
+    }
+  }
+
   return {
     take(notice) {
       if (!room()) return;
       try {
-        if (notice.data.length === SUBSCRIPTION_LENGTH) heard.subscriptions.set(notice.address, notice);
-        else if (notice.data.length === AUTHORITY_LENGTH) heard.wallets.set(decodeAuthority(notice.data).user, notice.slot);
+        if (notice.data.length === SUBSCRIPTION_LENGTH) {
+          if (!isExplained(notice)) heard.subscriptions.set(notice.address, notice);
+        } else if (notice.data.length === AUTHORITY_LENGTH) heard.wallets.set(decodeAuthority(notice.data).user, notice.slot);
         else if (notice.data.length === PLAN_LENGTH) heard.planPdas.set(notice.address, notice.slot);
       } catch (error) {
         log.debug({ address: notice.address, reason: messageOf(error) }, 'a notice could not be understood');

@@ -193,14 +193,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
 
   return {
     async landed(batch) {
-      const rows = new Map(
-        (
-          await readSubscriptions(
-            sql,
-            batch.map(({ id }) => id),
-          )
-        ).map((row) => [row.id, row]),
-      );
+      const rows = new Map(batch.map(({ row }) => [row.id, row]));
       const minSlot = batch.reduce((highest, { status }) => (status.slot > highest ? status.slot : highest), 0n);
       const reading = await readAfter(batch, rows, { commitment: 'finalized', minSlot });
       const times = await blockTimes(
@@ -208,8 +201,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
       );
       const ends = new Map<string, End>();
       await each(batch, LOOKUPS_AT_ONCE, async (one) => {
-        const row = rows.get(one.id);
-        if (row === undefined) return;
+        const { row } = one;
         const view = reading.of(row);
         if (one.status.err === null) {
           const pull = await pullOf(one, row, view, times);

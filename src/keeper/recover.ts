@@ -18,17 +18,14 @@ export async function recover({ sql, log }: Context, flight: Flight): Promise<bo
   if (ids.length === 0) return false;
   try {
     const [attempts, rows] = await Promise.all([readOpenAttempts(sql, ids), readSubscriptions(sql, ids)]);
-    const notices = new Map(rows.map((row) => [row.id, row.notices]));
     const oldest = new Map(attempts.toReversed().map((attempt) => [attempt.subscriptionId, attempt]));
     log.info({ attempts: oldest.size }, 'open payments are taken over');
     flight.add(
-      [...oldest.values()].map((attempt) => ({
-        id: attempt.subscriptionId,
-        claimId,
-        notices: notices.get(attempt.subscriptionId) ?? 0,
-        periodEnd: null,
-        attempt,
-      })),
+      rows.flatMap((row) => {
+        const attempt = oldest.get(row.id);
+        const { id, notices } = row;
+        return attempt === undefined ? [] : [{ id, claimId, notices, row, periodEnd: null, afterwards: null, attempt }];
+      }),
     );
   } catch (error) {
     await releaseClaims(

@@ -12,6 +12,8 @@ export interface Outgoing extends Flying {
   /** The notices that the last look at the chain covers; null when this process has not looked. */
   heeded: number | null;
   sends: number;
+  /** When it went out last, by the process's own clock in milliseconds. */
+  sentAt: number;
 }
 
 const AT_ONCE = 64;
@@ -20,17 +22,21 @@ const HEEDED_AT_ONCE = 200;
 /** How long a send may hold up a cancellation. No endpoint is asked later than this after the row was read. */
 const LOCKED_MS = 1000;
 
-/** Sends those that may still be sent, each once. Throws when chain or database cannot be reached: what was not sent goes out with the next round. */
+/**
+ * Sends those that may still be sent, each once. Throws when chain or database cannot be reached: what was not sent, and what was heard of meanwhile,
+ * goes out with a later round.
+ */
 export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
-  const known = new Map((await readCollectable(context.sql, [...ready])).map(({ id, notices }) => [id, notices]));
-  const held = ready.filter(({ id }) => known.has(id));
+  const unheeded = ready.filter(({ heeded }) => heeded === null);
   await inBatches(
     context,
-    held.filter(({ id, heeded }) => known.get(id) === heeded),
+    ready.filter(({ heeded }) => heeded !== null),
   );
-  const unheeded = held.filter(({ id, heeded }) => known.get(id) !== heeded);
-  for (let start = 0; start < unheeded.length; start += HEEDED_AT_ONCE) {
-    const some = unheeded.slice(start, start + HEEDED_AT_ONCE);
+  if (unheeded.length === 0) return;
+  const held = new Set(await readCollectable(context.sql, unheeded));
+  const rest = unheeded.filter(({ id }) => held.has(id));
+  for (let start = 0; start < rest.length; start += HEEDED_AT_ONCE) {
+    const some = rest.slice(start, start + HEEDED_AT_ONCE);
     const seen = await heed(context, some);
     for (const one of some) one.heeded = seen.get(one.id) ?? null;
     await inBatches(
@@ -51,7 +57,14 @@ async function inBatches(context: Context, queue: Outgoing[]): Promise<void> {
 async function sendLocked(context: Context, some: readonly Outgoing[]): Promise<void> {
   await context.sql.begin(async (tx) => {
     const allowed = new Map((await lockCollectable(tx, [...some])).map(({ id, notices }) => [id, notices]));
-    const sends = some.filter(({ id, heeded }) => allowed.get(id) === heeded).map((one) => sendOne(context, one));
+    const sends: Promise<void>[] = [];
+    for (const one of some) {
+      const notices = allowed.get(one.id);
+      if (notices === undefined) continue;
+      if (notices === one.heeded) sends.push(sendOne(context, one));
+      // Something was heard of it since: the next round looks at the chain first.
+      else Object.assign(one, { heeded: null, sentAt: -Infinity });
+    }
     const waiting = new AbortController();
     try {
       await Promise.race([Promise.all(sends), pause(LOCKED_MS, undefined, { signal: waiting.signal })]);
@@ -63,6 +76,7 @@ async function sendLocked(context: Context, some: readonly Outgoing[]): Promise<
 
 async function sendOne({ rpc, log, metrics }: Context, one: Outgoing): Promise<void> {
   one.sends += 1;
+  one.sentAt = performance.now();
   try {
     await rpc.sendTransaction(one.attempt.transaction, { withinMs: LOCKED_MS });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });

@@ -108,7 +108,7 @@ export async function startKeeper({
     clock.expire();
     for (const one of collecting) one.wake();
   };
-  const notices = createNotices(context, { sweep, plans, wake });
+  const notices = createNotices(context, { sweep, plans, flight, wake });
 
   // What an outage of chain or database interrupts is tried again by the same loop; the outage itself is told of once, by watchRpc.
   const loop = (what: string, idleMs: number, turn: () => Promise<boolean>) =>
@@ -159,6 +159,7 @@ export async function startKeeper({
     onNotice: (notice) => notices.take(notice),
     onTransaction: (notice) => notices.takeTransaction(notice),
     onGap: () => sweep.gap(),
+    onSlot: (_slot, root) => flight.rooted(root),
     log,
   });
   const listening = await sql.listen(subscriptionsDue, wake, wake).catch((error: unknown) => {

@@ -64,20 +64,21 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
     await makeDue(sql, news, timeOf(reading.now));
   }
 
-  async function take(maxAgeSeconds: number): Promise<string[]> {
+  async function take(): Promise<string[]> {
     const now = await clock.now();
     const near = { from: now, to: new Date(now.getTime() + NEAR_MS), maxAgeSeconds: NEAR_AGE_SECONDS, limit: BATCH };
     const nearly = await takeNearlyDue(sql, near);
     if (nearly.length > 0) return nearly;
     const revoked = await takeRevoked(sql, { maxAgeSeconds: REVOKED_AGE_SECONDS, limit: BATCH });
-    return revoked.length > 0 ? revoked : takeUnobserved(sql, { maxAgeSeconds, limit: BATCH });
+    if (revoked.length > 0) return revoked;
+    // Asked for last: what was looked at since the gap is not looked at again.
+    const sinceGap = gapAt === undefined ? undefined : (performance.now() - gapAt) / 1000;
+    return takeUnobserved(sql, { maxAgeSeconds: Math.min(IDLE_AGE_SECONDS, sinceGap ?? IDLE_AGE_SECONDS), limit: BATCH });
   }
 
   return {
     async turn() {
-      const sinceGap = gapAt === undefined ? undefined : (performance.now() - gapAt) / 1000;
-      const maxAge = Math.min(IDLE_AGE_SECONDS, sinceGap ?? IDLE_AGE_SECONDS);
-      const ids = await take(maxAge);
+      const ids = await take();
       if (ids.length === 0) {
         gapAt = undefined;
         return false;

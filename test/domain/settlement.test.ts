@@ -25,8 +25,8 @@ async function subscription(sql: Sql): Promise<string> {
 
 async function claim(sql: Sql) {
   const claimId = randomUUID();
-  const [id] = await claimDue(sql, { claimId, chainNow: now, limit: 1, leaseSeconds: 60 });
-  return { id: id!, claimId, notices: 0 };
+  const [due] = await claimDue(sql, { claimId, chainNow: now, limit: 1, leaseSeconds: 60 });
+  return { id: due!.id, claimId, notices: 0 };
 }
 
 const cancelSeen = (row: HeldSubscription): { draft: Draft } => {

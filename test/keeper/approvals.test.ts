@@ -23,7 +23,12 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   await keeper.stop();
   const { context, clock, collector } = stage.parts();
   const sweep = createSweep(context, clock);
-  const notices = createNotices(context, { sweep, plans: createPlanWatch(context, clock), wake: () => undefined });
+  const notices = createNotices(context, {
+    sweep,
+    plans: createPlanWatch(context, clock),
+    flight: { explains: () => false },
+    wake: () => undefined,
+  });
   const changes: string[] = [];
   let gaps = 0;
   const approvals = createApprovals(context, {

@@ -1,5 +1,7 @@
 import { pino } from 'pino';
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { claimDue, type DuePlace } from '../../src/db/subscriptions.ts';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import { createFlight } from '../../src/keeper/flight.ts';
@@ -269,3 +271,27 @@ void t.test(
     t.match((await stage.payments(subscription)).at(-1), { source: 'keeper', amountGross: 5_000_000n });
   },
 );
+
+void t.test('claims go on behind the last one, in the order of due time, and pass nothing that is behind it', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await stage.sql`
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, due_at)
+    select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, '2026-01-01'::timestamptz + n / 4 * interval '1 second'
+    from generate_series(0, 19) as n`;
+  const claim = async (limit: number, after?: DuePlace) => {
+    const claimed = await claimDue(stage.sql, { claimId: randomUUID(), chainNow: new Date('2026-01-02'), limit, leaseSeconds: 60, after });
+    return claimed.sort((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || (a.id < b.id ? -1 : 1));
+  };
+  const first = await claim(6);
+  const second = await claim(6, first.at(-1));
+  t.ok(second[0]!.dueAt >= first.at(-1)!.dueAt);
+  t.equal(new Set([...first, ...second].map(({ id }) => id)).size, 12);
+  await stage.sql`update subscriptions set lease_until = null, claim_id = null where id = ${first[0]!.id}`;
+  t.equal((await claim(20, second.at(-1))).length, 8, 'what has come back before it is passed');
+  t.same(
+    (await claim(20)).map(({ id }) => id),
+    [first[0]!.id],
+    'and found by whoever begins anew',
+  );
+});

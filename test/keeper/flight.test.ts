@@ -102,3 +102,25 @@ void t.test('a stop waits for what is about to end, and gives the rest back as i
   );
   t.equal((await stage.sql`select 1 from payment_attempts where state = 'open'`).length, 2);
 });
+
+void t.test(
+  'a notice of nothing but a payment under way is explained; after anything else nothing is, for it may be taken back',
+  async (t) => {
+    const { flight, taken } = await aloft(t, 2);
+    const [{ address, account }, other] = taken.map(({ afterwards }) => afterwards!) as [
+      NonNullable<Flying['afterwards']>,
+      NonNullable<Flying['afterwards']>,
+    ];
+    t.notOk(flight.explains(address, account, 5n), 'not before it is under way');
+    flight.add(taken);
+    t.ok(flight.explains(address, account, 5n));
+    t.ok(flight.explains(address, account, 6n), 'as often as it is told');
+    t.notOk(flight.explains(address, { ...account, expiresAt: 1n }, 7n), 'cancelled');
+    t.notOk(flight.explains(address, account, 8n), 'and resumed');
+    t.notOk(
+      flight.explains(other.address, { ...other.account, amountPulled: other.account.amountPulled + 1n }, 9n),
+      'somebody else pulled as well',
+    );
+    t.notOk(flight.explains('11111111111111111111111111111111', account, 9n));
+  },
+);

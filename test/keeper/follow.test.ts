@@ -19,7 +19,12 @@ void t.test('repeated, late and forged notices change nothing: they only lead to
   const { context, clock } = stage.parts();
   const sweep = createSweep(context, clock);
   let woken = 0;
-  const notices = createNotices(context, { sweep, plans: createPlanWatch(context, clock), wake: () => (woken += 1) });
+  const notices = createNotices(context, {
+    sweep,
+    plans: createPlanWatch(context, clock),
+    flight: { explains: () => false },
+    wake: () => (woken += 1),
+  });
   const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
   const live = accounts[0]!;
   const before = await stage.row(subscription);
@@ -76,6 +81,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const notices = createNotices(context, {
     sweep: createSweep(context, clock),
     plans: createPlanWatch(context, clock),
+    flight: { explains: () => false },
     wake: () => undefined,
   });
   const follower = followProgram({

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
+import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { type Outgoing, sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
@@ -13,13 +14,24 @@ async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, claim_id, lease_until, due_at)
     select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, ${claimId}, now() + interval '1 minute', now()
     from generate_series(1, ${count}::int) as n returning id`;
+  const held = new Map(
+    (
+      await readSubscriptions(
+        stage.sql,
+        rows.map(({ id }) => id),
+      )
+    ).map((row) => [row.id, row]),
+  );
   return rows.map(({ id }, place) => ({
     id,
+    row: held.get(id)!,
     claimId,
     notices: 0,
     heeded: 0,
     sends: 0,
+    sentAt: -Infinity,
     periodEnd: 1n,
+    afterwards: null,
     attempt: {
       id: randomUUID(),
       subscriptionId: id,
