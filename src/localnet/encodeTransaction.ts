@@ -16,7 +16,7 @@ export const TRANSACTION_ENCODINGS = ['json', 'jsonParsed', 'base58', 'base64'] 
 export type TransactionEncoding = (typeof TRANSACTION_ENCODINGS)[number];
 
 /** What a run left behind, copied out of LiteSVM the first time it is asked for. */
-export function runDetails(payload: Payload): Details {
+function runDetails(payload: Payload): Details {
   if (!('units' in payload.details)) payload.details = detailsOf(payload.details);
   return payload.details;
 }
