@@ -6,7 +6,7 @@ import { mentionsAccount } from './history.ts';
 import { base58, type Key } from './keys.ts';
 import { API_VERSION, commitmentOf, flag, integer, publicKey, required, settings, signature } from './params.ts';
 import { invalidParams } from './rpcError.ts';
-import type { Block, Chain, Landed } from './state.ts';
+import type { Chain, Landed } from './state.ts';
 import { landedAt } from './blocks.ts';
 
 // The subscriptions of one WebSocket. Processed ones hear of a change at once, the others when its block has got that far.
