@@ -8,6 +8,7 @@ import { latencyGraphile, latencyOurs, type Latency } from './dispatch/latency.t
 import { sendLimit } from './dispatch/limit.ts';
 import { deliverOurs } from './dispatch/ours.ts';
 import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
+import { purges } from './dispatch/retention.ts';
 import type { Result } from './run.ts';
 
 const rounds = 3;
@@ -152,7 +153,24 @@ async function headOfLine(server: Server): Promise<Result> {
   };
 }
 
-const parts = { throughput: throughputs, latency: latencies, headOfLine, claimCost: claims };
+async function retention(server: Server): Promise<Result> {
+  const database = await server.database('retention');
+  const { deliveries, events } = await purges(database);
+  await database.drop();
+  return {
+    figures: {
+      deliveriesPurgedPerSecond: deliveries.rowsPerSecond,
+      deliveriesPurgeBatchMs: deliveries.batchMs,
+      deliveriesPurgeSlowestBatchMs: deliveries.slowestMs,
+      eventsPurgedPerSecond: events.rowsPerSecond,
+      eventsPurgeBatchMs: events.batchMs,
+      eventsPurgeSlowestBatchMs: events.slowestMs,
+    },
+    ratios: {},
+  };
+}
+
+const parts = { throughput: throughputs, latency: latencies, headOfLine, claimCost: claims, retention };
 
 /** All parts on one server, or the one that is named. */
 export async function run(only?: string): Promise<Result> {

@@ -74,9 +74,11 @@ comment on column deliveries.event_type is 'the event''s, so that an endpoint''s
 create table delivery_leases (
   endpoint_id uuid primary key references webhook_endpoints,
   claim_id uuid not null,
-  lease_until timestamptz not null
+  lease_until timestamptz not null,
+  wanted_until timestamptz not null default '-infinity'
 ) with (fillfactor = 25);
 comment on column delivery_leases.lease_until is 'database time until which the dispatcher with this claim_id alone sends to the endpoint; whoever finds it past may take it over';
+comment on column delivery_leases.wanted_until is 'database time until which a dispatcher with little to do would take the endpoint over; one that is busy hands it over';
 
 -- No foreign key to deliveries: its check took 9 us of Postgres's time per attempt, a quarter of the whole. Attempts are written in one place, by
 -- the statement that updates their delivery, and deleted in one, with it.

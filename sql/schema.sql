@@ -119,10 +119,12 @@ create table delivery_leases (
   endpoint_id uuid not null,
   claim_id uuid not null,
   lease_until timestamp with time zone not null,
+  wanted_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   constraint delivery_leases_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
   constraint delivery_leases_pkey PRIMARY KEY (endpoint_id)
 ) with (fillfactor=25);
 comment on column delivery_leases.lease_until is 'database time until which the dispatcher with this claim_id alone sends to the endpoint; whoever finds it past may take it over';
+comment on column delivery_leases.wanted_until is 'database time until which a dispatcher with little to do would take the endpoint over; one that is busy hands it over';
 
 create table events (
   id uuid not null default uuid_v7(),

@@ -28,7 +28,9 @@ function serve(socket: Socket, answers: boolean): void {
     for (;;) {
       const end = pending.indexOf('\r\n\r\n');
       if (end < 0) return;
-      const length = Number(/content-length: (\d+)/i.exec(pending.toString('latin1', 0, end))?.[1] ?? 0);
+      // Every contender writes it so.
+      const at = pending.indexOf('content-length: ') + 'content-length: '.length;
+      const length = Number(pending.toString('latin1', at, pending.indexOf('\r', at)));
       const whole = end + 4 + length;
       if (pending.length < whole) return;
       const request = pending;

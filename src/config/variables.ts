@@ -167,7 +167,7 @@ export const variables = {
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',
     about: 'seconds after which the endpoints of a dispatcher that died go to another; longer than the 5 s an endpoint has to answer',
-    fallback: '20',
+    fallback: '10',
     parse: integer(1, 3600),
   },
   webhookNameServers: {

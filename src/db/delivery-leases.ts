@@ -8,13 +8,20 @@ export interface EndpointClaim {
   claimId: string;
 }
 
+/** A lease that was taken or renewed. */
+export interface GrantedLease {
+  endpointId: string;
+  /** Another dispatcher would take it over. */
+  wanted: boolean;
+}
+
 /**
  * Leases endpoints for `leaseMs` by the database's clock: those whose lease is this claim's already, or nobody's, or has passed, since its holder is
- * gone or stopped. Returns the ids of those. A statement that is writing outcomes under the old lease is waited for, so that what is read after
+ * gone or stopped. Returns those. A statement that is writing outcomes under the old lease is waited for, so that what is read after
  * this shows what it wrote.
  */
-export async function leaseEndpoints(sql: Queryable, claims: readonly EndpointClaim[], leaseMs: number): Promise<string[]> {
-  const rows = await sql<{ endpointId: string }[]>`
+export function leaseEndpoints(sql: Queryable, claims: readonly EndpointClaim[], leaseMs: number): Promise<GrantedLease[]> {
+  return sql<GrantedLease[]>`
     insert into delivery_leases as held (endpoint_id, claim_id, lease_until)
     select wanted.endpoint_id, wanted.claim_id, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'
     from unnest(${literal(claims.map((claim) => claim.endpointId))}::uuid[], ${literal(claims.map((claim) => claim.claimId))}::uuid[])
@@ -23,10 +30,22 @@ export async function leaseEndpoints(sql: Queryable, claims: readonly EndpointCl
       select from delivery_leases other
       where other.endpoint_id = wanted.endpoint_id and other.claim_id <> wanted.claim_id and other.lease_until >= clock_timestamp())
     order by wanted.endpoint_id
-    on conflict (endpoint_id) do update set claim_id = excluded.claim_id, lease_until = excluded.lease_until
+    on conflict (endpoint_id) do update set claim_id = excluded.claim_id, lease_until = excluded.lease_until,
+        wanted_until = case when held.claim_id = excluded.claim_id then held.wanted_until else '-infinity' end
       where held.claim_id = excluded.claim_id or held.lease_until < clock_timestamp()
-    returning held.endpoint_id`;
-  return rows.map(({ endpointId }) => endpointId);
+    returning held.endpoint_id, held.wanted_until > clock_timestamp() as wanted`;
+}
+
+/** Tells the dispatchers that have these endpoints that another would take them over, for `ms`. A row that is being written is left alone. */
+export async function wantEndpoints(sql: Queryable, endpointIds: readonly string[], ms: number): Promise<void> {
+  await sql`
+    with held as (
+      select endpoint_id from delivery_leases
+      where endpoint_id = any(${literal(endpointIds)}::uuid[]) and lease_until > clock_timestamp() and wanted_until < clock_timestamp()
+      for update skip locked
+    )
+    update delivery_leases set wanted_until = clock_timestamp() + ${ms}::float8 * interval '1 ms'
+    from held where delivery_leases.endpoint_id = held.endpoint_id`;
 }
 
 /** Gives leases back: any dispatcher may have the endpoints at once. */

@@ -1,13 +1,9 @@
 // Connections to endpoints: one request at a time on each, kept for the next after a clean exchange, never used again after any other.
-import { buildConnector, Client } from 'undici';
+import type { Socket } from 'node:net';
+import { buildConnector } from 'undici';
+import { Connection } from './connection.ts';
+import { createDeadlines } from './deadlines.ts';
 import type { Guard } from './guard.ts';
-
-export interface Connection {
-  readonly client: Client;
-  readonly origin: string;
-  /** The peer of the connection that was made last. */
-  address: string | null;
-}
 
 export interface Connections {
   take(origin: string): Connection;
@@ -22,54 +18,50 @@ export interface Connections {
 // Endpoints close idle connections after 5 s (Node's own default) or later. Ending ours sooner keeps a request from meeting a closing one: that
 // would cost the delivery an attempt, since nothing is sent twice behind its back.
 const keepAliveMs = 4000;
+const readBytes = 64 * 1024;
 
 /** `connectMs`: how long a connection may take to be made. */
 export function createConnections(guard: Guard, connectMs: number): Connections {
   const idle = new Map<string, Connection[]>();
-  const connector = buildConnector({ timeout: connectMs, ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }) });
+  const idling = createDeadlines(keepAliveMs);
+  // All read into one piece of memory, one after the other: a piece for each read, as sockets have it by default, costs as much as the reading.
+  const memory = Buffer.allocUnsafeSlow(readBytes);
+  const bySocket = new WeakMap<Socket, Connection>();
+  const connector = buildConnector({
+    timeout: connectMs,
+    ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
+    onread: {
+      buffer: memory,
+      callback(this: Socket, length: number) {
+        bySocket.get(this)?.received(memory.subarray(0, length));
+        return true;
+      },
+    },
+  });
   let closed = false;
 
   const forget = (connection: Connection) => {
+    connection.stopIdling();
     const list = idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
-    if (list === undefined || at < 0) return false;
+    if (list === undefined || at < 0) return;
     list.splice(at, 1);
     if (list.length === 0) idle.delete(connection.origin);
-    return true;
   };
-  const drop = ({ client }: Connection) => {
-    if (!client.destroyed) void client.destroy();
-  };
-
-  const open = (origin: string): Connection => {
-    const client = new Client(origin, {
-      pipelining: 1,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
-      // The deadline over the whole exchange is post's.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: 16 * 1024,
-      connect(options, callback) {
-        try {
-          guard.checkLiteral(options.hostname);
-        } catch (error) {
-          callback(error as Error, null);
-          return;
-        }
-        connector(options, (...[error, socket]) => {
-          if (error === null) {
-            connection.address = socket.remoteAddress ?? null;
-            callback(null, socket);
-          } else callback(error, null);
-        });
-      },
-    });
-    const connection: Connection = { client, origin, address: null };
-    client.on('disconnect', () => {
-      if (forget(connection)) drop(connection);
-    });
-    return connection;
+  const connect = (connection: Connection) => {
+    const { protocol, hostname, host, port } = new URL(connection.origin);
+    try {
+      guard.checkLiteral(hostname);
+      connector({ protocol, hostname: hostname.replace(/^\[(.*)\]$/, '$1'), host, port }, (...[error, socket]) => {
+        if (error === null) {
+          bySocket.set(socket, connection);
+          connection.connected(socket);
+        } else connection.fail(error);
+      });
+    } catch (error) {
+      // Whoever sends on it is to hear of it, and does not before it has been given out.
+      setImmediate(() => connection.fail(error as Error));
+    }
   };
 
   return {
@@ -77,22 +69,28 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
       const list = idle.get(origin);
       const connection = list?.pop();
       if (list?.length === 0) idle.delete(origin);
-      return connection ?? open(origin);
+      if (connection !== undefined) {
+        connection.stopIdling();
+        return connection;
+      }
+      const fresh = new Connection(origin, connect, forget);
+      connect(fresh);
+      return fresh;
     },
     give(connection) {
-      if (closed || connection.client.destroyed) {
-        drop(connection);
+      if (closed || !connection.rest()) {
+        connection.drop();
         return;
       }
+      connection.stopIdling = idling.start(() => connection.drop());
       const list = idle.get(connection.origin);
       if (list === undefined) idle.set(connection.origin, [connection]);
       else list.push(connection);
     },
-    drop,
+    drop: (connection) => connection.drop(),
     close() {
       closed = true;
-      for (const connection of [...idle.values()].flat()) drop(connection);
-      idle.clear();
+      for (const connection of [...idle.values()].flat()) connection.drop();
     },
   };
 }

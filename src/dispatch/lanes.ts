@@ -1,26 +1,10 @@
-// Who may be sent to next, and how much at once: what keeps a hung or flooding endpoint from costing the others anything. In memory, per process.
-//
-// Each endpoint has a window of requests in flight. It starts at one, grows by one with each success up to the configured cap and halves with each
-// failure down to one, so that an endpoint that is down is probed by one request at a time while its deliveries wait their turn, and one that is
-// back gets its backlog, oldest first, at once. All endpoints whose last request failed share a quarter of the places, and those that nothing is
-// known of half: a quarter at least is there for those that answer. First sendings and retries each leave an eighth of the places to the other.
-//
-// A lane is an endpoint's first sendings or its retries. What is due in it is read ahead, since reading many costs little more than reading one:
-// twice as much whenever the lane ran dry, forgotten and read anew when it was not sent within a second. Places that become free go to the lane
-// that was served longest ago.
-import type { DueDelivery, LaneKind, Grant } from '../db/deliveries.ts';
+// What may be sent next. A lane is an endpoint's first sendings or its retries. What is due in it is read ahead, since reading many costs little
+// more than reading one: twice as much whenever the lane ran dry, forgotten and read anew when it was not sent within a second. Who gets the places
+// is said in places.ts. In memory, per process.
+import type { DueDelivery, Grant, LaneKind } from '../db/deliveries.ts';
+import { laneStart, lanesByStanding, newEndpoint, standings, type Endpoint, type Lane } from './lane.ts';
 import type { Lease } from './leases.ts';
-
-/** A place that one request takes. */
-export interface Place {
-  endpointId: string;
-  kind: LaneKind;
-  /** Whose places it takes. */
-  standing: Standing;
-}
-
-/** What the last request to an endpoint showed. */
-export type Standing = 'answers' | 'unknown' | 'fails';
+import { createPlaces, type Place } from './places.ts';
 
 /** A delivery that is to be sent now. */
 export interface Start {
@@ -49,6 +33,10 @@ export interface Lanes {
   done(ids: readonly string[]): void;
   /** Reads nothing of an endpoint for so long. */
   pause(endpointId: string, ms: number): void;
+  /** Starts and reads nothing more of an endpoint, so that it can be handed over. */
+  leave(endpointId: string): void;
+  /** Endpoints that were left and of which nothing is in hand any more; each is told once, and read again only after `pauseMs`. */
+  left(pauseMs: number): string[];
   /** Forgets endpoints that nothing was heard of for `idleMs`. */
   forget(idleMs: number): void;
   /** Whether a grant would be of use since the last one. */
@@ -58,35 +46,6 @@ export interface Lanes {
   readonly inFlight: number;
 }
 
-interface Lane {
-  readonly endpoint: Endpoint;
-  readonly kind: LaneKind;
-  /** There may be more in the database. */
-  due: boolean;
-  /** Read and not sent yet, oldest first. */
-  ready: DueDelivery[];
-  staleAt: number;
-  /** How much to have ready. */
-  target: number;
-  /** Read and not known to be written: the database may still show them as due. */
-  known: number;
-  /** The last that was read since the last sweep: when it was due (Unix seconds) and its id. */
-  after: { dueAt: number; id: string };
-  servedAt: number;
-}
-
-interface Endpoint {
-  readonly id: string;
-  lanes: readonly [Lane, Lane];
-  window: number;
-  standing: Standing;
-  inFlight: number;
-  lease: Lease | undefined;
-  pausedUntil: number;
-  usedAt: number;
-}
-
-const firstWindow = 1;
 /** Lanes of one read at the most: bounds the statement when thousands of endpoints are due. */
 const grantLimit = 500;
 const largestTarget = 1000;
@@ -96,26 +55,16 @@ const freshMs = 1000;
 const commitSeconds = 0.5;
 /** While no more than this is in hand and the lane never ran dry, a read begins that much earlier, and what is in hand is read once more. */
 const rereadLimit = 64;
-const nil = '00000000-0000-0000-0000-000000000000';
-const standings = ['answers', 'unknown', 'fails'] as const;
-const kinds = [0, 1] as const;
 
 /** `total` requests in flight, `perEndpoint` of them to one endpoint. */
 export function createLanes({ total, perEndpoint }: { total: number; perEndpoint: number }): Lanes {
+  const places = createPlaces({ total, perEndpoint });
   const endpoints = new Map<string, Endpoint>();
-  // In the order in which they were read or served last: the one that waits longest comes first.
-  const sets = (): Record<Standing, Set<Lane>> => ({ answers: new Set(), unknown: new Set(), fails: new Set() });
-  const due = sets();
-  const startable = [sets(), sets()] as const;
+  const due = lanesByStanding();
   const known = new Map<string, Lane>();
-  const share = total - Math.floor(total / 8);
-  const standingShare: Record<Standing, number> = { answers: total, unknown: Math.ceil(total / 2), fails: Math.ceil(total / 4) };
+  const leaving = new Set<Endpoint>();
   const readyLimit = Math.max(4 * total, 2 * largestTarget);
-  const byKind: [number, number] = [0, 0];
-  const byStanding: Record<Standing, number> = { answers: 0, unknown: 0, fails: 0 };
-  let inFlight = 0;
   let ready = 0;
-  let serving = 0;
   let hungry = false;
   let starved = false;
   // Between grant() and filled(): what is written meanwhile may still come as due.
@@ -127,17 +76,10 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     if (endpoint === undefined) endpoints.set(id, (endpoint = newEndpoint(id)));
     return endpoint;
   };
-
   const setDue = (lane: Lane, isDue: boolean) => {
     lane.due = isDue;
     if (isDue) due[lane.endpoint.standing].add(lane);
     else due[lane.endpoint.standing].delete(lane);
-  };
-  const sort = (lane: Lane) => {
-    const { endpoint } = lane;
-    const set = startable[lane.kind][endpoint.standing];
-    if (lane.ready.length > 0 && endpoint.inFlight < endpoint.window) set.add(lane);
-    else set.delete(lane);
   };
   const settle = (id: string) => {
     const lane = known.get(id);
@@ -151,8 +93,8 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     ready -= lane.ready.length;
     lane.ready = [];
     lane.target = Math.floor(lane.target / 2);
-    lane.after = { dueAt: 0, id: nil };
-    sort(lane);
+    lane.after = laneStart;
+    places.sort(lane);
     setDue(lane, true);
     hungry = true;
   };
@@ -171,7 +113,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
   return {
     found(endpointId, kind, swept) {
       const lane = endpointOf(endpointId).lanes[kind];
-      if (swept) lane.after = { dueAt: 0, id: nil };
+      if (swept) lane.after = laneStart;
       setDue(lane, true);
       hungry = true;
     },
@@ -182,11 +124,10 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       hungry = false;
       starved = false;
       for (const standing of standings) {
-        let left = standing === 'answers' ? readyLimit - ready : standingShare[standing] - byStanding[standing];
-        if (standing !== 'answers') for (const kind of kinds) left -= startable[kind][standing].size;
+        let left = standing === 'answers' ? readyLimit - ready : places.left(standing);
         for (const lane of due[standing]) {
           if (grants.length >= grantLimit || (left <= 0 && standing !== 'answers')) break;
-          if (lane.endpoint.pausedUntil > now) continue;
+          if (lane.endpoint.leaving || lane.endpoint.pausedUntil > now) continue;
           const room = wants(lane, left);
           if (room <= 0) continue;
           left -= room;
@@ -196,7 +137,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
             endpointId: lane.endpoint.id,
             kind: lane.kind,
             room: again || dueAt === 0 ? room + lane.known : room,
-            after: again ? { dueAt: Math.max(0, dueAt - commitSeconds), id: nil } : { dueAt, id },
+            after: again ? { dueAt: Math.max(0, dueAt - commitSeconds), id: laneStart.id } : { dueAt, id },
           });
         }
       }
@@ -232,7 +173,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         lane.staleAt = now + freshMs;
         if (lease !== undefined && (counts.get(lane) ?? 0) >= room) this.found(endpointId, kind, false);
         else lane.target = 0;
-        sort(lane);
+        places.sort(lane);
       }
       reading = false;
       for (const id of written) settle(id);
@@ -241,23 +182,11 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     },
 
     next() {
-      while (inFlight < total) {
-        let lane: Lane | undefined;
-        for (const standing of standings) {
-          if (byStanding[standing] >= standingShare[standing]) continue;
-          for (const kind of kinds) {
-            if (byKind[kind] >= share) continue;
-            const set = startable[kind][standing];
-            if (set.size === 0) continue;
-            for (const first of set) {
-              if (lane === undefined || first.servedAt < lane.servedAt) lane = first;
-              break;
-            }
-          }
-        }
+      for (;;) {
+        const lane = places.pick();
         if (lane === undefined) return undefined;
-        const { endpoint, kind } = lane;
-        const { standing, lease } = endpoint;
+        const { endpoint } = lane;
+        const { lease } = endpoint;
         const now = performance.now();
         const delivery = lane.ready[0];
         if (delivery === undefined || lease === undefined || now > lease.sendBefore || now > lane.staleAt) {
@@ -266,43 +195,26 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         }
         lane.ready.shift();
         ready -= 1;
-        inFlight += 1;
-        byKind[kind] += 1;
-        byStanding[standing] += 1;
-        endpoint.inFlight += 1;
         endpoint.usedAt = now;
-        lane.servedAt = serving += 1;
-        startable[kind][standing].delete(lane);
-        for (const each of endpoint.lanes) sort(each);
+        const place = places.take(lane);
         if (lane.due) {
-          if (lane.ready.length === 0 && standing === 'answers') {
+          if (lane.ready.length === 0 && place.standing === 'answers') {
             lane.target = Math.min(largestTarget, 2 * targetOf(lane));
             starved = true;
           }
           if (lane.ready.length <= lane.target / 2) hungry = true;
         }
-        return { delivery, claimId: lease.claimId, place: { endpointId: endpoint.id, kind, standing } };
+        return { delivery, claimId: lease.claimId, place };
       }
-      return undefined;
     },
 
-    free({ endpointId, kind, standing }, result) {
-      const endpoint = endpointOf(endpointId);
-      endpoint.inFlight -= 1;
-      inFlight -= 1;
-      byKind[kind] -= 1;
-      byStanding[standing] -= 1;
-      const now = result === 'good' ? 'answers' : 'fails';
-      if (endpoint.standing !== now) {
-        for (const lane of endpoint.lanes) {
-          startable[lane.kind][endpoint.standing].delete(lane);
-          due[endpoint.standing].delete(lane);
-        }
-        endpoint.standing = now;
-        for (const lane of endpoint.lanes) setDue(lane, lane.due);
+    free(place, result) {
+      const { endpoint, standing } = place;
+      const before = endpoint.standing;
+      places.free(place, result);
+      if (endpoint.standing !== before) {
+        for (const lane of endpoint.lanes) if (due[before].delete(lane)) setDue(lane, true);
       }
-      endpoint.window = result === 'good' ? Math.min(perEndpoint, endpoint.window + 1) : Math.max(1, Math.floor(endpoint.window / 2));
-      for (const lane of endpoint.lanes) sort(lane);
       if (standing !== 'answers' && due[standing].size > 0) hungry = true;
       for (const lane of endpoint.lanes) if (lane.due && lane.ready.length <= targetOf(lane) / 2) hungry = true;
     },
@@ -314,6 +226,24 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
 
     pause(endpointId, ms) {
       endpointOf(endpointId).pausedUntil = performance.now() + ms;
+    },
+
+    leave(endpointId) {
+      const endpoint = endpointOf(endpointId);
+      endpoint.leaving = true;
+      leaving.add(endpoint);
+      for (const lane of endpoint.lanes) if (lane.ready.length > 0) reread(lane);
+    },
+
+    left(pauseMs) {
+      const gone = [...leaving].filter(({ inFlight, lanes }) => inFlight === 0 && lanes.every((lane) => lane.known === 0));
+      for (const endpoint of gone) {
+        leaving.delete(endpoint);
+        endpoint.leaving = false;
+        endpoint.lease = undefined;
+        endpoint.pausedUntil = performance.now() + pauseMs;
+      }
+      return gone.map(({ id }) => id);
     },
 
     forget(idleMs) {
@@ -330,25 +260,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       return starved;
     },
     get inFlight() {
-      return inFlight;
+      return places.inFlight;
     },
   };
-}
-
-function newEndpoint(id: string): Endpoint {
-  const endpoint = {
-    id,
-    window: firstWindow,
-    standing: 'unknown',
-    inFlight: 0,
-    lease: undefined,
-    pausedUntil: 0,
-    usedAt: performance.now(),
-  } as Endpoint;
-  endpoint.lanes = [newLane(endpoint, 0), newLane(endpoint, 1)];
-  return endpoint;
-}
-
-function newLane(endpoint: Endpoint, kind: LaneKind): Lane {
-  return { endpoint, kind, due: false, ready: [], staleAt: 0, target: 0, known: 0, after: { dueAt: 0, id: nil }, servedAt: 0 };
 }

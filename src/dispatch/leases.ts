@@ -2,18 +2,24 @@
 // its order and its cap hold over all dispatchers, and what becomes of a request is written only while the lease is still the one it was sent under.
 import { randomUUID } from 'node:crypto';
 import type { Sql } from '../db/connect.ts';
-import { leaseEndpoints, releaseEndpoints } from '../db/delivery-leases.ts';
+import { leaseEndpoints, releaseEndpoints, wantEndpoints } from '../db/delivery-leases.ts';
 
 /** The same object for as long as it is renewed without a gap. */
 export interface Lease {
   readonly claimId: string;
   /** performance.now() after which no request may start: its deadline would not end within the lease. */
   sendBefore: number;
+  /** Another dispatcher would take it over, as was seen when this was taken or renewed last. */
+  wanted: boolean;
 }
 
 export interface Leases {
   /** Takes or renews what is needed to send to these endpoints now; those that another dispatcher has are not in the result. */
   hold(endpointIds: Iterable<string>): Promise<ReadonlyMap<string, Lease>>;
+  /** Tells those who have these endpoints that this dispatcher would take them over. */
+  want(endpointIds: readonly string[]): Promise<void>;
+  /** Gives these back. */
+  give(endpointIds: readonly string[]): Promise<void>;
   /** Gives everything back. */
   release(): Promise<void>;
 }
@@ -25,6 +31,15 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
   const held = new Map<string, Lease>();
   // Renewed at half of the time in which requests may start.
   const renewMs = (leaseMs - reserveMs) / 2;
+
+  const give = async (endpointIds: readonly string[]) => {
+    const claims = endpointIds.flatMap((endpointId) => {
+      const lease = held.get(endpointId);
+      return lease === undefined ? [] : [{ endpointId, claimId: lease.claimId }];
+    });
+    for (const { endpointId } of claims) held.delete(endpointId);
+    await releaseEndpoints(sql, claims);
+  };
 
   return {
     async hold(endpointIds) {
@@ -39,14 +54,15 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
         asked.push({ endpointId, claimId: lapsed ? fresh : lease.claimId });
       }
       if (asked.length > 0) {
-        const given = new Set(await leaseEndpoints(sql, asked, leaseMs));
+        const given = new Map((await leaseEndpoints(sql, asked, leaseMs)).map(({ endpointId, wanted }) => [endpointId, wanted]));
         const sendBefore = askedAt + leaseMs - reserveMs;
         for (const { endpointId, claimId } of asked) {
           const lease = held.get(endpointId);
-          if (given.has(endpointId) && lease?.claimId === claimId) lease.sendBefore = sendBefore;
+          const wanted = given.get(endpointId);
+          if (wanted !== undefined && lease?.claimId === claimId) Object.assign(lease, { sendBefore, wanted });
           else {
             if (lease !== undefined) lease.sendBefore = 0;
-            if (given.has(endpointId)) held.set(endpointId, { claimId, sendBefore });
+            if (wanted !== undefined) held.set(endpointId, { claimId, sendBefore, wanted });
             else held.delete(endpointId);
           }
         }
@@ -56,12 +72,8 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
         [...ids].flatMap((id) => [[id, held.get(id)] as const]).filter((entry): entry is [string, Lease] => entry[1] !== undefined),
       );
     },
-    async release() {
-      await releaseEndpoints(
-        sql,
-        [...held].map(([endpointId, { claimId }]) => ({ endpointId, claimId })),
-      );
-      held.clear();
-    },
+    want: (endpointIds) => wantEndpoints(sql, endpointIds, leaseMs),
+    give,
+    release: () => give([...held.keys()]),
   };
 }

@@ -1,14 +1,13 @@
 // One HTTP request, sent once: no redirect is followed, nothing is sent again behind the caller's back, the answer's body is read up to 4 KiB as
 // it comes, never decompressed.
-import type { Dispatcher } from 'undici';
-import type { Connection, Connections } from './connections.ts';
+import { AnswerReader } from './answer.ts';
+import type { Connection, Exchange } from './connection.ts';
+import type { Connections } from './connections.ts';
 import type { Deadlines } from './deadlines.ts';
-import { classify } from './failure.ts';
+import { ClosedConnection, classify } from './failure.ts';
 
 /** The whole exchange up to the status line, in milliseconds (service.md, Limits). What remains of the body is cut off then. */
 export const deadlineMs = 5000;
-
-const responseLimit = 4096;
 
 export interface Answer {
   /** null when no status line came. */
@@ -25,6 +24,7 @@ export interface Answer {
 
 export interface Target {
   origin: string;
+  /** Path and query as a URL has them: nothing in them ends a line. */
   path: string;
 }
 
@@ -36,27 +36,29 @@ export function post(
   body: Buffer,
   done: (answer: Answer) => void,
 ): void {
-  const exchange = new Exchange(connections, connections.take(origin), done);
+  const exchange = new PostExchange(connections, connections.take(origin), done);
   exchange.stopClock = deadlines.start(() => exchange.settle(false, 'timeout'));
-  try {
-    exchange.connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
-  } catch (error) {
-    exchange.settle(false, classify(error));
-  }
+  exchange.connection.send(requestOf(origin, path, headers, body), exchange);
 }
 
-// A class, since thousands are made each second: one object of one shape instead of eight closures. These are the methods of undici's own parser;
-// the newer ones (onRequestStart and so on) are made of them by two more objects per request and a map of all headers, of which one is read here.
-class Exchange implements Dispatcher.DispatchHandler {
+function requestOf(origin: string, path: string, headers: string[], body: Buffer): Buffer {
+  let head = `POST ${path} HTTP/1.1\r\nhost: ${origin.slice(origin.indexOf('//') + 2)}\r\nconnection: keep-alive\r\n`;
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at] ?? ''}: ${headers[at + 1] ?? ''}\r\n`;
+  head += `content-length: ${body.length}\r\n\r\n`;
+  const request = Buffer.allocUnsafe(head.length + body.length);
+  request.write(head, 'latin1');
+  body.copy(request, head.length);
+  return request;
+}
+
+// A class, since thousands are made each second: one object of one shape instead of several closures.
+class PostExchange implements Exchange {
   readonly connection: Connection;
   stopClock: () => void = () => undefined;
   private readonly connections: Connections;
   private readonly done: (answer: Answer) => void;
   private readonly startedAt = performance.now();
-  private readonly chunks: Buffer[] = [];
-  private length = 0;
-  private httpStatus: number | null = null;
-  private retryAfter: string | undefined;
+  private readonly answer = new AnswerReader();
   private settled = false;
 
   constructor(connections: Connections, connection: Connection, done: (answer: Answer) => void) {
@@ -65,53 +67,34 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.done = done;
   }
 
-  settle(clean: boolean, error: string): void {
+  settle(complete: boolean, error: string): void {
     if (this.settled) return;
     this.settled = true;
     this.stopClock();
-    const { connection, httpStatus, retryAfter } = this;
+    const { connection, answer } = this;
     const durationMs = Math.round(performance.now() - this.startedAt);
-    const response = httpStatus === null ? null : joined(this.chunks, this.length);
+    const { status, retryAfter } = answer;
     const { address } = connection;
-    if (clean && httpStatus !== null && httpStatus < 300) this.connections.give(connection);
+    if (complete && answer.reusable && status !== null && status < 300) this.connections.give(connection);
     else this.connections.drop(connection);
-    this.done({ httpStatus, error: httpStatus === null ? error : null, response, address, durationMs, retryAfter });
+    this.done({ httpStatus: status, error: status === null ? error : null, response: answer.response(), address, durationMs, retryAfter });
   }
 
-  onConnect(): void {
-    // undici asks for it; nothing is aborted by request, connections are dropped instead.
+  onBytes(bytes: Buffer): void {
+    try {
+      if (this.answer.read(bytes)) this.settle(true, '');
+      else if (this.answer.full) this.settle(false, '');
+    } catch (error) {
+      this.settle(false, classify(error));
+    }
   }
 
-  onHeaders(status: number, headers: Buffer[]): boolean {
-    if (status < 200) return true;
-    this.httpStatus = status;
-    if (status === 429 || status === 503) this.retryAfter = headerOf(headers, 'retry-after');
-    return true;
-  }
-
-  onData(chunk: Buffer): boolean {
-    // A copy: the parser reuses its memory.
-    this.chunks.push(Buffer.from(chunk.subarray(0, responseLimit - this.length)));
-    this.length += chunk.length;
-    if (this.length > responseLimit) this.settle(false, '');
-    return true;
-  }
-
-  onComplete(): void {
-    this.settle(true, 'protocol');
+  onEnd(): void {
+    if (this.answer.end()) this.settle(false, '');
+    else this.onError(new ClosedConnection('the other side closed the connection'));
   }
 
   onError(error: Error): void {
     this.settle(false, classify(error));
   }
-}
-
-/** The first value of a header among name, value, name, value. */
-function headerOf(headers: readonly Buffer[], name: string): string | undefined {
-  const at = headers.findIndex((text, index) => index % 2 === 0 && text.toString('latin1').toLowerCase() === name);
-  return at < 0 ? undefined : headers[at + 1]?.toString('latin1');
-}
-
-function joined(chunks: Buffer[], length: number): Buffer {
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, Math.min(length, responseLimit));
 }

@@ -36,10 +36,9 @@ export function createSender({ connections, deadlines, clock, lanes, recorder, m
   return {
     send({ delivery, claimId, place }, target) {
       inFlight += 1;
-      const body = Buffer.from(delivery.body);
       const startedAt = Math.ceil(clock.now());
-      const headers = signedHeaders(target.keys, delivery.eventId, Math.floor(startedAt / 1000), body);
-      post({ connections, deadlines }, target, headers, body, (answer) => {
+      const headers = signedHeaders(target.keys, delivery.eventId, Math.floor(startedAt / 1000), delivery.body);
+      post({ connections, deadlines }, target, headers, delivery.body, (answer) => {
         const outcome = outcomeOf(delivery, claimId, startedAt, answer);
         recorder.add(outcome);
         metrics.attempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
-import { countDue, readDue, recordOutcomes, type DueDelivery } from '../db/deliveries.ts';
+import { countDue, readDue, recordOutcomes, type DueDelivery, type Grant } from '../db/deliveries.ts';
 import { deliveriesQueued } from '../db/notify.ts';
 import { connectQueue } from '../db/queue-connection.ts';
 import { secretBox } from '../domain/secrets.ts';
@@ -20,7 +20,8 @@ import { createConnections } from './connections.ts';
 import { createDeadlines } from './deadlines.ts';
 import { createGuard } from './guard.ts';
 import { createLanes } from './lanes.ts';
-import { createLeases } from './leases.ts';
+import { createLeases, type Lease } from './leases.ts';
+import { busyLoad, createLoad, spareLoad } from './load.ts';
 import { createMetrics } from './metrics.ts';
 import { deadlineMs } from './post.ts';
 import { createRecorder } from './recorder.ts';
@@ -51,6 +52,11 @@ const marginMs = 500;
 const gatherMs = 8;
 const gaugeMs = 15_000;
 const dueCountLimit = 100_000;
+/** A dispatcher with little to do asks so often for endpoints of others, and for so many at once. */
+const wantMs = 1000;
+const wantLimit = 16;
+/** What was handed over is left to the others for so long: they look each second. */
+const handOverMs = 5000;
 
 /** Starts delivering. Throws an OperatorError when the lease is not longer than the time that endpoints have to answer. */
 export async function startDispatcher({ sql, config, log, registry }: DispatcherResources, { pollMs = 1000 } = {}): Promise<Dispatcher> {
@@ -66,6 +72,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
   const clock = databaseClock();
   const lanes = createLanes({ total: config.webhookConcurrency, perEndpoint: config.webhookEndpointConcurrency });
   const leases = createLeases(reads, { leaseMs, reserveMs: deadlineMs + marginMs });
+  const measureLoad = createLoad(() => lanes.inFlight / config.webhookConcurrency);
   const scout = createScout({ queue, clock, lanes, pollMs });
   const guard = createGuard({ enabled: config.webhookGuard, allow: config.webhookAllowCidrs, nameServers: config.webhookNameServers });
   const connections = createConnections(guard, deadlineMs);
@@ -102,7 +109,24 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     if (lanes.hungry) loop.wake();
   };
 
+  // A dispatcher keeps an endpoint for as long as there is something to send to it, unless another has less to do and asks for it.
+  let wantedAt = 0;
+  const share = async (held: ReadonlyMap<string, Lease>, grants: readonly Grant[]) => {
+    const load = measureLoad();
+    for (const [endpointId, lease] of held) {
+      if (!lease.wanted) continue;
+      lease.wanted = false;
+      if (load >= busyLoad) lanes.leave(endpointId);
+    }
+    const others = new Set(grants.flatMap(({ endpointId }) => (held.has(endpointId) ? [] : [endpointId])));
+    if (others.size === 0 || load > spareLoad || performance.now() - wantedAt < wantMs) return;
+    wantedAt = performance.now();
+    await leases.want([...others].slice(0, wantLimit));
+  };
+
   const read = async () => {
+    const left = lanes.left(handOverMs);
+    if (left.length > 0) await leases.give(left);
     const grants = lanes.grant();
     if (grants.length === 0) return;
     const held = await leases.hold(grants.map(({ endpointId }) => endpointId));
@@ -123,6 +147,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
         lanes.pause(endpointId, leaseMs);
       }
     }
+    await share(held, grants);
     sendOn();
   };
 

@@ -1,28 +1,19 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { DueDelivery, Grant, LaneKind } from '../../src/db/deliveries.ts';
-import { createLanes, type Lanes, type Place } from '../../src/dispatch/lanes.ts';
+import { createLanes, type Lanes } from '../../src/dispatch/lanes.ts';
 import type { Lease } from '../../src/dispatch/leases.ts';
+import type { Place } from '../../src/dispatch/places.ts';
 
 let made = 0;
 
 function row(endpointId: string, kind: LaneKind, dueAt = 1): DueDelivery {
   made += 1;
-  return { id: `delivery ${made}`, endpointId, eventId: '', attempts: kind, dueAt, body: '', endpointDeleted: false };
+  return { id: `delivery ${made}`, endpointId, eventId: '', attempts: kind, dueAt, body: Buffer.alloc(0), endpointDeleted: false };
 }
 
 function leases(grants: readonly Grant[], sendBefore = Infinity): Map<string, Lease> {
-  return new Map(grants.map(({ endpointId }) => [endpointId, { claimId: 'a claim', sendBefore }]));
-}
-
-/** Reads what is granted: as much of each lane as is there. */
-function read(lanes: Lanes, there = (grant: Grant) => grant.room): Grant[] {
-  const grants = lanes.grant();
-  const rows = grants.flatMap((grant) =>
-    Array.from({ length: Math.min(grant.room, there(grant)) }, () => row(grant.endpointId, grant.kind)),
-  );
-  lanes.filled(grants, leases(grants), rows, () => true);
-  return grants;
+  return new Map(grants.map(({ endpointId }) => [endpointId, { claimId: 'a claim', sendBefore, wanted: false }]));
 }
 
 function starts(lanes: Lanes): Place[] {
@@ -36,94 +27,11 @@ function starts(lanes: Lanes): Place[] {
 
 /** Reads what is granted, all of it there, and starts what may be. */
 function fill(lanes: Lanes): Place[] {
-  read(lanes);
+  const grants = lanes.grant();
+  const rows = grants.flatMap(({ endpointId, kind, room }) => Array.from({ length: room }, () => row(endpointId, kind)));
+  lanes.filled(grants, leases(grants), rows, () => true);
   return starts(lanes);
 }
-
-/** Grows an endpoint's window to its cap by answering well; nothing of it is left. */
-function prove(lanes: Lanes, endpointId: string): void {
-  for (let round = 0; round < 20; round += 1) {
-    lanes.found(endpointId, 0, false);
-    read(lanes, () => 1);
-    for (const place of starts(lanes)) lanes.free(place, 'good');
-  }
-  read(lanes, () => 0);
-}
-
-void t.test('an endpoint gets one place at first, more with each success, and the cap at the most', async (t) => {
-  const lanes = createLanes({ total: 100, perEndpoint: 10 });
-  lanes.found('a', 0, true);
-  const first = fill(lanes);
-  t.equal(first.length, 1);
-  for (const place of first) lanes.free(place, 'good');
-  t.equal(fill(lanes).length, 2);
-  prove(lanes, 'b');
-  lanes.found('b', 0, false);
-  t.equal(fill(lanes).filter(({ endpointId }) => endpointId === 'b').length, 10);
-  lanes.found('b', 0, false);
-  t.equal(fill(lanes).length, 0, 'what else is ready waits');
-});
-
-void t.test('an endpoint that keeps failing is probed by one request at a time, and gets its places back when it answers', async (t) => {
-  const lanes = createLanes({ total: 100, perEndpoint: 10 });
-  prove(lanes, 'a');
-  for (let round = 0; round < 5; round += 1) {
-    lanes.found('a', 0, false);
-    const [first, ...others] = fill(lanes);
-    for (const place of [first, ...others]) if (place !== undefined) lanes.free(place, 'bad');
-  }
-  const probe = fill(lanes);
-  t.equal(probe.length, 1);
-  t.equal(fill(lanes).length, 0, 'nothing beside the probe');
-  for (const place of probe) lanes.free(place, 'good');
-  t.equal(fill(lanes).length, 2);
-});
-
-void t.test('endpoints that nothing is known of share half of the places, those that fail a quarter', async (t) => {
-  const lanes = createLanes({ total: 40, perEndpoint: 10 });
-  prove(lanes, 'good');
-  const find = (name: string) => {
-    for (let index = 0; index < 50; index += 1) lanes.found(`${name} ${index}`, 0, true);
-  };
-  find('hung');
-  const unknown = fill(lanes);
-  t.equal(unknown.length, 20);
-  t.equal(fill(lanes).length, 0);
-  for (const place of unknown) lanes.free(place, 'bad');
-  // Twenty of them fail now, of which ten may be probed at once; the other thirty are still unknown.
-  t.equal(fill(lanes).length, 30);
-  lanes.found('good', 0, false);
-  t.equal(fill(lanes).length, 5, 'the rest of what first sendings may take');
-});
-
-void t.test('first sendings and retries leave an eighth of the places to each other', async (t) => {
-  const lanes = createLanes({ total: 80, perEndpoint: 10 });
-  const endpoints = Array.from({ length: 20 }, (_, index) => `endpoint ${index}`);
-  for (const endpoint of endpoints) prove(lanes, endpoint);
-  for (const endpoint of endpoints) lanes.found(endpoint, 1, true);
-  t.equal(fill(lanes).length, 70);
-  t.equal(fill(lanes).length, 0);
-  for (const endpoint of endpoints) lanes.found(endpoint, 0, true);
-  const fresh = fill(lanes);
-  t.equal(fresh.length, 10);
-  t.ok(fresh.every(({ kind }) => kind === 0));
-});
-
-void t.test('places go to the endpoint that was served longest ago', async (t) => {
-  const lanes = createLanes({ total: 4, perEndpoint: 2 });
-  for (const id of ['a', 'b', 'c', 'd']) prove(lanes, id);
-  for (const id of ['a', 'b', 'c', 'd']) lanes.found(id, 0, true);
-  const served: string[] = [];
-  for (let round = 0; round < 4; round += 1) {
-    const places = fill(lanes);
-    served.push(...places.map(({ endpointId }) => endpointId));
-    for (const place of places) lanes.free(place, 'good');
-  }
-  // First sendings may have three and a half of four places.
-  const counts = ['a', 'b', 'c', 'd'].map((id) => served.filter((each) => each === id).length);
-  t.equal(served.length, 16);
-  t.same(counts, [4, 4, 4, 4]);
-});
 
 void t.test('a lane is read on from where the last read ended, and from its beginning after a sweep', async (t) => {
   const lanes = createLanes({ total: 100, perEndpoint: 100 });
@@ -237,7 +145,7 @@ void t.test(
             flights.push({ id: start.delivery.id, place: start.place });
           }
           for (const n of [0, 1, 2, 3, 4, 5]) {
-            if (flights.filter(({ place }) => place.endpointId === `endpoint ${n}`).length > perEndpoint)
+            if (flights.filter(({ place }) => place.endpoint.id === `endpoint ${n}`).length > perEndpoint)
               throw new Error('too many to one');
           }
           if (flights.length > total || lanes.inFlight !== flights.length) throw new Error('too many in all');

@@ -191,3 +191,25 @@ void t.test('two dispatchers on one queue send each delivery once', besides, asy
   const [attempts] = await sql<{ count: bigint }[]>`select count(*) as count from delivery_attempts`;
   t.equal(attempts?.count, 1000n);
 });
+
+void t.test('a dispatcher that has more than it can do hands endpoints over to one that has little to do', besides, async (t) => {
+  const { sql, url } = await testDatabase(t);
+  const receiver = await startReceiver(t, (response) => setTimeout(() => response.end('ok'), 20));
+  const apps = await Promise.all(Array.from({ length: 8 }, () => seedApp(sql, receiver.url)));
+  for (const app of apps) await queueDeliveries(sql, app, 600);
+  // Eight endpoints want two places each, where there are eight.
+  const env = { WEBHOOK_CONCURRENCY: '8', WEBHOOK_ENDPOINT_CONCURRENCY: '2', WEBHOOK_LEASE_SECONDS: '7' };
+  await dispatch(t, url, env);
+  await until(async () => (await Promise.all(apps.map((app) => leasedUntil(sql, app)))).every((lease) => lease !== undefined));
+  const second = await dispatch(t, url, env);
+  const { metrics } = JSON.parse(await second.line('dispatch is running')) as { metrics: string };
+  const delivers = async () =>
+    /billing_webhook_attempts_total\{.*outcome="delivered".*\} [1-9]/.test(await (await fetch(`${metrics}/metrics`)).text());
+  await until(delivers);
+  const waiting = await sql`select 1 from deliveries where status = 'pending' limit 1`;
+  t.equal(waiting.length, 1, 'while there was still enough to do for the first');
+  receiver.answer = (response) => response.end('ok');
+  await until(async () => (await sql`select 1 from deliveries where status <> 'delivered' limit 1`).length === 0, 30_000);
+  t.equal(receiver.requests.length, 4800);
+  t.equal(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])).size, 4800, 'each is sent once');
+});
