@@ -2,6 +2,7 @@
 // more than reading one: twice as much whenever the lane ran dry, forgotten and read anew when it was not sent within a second. Who gets the places
 // is said in places.ts. In memory, per process.
 import type { DueDelivery, Grant, LaneKind } from '../db/deliveries.ts';
+import { createInHand } from './in-hand.ts';
 import { laneStart, lanesByStanding, newEndpoint, standings, type Endpoint, type Lane } from './lane.ts';
 import type { Lease } from './leases.ts';
 import { createPlaces, type Place } from './places.ts';
@@ -61,15 +62,15 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
   const places = createPlaces({ total, perEndpoint });
   const endpoints = new Map<string, Endpoint>();
   const due = lanesByStanding();
-  const known = new Map<string, Lane>();
+  const inHand = createInHand();
   const leaving = new Set<Endpoint>();
   const readyLimit = Math.max(4 * total, 2 * largestTarget);
+  // Where outcomes are written more slowly than requests end, sending waits for them: what is sent and not written is sent again after a crash.
+  const inHandLimit = 2 * readyLimit;
   let ready = 0;
   let hungry = false;
   let starved = false;
-  // Between grant() and filled(): what is written meanwhile may still come as due.
-  let reading = false;
-  let written: string[] = [];
+  let full = false;
 
   const endpointOf = (id: string): Endpoint => {
     let endpoint = endpoints.get(id);
@@ -81,15 +82,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     if (isDue) due[lane.endpoint.standing].add(lane);
     else due[lane.endpoint.standing].delete(lane);
   };
-  const settle = (id: string) => {
-    const lane = known.get(id);
-    if (lane === undefined) return;
-    known.delete(id);
-    lane.known -= 1;
-  };
   /** What is ready is read again before it is sent. */
   const reread = (lane: Lane) => {
-    for (const { id } of lane.ready) settle(id);
+    for (const { id } of lane.ready) inHand.drop(id);
     ready -= lane.ready.length;
     lane.ready = [];
     lane.target = Math.floor(lane.target / 2);
@@ -123,8 +118,9 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       const now = performance.now();
       hungry = false;
       starved = false;
+      full = inHand.count >= inHandLimit;
       for (const standing of standings) {
-        let left = standing === 'answers' ? readyLimit - ready : places.left(standing);
+        let left = standing === 'answers' ? Math.min(readyLimit - ready, inHandLimit - inHand.count) : places.left(standing);
         for (const lane of due[standing]) {
           if (grants.length >= grantLimit || (left <= 0 && standing !== 'answers')) break;
           if (lane.endpoint.leaving || lane.endpoint.pausedUntil > now) continue;
@@ -143,7 +139,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       }
       // Until `filled` says otherwise; found() in the meantime counts.
       for (const { endpointId, kind } of grants) setDue(endpointOf(endpointId).lanes[kind], false);
-      reading = grants.length > 0;
+      if (grants.length > 0) inHand.readBegins();
       return grants;
     },
 
@@ -157,9 +153,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         const lane = endpoint.lanes[delivery.attempts === 0 ? 0 : 1];
         counts.set(lane, (counts.get(lane) ?? 0) + 1);
         lane.after = { dueAt: delivery.dueAt, id: delivery.id };
-        if (known.has(delivery.id)) continue;
-        known.set(delivery.id, lane);
-        lane.known += 1;
+        if (!inHand.take(delivery.id, lane)) continue;
         if (sendable(delivery)) {
           lane.ready.push(delivery);
           ready += 1;
@@ -175,9 +169,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         else lane.target = 0;
         places.sort(lane);
       }
-      reading = false;
-      for (const id of written) settle(id);
-      written = [];
+      inHand.readEnds();
       return unsendable;
     },
 
@@ -220,8 +212,8 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     },
 
     done(ids) {
-      if (reading) written.push(...ids);
-      else for (const id of ids) settle(id);
+      inHand.written(ids);
+      if (full) hungry = true;
     },
 
     pause(endpointId, ms) {

@@ -84,6 +84,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       const written = await recordOutcomes(queue, outcomes);
       metrics.staleOutcomes(outcomes.length - written);
       lanes.done(outcomes.map(({ id }) => id));
+      if (lanes.hungry) loop.wake();
     },
     onError: (error, failures) => log.warn({ failures }, `outcomes cannot be written and are kept: ${messageOf(error)}`),
   });

@@ -78,6 +78,27 @@ void t.test('what is in hand is not taken twice, until what became of it is in t
   t.equal(take()?.delivery.id, only.id, 'a replay of the row, say');
 });
 
+void t.test('no more is read while too much waits to be written, and on at once when it is', async (t) => {
+  const lanes = createLanes({ total: 100, perEndpoint: 100 });
+  const unwritten: string[] = [];
+  for (let round = 0; lanes.hungry || round === 0; round += 1) {
+    if (round > 1000) throw new Error('it never stops reading');
+    lanes.found('a', 0, false);
+    const grants = lanes.grant();
+    if (grants.length === 0) break;
+    const rows = grants.flatMap(({ room }) => Array.from({ length: room }, () => row('a', 0)));
+    lanes.filled(grants, leases(grants), rows, () => true);
+    for (let start = lanes.next(); start !== undefined; start = lanes.next()) {
+      unwritten.push(start.delivery.id);
+      lanes.free(start.place, 'good');
+    }
+  }
+  t.ok(unwritten.length >= 4000 && unwritten.length <= 5000, `${unwritten.length} were sent`);
+  lanes.done(unwritten.splice(0, 1000));
+  t.equal(lanes.hungry, true);
+  t.equal(lanes.grant().length, 1);
+});
+
 void t.test('nothing starts without a lease, or under one that would not last', async (t) => {
   const lanes = createLanes({ total: 10, perEndpoint: 10 });
   lanes.found('a', 0, true);
