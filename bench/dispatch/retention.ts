@@ -14,7 +14,7 @@ export interface Purge {
   slowestMs: number;
 }
 
-/** Each row with the id that it would have had when it was made: the first `old` of them before the last `days` days. */
+/** Each row with the id that it would have had when it was made: the first `old` of them before the last `days` days, an hour at least. */
 async function fill({ sql }: Database): Promise<void> {
   const [app] = await seedApps(sql, ['http://127.0.0.1:9/']);
   if (app === undefined) throw new Error('no app');
@@ -25,7 +25,8 @@ async function fill({ sql }: Database): Promise<void> {
       select (lpad(to_hex((extract(epoch from made) * 1000)::int8), 12, '0') || '7000800000000000' || lpad(to_hex(number % 65536), 4, '0'))::uuid,
         ${app.appId}, ${app.subscriptionId}, number, 'payment_success', ${bodyOf('an event')}, made
       from generate_series(1, ${2 * old}::int) as number,
-        lateral (select now() - ${days}::int * interval '1 day' + (number - ${old} - 0.5) * interval '1 second' as made) as at`;
+        lateral (select now() - ${days}::int * interval '1 day' + (number - ${old}::int - 0.5) * interval '1 second'
+          + case when number <= ${old}::int then interval '-1 hour' else interval '1 hour' end as made) as at`;
     await tx`
       insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, created_at, finished_at, due_at)
       select id, ${app.endpointId}, id, type, 'delivered', 1, created_at, created_at, created_at from events`;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { countDue, findDueLanes, readDue, recordOutcomes, type DueDelivery, type Outcome } from '../../src/db/deliveries.ts';
-import { leaseEndpoints, releaseEndpoints } from '../../src/db/delivery-leases.ts';
+import { leaseEndpoints, releaseEndpoints, wantEndpoints } from '../../src/db/delivery-leases.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { connectQueue } from '../../src/db/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -50,7 +50,10 @@ void t.test('of many that want an endpoint at once one gets it, and keeps it whi
     const claimId = randomUUID();
     return apps.map(({ endpointId }) => ({ endpointId, claimId }));
   });
-  const lease = () => Promise.all(claims.map((claim, at) => leaseEndpoints(sql, at % 2 === 0 ? claim : claim.toReversed(), 60_000)));
+  const lease = async () => {
+    const granted = await Promise.all(claims.map((claim, at) => leaseEndpoints(sql, at % 2 === 0 ? claim : claim.toReversed(), 60_000)));
+    return granted.map((leases) => leases.map(({ endpointId }) => endpointId));
+  };
   const given = await lease();
   t.same(given.flat().sort(), apps.map(({ endpointId }) => endpointId).sort());
   t.same(
@@ -67,6 +70,31 @@ void t.test('of many that want an endpoint at once one gets it, and keeps it whi
   t.equal((await leaseEndpoints(sql, other, 60_000)).length, 0, 'released by its holder alone');
   await releaseEndpoints(sql, next);
   t.equal((await leaseEndpoints(sql, other, 60_000)).length, 3);
+});
+
+void t.test('whoever renews a lease hears that another wants the endpoint, for a while; who takes it over does not', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { endpointId } = await seedApp(sql, 'http://a/');
+  const { endpointId: free } = await seedApp(sql, 'http://b/');
+  const claim = [{ endpointId, claimId: randomUUID() }];
+  const next = [{ endpointId, claimId: randomUUID() }];
+  t.same([...(await leaseEndpoints(sql, claim, 60_000))], [{ endpointId, wanted: false }]);
+  await wantEndpoints(sql, [endpointId, free], 60_000);
+  t.same([...(await leaseEndpoints(sql, claim, 60_000))], [{ endpointId, wanted: true }]);
+  t.same([...(await leaseEndpoints(sql, next, 60_000))], [], 'to want it is not to have it');
+  await releaseEndpoints(sql, claim);
+  t.same([...(await leaseEndpoints(sql, next, 60_000))], [{ endpointId, wanted: false }]);
+  await wantEndpoints(sql, [endpointId], -1);
+  t.same([...(await leaseEndpoints(sql, next, 60_000))], [{ endpointId, wanted: false }], 'that was a while ago');
+  await sql.begin(async (tx) => {
+    await tx`select 1 from delivery_leases for share`;
+    await wantEndpoints(sql, [endpointId], 60_000);
+  });
+  t.same(
+    [...(await leaseEndpoints(sql, next, 60_000))],
+    [{ endpointId, wanted: false }],
+    'nobody waits for a row that outcomes are being written under',
+  );
 });
 
 void t.test('an outcome is written under its own lease alone, and once', async (t) => {
