@@ -279,15 +279,15 @@ export async function lockCollectable(sql: Queryable, claims: { id: string; clai
     for share of s`;
 }
 
-/** Takes up to `limit` subscriptions that were not looked at for `maxAgeSeconds`, longest first, and marks them as looked at. */
+/** Takes up to `limit` subscriptions that were not looked at for `maxAgeSeconds`, or since `since`, longest first, and marks them as looked at. */
 export async function takeUnobserved(
   sql: Queryable,
-  { maxAgeSeconds, limit }: { maxAgeSeconds: number; limit: number },
+  { maxAgeSeconds, since, limit }: { maxAgeSeconds: number; since?: Date | undefined; limit: number },
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with stale as (
       select id from subscriptions
-      where due_at is not null and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
+      where due_at is not null and observed_at < greatest(now() - ${maxAgeSeconds} * interval '1 second', ${since ?? null}::timestamptz)
       order by observed_at, id limit ${limit} for update skip locked
     )
     update subscriptions s set observed_at = now() from stale where s.id = stale.id returning s.id`;

@@ -1,6 +1,7 @@
 // The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
 // off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
 import { setTimeout as pause } from 'node:timers/promises';
+import { readClock } from '../db/deliveries.ts';
 import {
   makeDue,
   readSubscriptions,
@@ -50,7 +51,9 @@ export interface Sweep {
 /** Sweeps for `context`; `onRead` is told of every subscription that is looked at. */
 export function createSweep(context: Context, clock: ChainClock, onRead?: (rows: readonly HeldSubscription[]) => void): Sweep {
   const { sql, rules, log } = context;
-  let gapAt: number | undefined;
+  let isGap = false;
+  /** By the database's clock: everything is to be looked at that was not since. */
+  let since: Date | undefined;
 
   async function look(ids: string[], minSlot?: bigint): Promise<void> {
     const rows = await readSubscriptions(sql, ids);
@@ -71,16 +74,18 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
     if (nearly.length > 0) return nearly;
     const revoked = await takeRevoked(sql, { maxAgeSeconds: REVOKED_AGE_SECONDS, limit: BATCH });
     if (revoked.length > 0) return revoked;
-    // Asked for last: what was looked at since the gap is not looked at again.
-    const sinceGap = gapAt === undefined ? undefined : (performance.now() - gapAt) / 1000;
-    return takeUnobserved(sql, { maxAgeSeconds: Math.min(IDLE_AGE_SECONDS, sinceGap ?? IDLE_AGE_SECONDS), limit: BATCH });
+    return takeUnobserved(sql, { maxAgeSeconds: IDLE_AGE_SECONDS, since, limit: BATCH });
   }
 
   return {
     async turn() {
+      if (isGap) {
+        since = new Date(await readClock(sql));
+        isGap = false;
+      }
       const ids = await take();
       if (ids.length === 0) {
-        gapAt = undefined;
+        since = undefined;
         return false;
       }
       try {
@@ -89,7 +94,7 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
         await returnUnobserved(sql, ids);
         throw error;
       }
-      if (gapAt !== undefined) {
+      if (since !== undefined) {
         await pause(CATCH_UP_PAUSE_MS);
         return true;
       }
@@ -104,7 +109,7 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
       return true;
     },
     gap() {
-      gapAt = performance.now();
+      isGap = true;
     },
     look,
   };

@@ -5,6 +5,7 @@ import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { type Outgoing, sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
+import { randomAddress } from '../fixtures/http.ts';
 
 /** Claimed rows with something to send; the chain is not asked for them. */
 async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
@@ -12,8 +13,8 @@ async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
   const claimId = randomUUID();
   const rows = await stage.sql<{ id: string }[]>`
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, claim_id, lease_until, due_at)
-    select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, ${claimId}, now() + interval '1 minute', now()
-    from generate_series(1, ${count}::int) as n returning id`;
+    select ${plan.appId}, ${plan.id}, address, address, 1, 1, ${claimId}, now() + interval '1 minute', now()
+    from unnest(${Array.from({ length: count }, randomAddress)}::text[]) as address returning id`;
   const held = new Map(
     (
       await readSubscriptions(
