@@ -72,8 +72,9 @@ export function createTrouble(ground: Ground): Trouble {
       ground.killPostgres();
       return Promise.resolve();
     });
-  // However short it is, each kind comes once.
-  const untried = new Set<Strike>([...faults, killKeeper, lapse, killPostgres]);
+  // However short it is, each kind comes once; Postgres first, so that whoever judges has connections that live.
+  const untried = new Set<Strike>([killPostgres]);
+  const others = [...faults, killKeeper, lapse];
 
   return {
     counts,
@@ -82,6 +83,7 @@ export function createTrouble(ground: Ground): Trouble {
       if (untried.size > 0 && random.below(2) === 0) {
         const one = random.pick([...untried]);
         untried.delete(one);
+        for (const other of others.splice(0)) untried.add(other);
         one(random);
       }
       if (random.below(4) === 0) random.pick(faults)(random);
