@@ -132,7 +132,7 @@ void t.test('whoever takes a lease over reads what was being written under it', 
     t.equal(first, 'waits');
     return { taking };
   });
-  t.same(await taken.taking, [endpointId]);
+  t.same([...(await taken.taking)], [{ endpointId, wanted: false }]);
   t.same(await readDue(sql, [lane(app, next, 1)]), []);
 });
 
