@@ -1,11 +1,11 @@
 // How long a start takes: `billing --help`, and `billing serve` on a migrated database until /readyz says 200.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { connect } from '../src/db/connect.ts';
 import { migrate } from '../src/db/migrate.ts';
+import { freePorts } from '../src/sandbox/ports.ts';
 import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
 import type { Result } from './run.ts';
 
@@ -13,15 +13,6 @@ const ROUNDS = 15;
 const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 
 const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 async function help(): Promise<number> {
   const startedAt = performance.now();
@@ -31,7 +22,7 @@ async function help(): Promise<number> {
 }
 
 async function serve(databaseUrl: string): Promise<number> {
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const env = {
     DATABASE_URL: databaseUrl,
     SOLANA_RPC_URL: 'http://127.0.0.1:1',

@@ -2,7 +2,6 @@
 // committed payment.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +11,7 @@ import bs58 from 'bs58';
 import { subscriptionsDue } from '../../src/db/notify.ts';
 import { timeOf } from '../../src/domain/network.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { freePorts } from '../../src/sandbox/ports.ts';
 import type { Database } from '../dispatch/harness.ts';
 import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';
 
@@ -32,7 +32,7 @@ export async function startCollecting(chain: Chain, plan: Plan, { sql, url }: Da
   const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
   const keypairFile = join(directory, 'keeper.json');
   await writeFile(keypairFile, JSON.stringify([...bs58.decode(chain.keeper.secret)]), { mode: 0o600 });
-  const metricsPort = await freePort();
+  const [metricsPort = 0] = await freePorts(1);
   const child: ChildProcess = spawn(process.execPath, [BILLING, 'keeper'], {
     env: {
       DATABASE_URL: url,
@@ -104,12 +104,4 @@ async function requests(port: number): Promise<number> {
   const counts = [...text.matchAll(/^billing_rpc_calls_total\{.*\} (\d+)$/gm)].map(([, value]) => Number(value));
   if (counts.length === 0) throw new Error('the keeper does not tell its RPC requests');
   return counts.reduce((sum, value) => sum + value, 0);
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  return port;
 }
