@@ -84,7 +84,8 @@ async function open(
   const [apiPort = 0, rpcPort = 0, wsPort = 0, serveMetrics = 0, keeperMetrics = 0, dispatchMetrics = 0] = await freePorts(6);
   const [rpcUrl, wsUrl] = [`http://127.0.0.1:${rpcPort}`, `ws://127.0.0.1:${wsPort}`];
   const daemon = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
-    return supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
+    // What this Node was started with holds for all that it starts, as with fork().
+    return supervise({ name, args, nodeArgs: process.execArgv, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
   };
 
   const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];

@@ -23,6 +23,8 @@ export interface Supervised {
 export interface SuperviseOptions {
   name: string;
   args: string[];
+  /** Node's own options, before the program. */
+  nodeArgs?: string[];
   env: Record<string, string>;
   /** Where its stdout and stderr go. */
   logFile: string;
@@ -31,7 +33,7 @@ export interface SuperviseOptions {
 }
 
 /** Starts `billing <args>` and keeps it running until stop(). */
-export function supervise({ name, args, env, logFile, readyUrl }: SuperviseOptions): Supervised {
+export function supervise({ name, args, nodeArgs = [], env, logFile, readyUrl }: SuperviseOptions): Supervised {
   const log = createWriteStream(logFile, { flags: 'a' });
   let child: ChildProcess | undefined;
   let stopping = false;
@@ -44,7 +46,7 @@ export function supervise({ name, args, env, logFile, readyUrl }: SuperviseOptio
     const startedAt = Date.now();
     // The channel tells the child when this process is gone, however it went, so that nothing is left running. In a group of its own it does not
     // get the ctrl-C of a terminal: it is stopped in its turn, while what it needs still runs.
-    child = spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: true });
+    child = spawn(process.execPath, [...nodeArgs, program, ...args], { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: true });
     child.stdout?.pipe(log, { end: false });
     child.stderr?.pipe(log, { end: false });
     ended = once(child, 'exit').then(() => {
