@@ -106,13 +106,6 @@ export function findQueued(sql: Queryable, since: number): Promise<{ endpointId:
     where id >= (lpad(to_hex(${Math.floor(since)}::int8), 12, '0') || '70000000000000000000')::uuid and finished_at is null`;
 }
 
-/** The database's clock, in Unix milliseconds. */
-export async function readClock(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
-  if (row === undefined) throw new Error('the database told no time');
-  return row.now;
-}
-
 /** Every lane whose oldest delivery is due. Steps from lane to lane through the index: what it costs follows the lanes, not their rows. */
 export function findDueLanes(sql: Queryable): Promise<LaneHead[]> {
   return sql<LaneHead[]>`

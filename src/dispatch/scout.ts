@@ -1,7 +1,8 @@
 // Finds lanes that have something due. A NOTIFY leads to a look at what was queued since the last look; a sweep over the heads of all lanes, each
 // second, finds everything else: retries that came due, leases that passed, what a notification that got lost was about.
 import type { Sql } from '../db/connect.ts';
-import { findDueLanes, findQueued, readClock } from '../db/deliveries.ts';
+import { readClock } from '../db/clock.ts';
+import { findDueLanes, findQueued } from '../db/deliveries.ts';
 import type { DatabaseClock } from './clock.ts';
 import type { Lanes } from './lanes.ts';
 

@@ -1,7 +1,7 @@
 // The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
 // off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { readClock } from '../db/deliveries.ts';
+import { readClock } from '../db/clock.ts';
 import {
   makeDue,
   readSubscriptions,
