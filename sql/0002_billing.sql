@@ -51,7 +51,6 @@ create table subscriptions (
   period_anchor timestamptz,
   observed_slot int8 not null default 0,
   period_pulled int8 not null default 0 check (period_pulled >= 0),
-  observed_at timestamptz not null default now(),
   setbacks int not null default 0 check (setbacks >= 0),
   lease_until timestamptz,
   claim_id uuid,
@@ -68,15 +67,30 @@ comment on column subscriptions.period_anchor is 'a period start of the on-chain
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
 comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
-comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda) where status in ('active', 'past_due');
 create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
-create index subscriptions_to_sweep on subscriptions (observed_at, id) where due_at is not null;
 create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
-create index subscriptions_revoked on subscriptions (observed_at, id) where delegation_revoked_at is not null and due_at is not null;
+create index subscriptions_revoked on subscriptions (due_at, id) where delegation_revoked_at is not null and due_at is not null;
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
 create index subscriptions_by_pda on subscriptions (subscription_pda, id);
+
+-- The keepers walk through the subscriptions that have a timer, in the order of due_at, and look each up on the chain. All of them share one place in
+-- each walk; no row says when it was looked at, so that looking writes nothing to it.
+create table sweeps (
+  name text primary key,
+  lap int8 not null default 0,
+  starts_at timestamptz not null default now(),
+  due_at timestamptz not null default 'epoch',
+  id uuid not null default '00000000-0000-0000-0000-000000000000',
+  taken int not null default 0,
+  length int not null default 0
+);
+comment on column sweeps.starts_at is 'when this lap begins, or began';
+comment on column sweeps.id is 'with due_at: the last subscription that was taken in this lap';
+comment on column sweeps.taken is 'subscriptions taken in this lap';
+comment on column sweeps.length is 'subscriptions taken in the lap before; tells whether this one is behind its time';
+insert into sweeps (name) values ('near'), ('revoked'), ('all');
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),

@@ -360,7 +360,6 @@ create table subscriptions (
   period_anchor timestamp with time zone,
   observed_slot bigint not null default 0,
   period_pulled bigint not null default 0,
-  observed_at timestamp with time zone not null default now(),
   setbacks integer not null default 0,
   lease_until timestamp with time zone,
   claim_id uuid,
@@ -386,7 +385,6 @@ comment on column subscriptions.notices is 'counts what was heard of the subscri
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
 comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
-comment on column subscriptions.observed_at is 'when the accounts of this subscription were last read from the chain; orders the sweep';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app_status ON public.subscriptions USING btree (status, app_id, created_at, id);
@@ -397,11 +395,25 @@ CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (su
 CREATE INDEX subscriptions_by_wallet_app ON public.subscriptions USING btree (subscriber_wallet COLLATE "C", app_id, status, created_at, id);
 CREATE INDEX subscriptions_by_wallet_plan ON public.subscriptions USING btree (subscriber_wallet COLLATE "POSIX", plan_id, status, created_at, id);
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
-CREATE INDEX subscriptions_revoked ON public.subscriptions USING btree (observed_at, id) WHERE ((delegation_revoked_at IS NOT NULL) AND (due_at IS NOT NULL));
+CREATE INDEX subscriptions_revoked ON public.subscriptions USING btree (due_at, id) WHERE ((delegation_revoked_at IS NOT NULL) AND (due_at IS NOT NULL));
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
-CREATE INDEX subscriptions_to_sweep ON public.subscriptions USING btree (observed_at, id) WHERE (due_at IS NOT NULL);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_sequence();
+
+create table sweeps (
+  name text not null,
+  lap bigint not null default 0,
+  starts_at timestamp with time zone not null default now(),
+  due_at timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
+  id uuid not null default '00000000-0000-0000-0000-000000000000'::uuid,
+  taken integer not null default 0,
+  length integer not null default 0,
+  constraint sweeps_pkey PRIMARY KEY (name)
+);
+comment on column sweeps.starts_at is 'when this lap begins, or began';
+comment on column sweeps.id is 'with due_at: the last subscription that was taken in this lap';
+comment on column sweeps.taken is 'subscriptions taken in this lap';
+comment on column sweeps.length is 'subscriptions taken in the lap before; tells whether this one is behind its time';
 
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),

@@ -1,11 +1,13 @@
 // What claiming 1,000 due subscriptions and one turn of the sweep take, milliseconds, among so many others.
 import { randomUUID } from 'node:crypto';
-import { claimDue, releaseClaims, takeNearlyDue, takeRevoked, takeUnobserved } from '../../src/db/subscriptions.ts';
+import { claimDue, releaseClaims } from '../../src/db/subscriptions.ts';
+import { stepSweeps, type SweepPace } from '../../src/db/sweeps.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const DUE = 1000;
 const BATCH = 200;
 const SWEPT = 96;
+const PACES = (['near', 'revoked', 'all'] as const).map((name): SweepPace => ({ name, everySeconds: 0, withinSeconds: 300 }));
 const NOW = new Date('2030-01-01T00:00:00Z');
 
 export interface Costs {
@@ -27,7 +29,7 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
     select indexname, indexdef from pg_indexes where tablename = 'subscriptions' and indexname <> 'subscriptions_pkey'`;
   // The due ones lie anywhere in the table, and as many others that fall due within fourteen minutes, so that a sweep has the same to do in each table.
-  // The rest fall due over the thirty days from the next hour on. All were looked at within the last ten minutes.
+  // The rest fall due over the thirty days from the next hour on.
   const every = Math.floor(rows / DUE);
   await sql.begin(async (tx) => {
     await tx`truncate subscriptions cascade`;
@@ -36,9 +38,9 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
     await tx`set local session_replication_role = replica`;
     await tx`set local maintenance_work_mem = '1GB'`;
     await tx`
-      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at, observed_at)
+      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
       select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, ${appId}, ${planId}, rpad(md5(n::text), 44, 'x'),
-        rpad(md5('w' || n), 44, 'x'), 100, 720, due, due, now() - n * interval '1 microsecond'
+        rpad(md5('w' || n), 44, 'x'), 100, 720, due, due
       from generate_series(0, ${rows - 1}::int) as n,
         lateral (select ${NOW}::timestamptz + interval '1 minute' * case n % ${every}
           when 0 then 0 when 1 then 1 + n / ${every} % 14 else 60 + n % 43200 end) as d (due)`;
@@ -61,15 +63,17 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
       return elapsed;
     },
     async sweep() {
-      const near = { from: NOW, to: new Date(NOW.getTime() + 15 * 60_000), maxAgeSeconds: 0, limit: SWEPT };
       const started = performance.now();
-      const taken = [
-        await takeNearlyDue(sql, near),
-        await takeRevoked(sql, { maxAgeSeconds: 3, limit: SWEPT }),
-        await takeUnobserved(sql, { maxAgeSeconds: 0, limit: SWEPT }),
-      ];
+      const steps = await stepSweeps(sql, {
+        paces: PACES,
+        from: NOW,
+        to: new Date(NOW.getTime() + 15 * 60_000),
+        hurry: true,
+        limit: SWEPT,
+      });
       const elapsed = performance.now() - started;
-      if (taken[0]?.length !== SWEPT || taken[2]?.length !== SWEPT) throw new Error('the sweep took too few');
+      const taken = new Map(steps.map(({ name, ids }) => [name, ids.length]));
+      if (taken.get('all') !== SWEPT || taken.get('near') === undefined) throw new Error('the sweep took too few');
       return elapsed;
     },
   };

@@ -3,7 +3,7 @@ import { flags, integers, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 import type { SubscriptionStatus } from './registrations.ts';
 
-/** What the keeper changes. Times but observedAt are chain time. */
+/** What the keeper changes. Times are chain time. */
 export interface SubscriptionState {
   status: SubscriptionStatus;
   paidThrough: Date | null;
@@ -201,10 +201,7 @@ export interface Written {
   createdAt: Date;
 }
 
-/**
- * Writes states under their claims and gives the leases back but where `keep`; returns what was written. What is kept counts as looked at when it is
- * written again: so nothing changes that is indexed, and the row's new version is found by the index entries of the old one.
- */
+/** Writes states under their claims and gives the leases back but where `keep`; returns what was written. */
 export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date, leaseSeconds: number): Promise<Written[]> {
   const states = changes.map(({ state }) => state);
   return sql<Written[]>`
@@ -216,7 +213,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
       period_pulled = v.period_pulled,
       lease_until = case when v.keep = 1 then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep = 1 then s.claim_id end,
-      observed_at = case when v.keep = 1 then s.observed_at else now() end, event_sequence = s.event_sequence + v.tells,
+      event_sequence = s.event_sequence + v.tells,
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
           is distinct from
@@ -277,55 +274,6 @@ export async function lockCollectable(sql: Queryable, claims: { id: string; clai
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null
     order by s.id
     for share of s`;
-}
-
-/** Takes up to `limit` subscriptions that were not looked at for `maxAgeSeconds`, or since `since`, longest first, and marks them as looked at. */
-export async function takeUnobserved(
-  sql: Queryable,
-  { maxAgeSeconds, since, limit }: { maxAgeSeconds: number; since?: Date | undefined; limit: number },
-): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    with stale as (
-      select id from subscriptions
-      where due_at is not null and observed_at < greatest(now() - ${maxAgeSeconds} * interval '1 second', ${since ?? null}::timestamptz)
-      order by observed_at, id limit ${limit} for update skip locked
-    )
-    update subscriptions s set observed_at = now() from stale where s.id = stale.id returning s.id`;
-  return rows.map(({ id }) => id);
-}
-
-/** As takeUnobserved, of those that fall due between two chain times. */
-export async function takeNearlyDue(
-  sql: Queryable,
-  { from, to, maxAgeSeconds, limit }: { from: Date; to: Date; maxAgeSeconds: number; limit: number },
-): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    with near as (
-      select id from subscriptions
-      where due_at > ${from} and due_at <= ${to} and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
-      order by due_at, id limit ${limit} for update skip locked
-    )
-    update subscriptions s set observed_at = now() from near where s.id = near.id returning s.id`;
-  return rows.map(({ id }) => id);
-}
-
-/** As takeUnobserved, of those whose delegation was revoked: approving it again is to be seen soon. */
-export async function takeRevoked(sql: Queryable, { maxAgeSeconds, limit }: { maxAgeSeconds: number; limit: number }): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    with revoked as (
-      select id from subscriptions
-      where delegation_revoked_at is not null and due_at is not null and observed_at < now() - ${maxAgeSeconds} * interval '1 second'
-      order by observed_at, id limit ${limit} for update skip locked
-    )
-    update subscriptions s set observed_at = now() from revoked where s.id = revoked.id returning s.id`;
-  return rows.map(({ id }) => id);
-}
-
-/** Takes a look back that failed. */
-export async function returnUnobserved(sql: Queryable, ids: string[]): Promise<void> {
-  await sql`
-    with failed as (select id from subscriptions where id = any(${ids}::uuid[]) order by id for update skip locked)
-    update subscriptions s set observed_at = '-infinity' from failed where s.id = failed.id`;
 }
 
 /** Subscriptions that still have a timer, by account or by wallet, and have no transaction under way. */

@@ -1,16 +1,10 @@
 // The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
 // off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { readClock } from '../db/clock.ts';
-import {
-  makeDue,
-  readSubscriptions,
-  returnUnobserved,
-  takeNearlyDue,
-  takeRevoked,
-  takeUnobserved,
-  type HeldSubscription,
-} from '../db/subscriptions.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import { outageOf } from '../db/outage.ts';
+import { stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
+import { makeDue, readSubscriptions, type DuePlace, type HeldSubscription } from '../db/subscriptions.ts';
 import { decide, type Rules } from '../domain/decide.ts';
 import { timeOf } from '../domain/network.ts';
 import type { ChainClock } from './clock.ts';
@@ -19,15 +13,30 @@ import { type View, readViews } from './read.ts';
 
 /** Three requests' worth: each has its subscription, authority and token account, and shares plan and receivers. */
 const BATCH = 96;
-/** What has not been looked at for this long is looked at when there is nothing else to do; ten minutes is the promise. */
-const IDLE_AGE_SECONDS = 15;
-const URGENT_AGE_SECONDS = 300;
+/**
+ * Ten minutes is the promise: a lap through all of them that takes five leaves room for a keeper that dies with a batch in hand. An approval is the token
+ * program's business, and no notice of our program tells of it.
+ */
+const PACES: readonly SweepPace[] = [
+  { name: 'near', everySeconds: 30, withinSeconds: 120 },
+  { name: 'revoked', everySeconds: 3, withinSeconds: 300 },
+  { name: 'all', everySeconds: 15, withinSeconds: 300 },
+];
 const NEAR_MS = 15 * 60_000;
-const NEAR_AGE_SECONDS = 30;
 /** Between batches that are caught up with: collecting comes first. */
 const CATCH_UP_PAUSE_MS = 50;
-/** An approval is the token program's business, and no notice tells of it. */
-const REVOKED_AGE_SECONDS = 3;
+
+/** A place in the walk through all subscriptions, lap by lap. */
+interface Mark extends DuePlace {
+  lap: bigint;
+}
+
+/** Whether the walk has come to `mark`. Pure. */
+function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
+  if (nextLap !== mark.lap) return nextLap > mark.lap;
+  const byTime = place.dueAt.getTime() - mark.dueAt.getTime();
+  return byTime > 0 || (byTime === 0 && place.id >= mark.id);
+}
 
 /** Whether a look at the chain tells something that the row does not know yet. Pure. */
 function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
@@ -40,23 +49,25 @@ function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
 }
 
 export interface Sweep {
-  /** Looks at one batch; resolves with true while some are overdue. */
+  /** Goes on by one batch in each walk; resolves with true while one is behind its time. */
   turn(): Promise<boolean>;
   /** The stream was off: everything is to be looked at soon. */
   gap(): void;
   /** Looks at these now, as of `minSlot` or later: an endpoint that is behind what was heard would see nothing new. */
-  look(ids: string[], minSlot?: bigint): Promise<void>;
+  look(ids: readonly string[], minSlot?: bigint): Promise<void>;
 }
 
 /** Sweeps for `context`; `onRead` is told of every subscription that is looked at. */
 export function createSweep(context: Context, clock: ChainClock, onRead?: (rows: readonly HeldSubscription[]) => void): Sweep {
   const { sql, rules, log } = context;
   let isGap = false;
-  /** By the database's clock: everything is to be looked at that was not since. */
-  let since: Date | undefined;
+  /** Once the walk has come round to here, everything has been looked at since the gap. */
+  let goal: Mark | undefined;
+  /** What was taken and could not be looked at: the walk does not come by again before its next lap. */
+  let missed: readonly string[] = [];
 
-  async function look(ids: string[], minSlot?: bigint): Promise<void> {
-    const rows = await readSubscriptions(sql, ids);
+  async function look(ids: readonly string[], minSlot?: bigint): Promise<void> {
+    const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
     onRead?.(rows);
     const reading = await readViews(context, rows, { minSlot });
@@ -67,46 +78,36 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
     await makeDue(sql, news, timeOf(reading.now));
   }
 
-  async function take(): Promise<string[]> {
+  async function step(): Promise<SweepStep[]> {
     const now = await clock.now();
-    const near = { from: now, to: new Date(now.getTime() + NEAR_MS), maxAgeSeconds: NEAR_AGE_SECONDS, limit: BATCH };
-    const nearly = await takeNearlyDue(sql, near);
-    if (nearly.length > 0) return nearly;
-    const revoked = await takeRevoked(sql, { maxAgeSeconds: REVOKED_AGE_SECONDS, limit: BATCH });
-    if (revoked.length > 0) return revoked;
-    return takeUnobserved(sql, { maxAgeSeconds: IDLE_AGE_SECONDS, since, limit: BATCH });
+    const hurry = isGap || goal !== undefined;
+    const steps = await stepSweeps(sql, { paces: PACES, from: now, to: new Date(now.getTime() + NEAR_MS), hurry, limit: BATCH });
+    const all = steps.find(({ name }) => name === 'all');
+    if (all !== undefined && isGap) {
+      goal = { ...all.after, lap: all.lap + 1n };
+      isGap = false;
+    }
+    missed = [...new Set(steps.flatMap(({ ids }) => ids))];
+    return steps;
   }
 
   return {
     async turn() {
-      if (isGap) {
-        since = new Date(await readClock(sql));
-        isGap = false;
-      }
-      const ids = await take();
-      if (ids.length === 0) {
-        since = undefined;
-        return false;
-      }
+      const steps = missed.length === 0 ? await step() : undefined;
       try {
-        await look(ids);
+        if (missed.length > 0) await look(missed);
       } catch (error) {
-        await returnUnobserved(sql, ids);
+        // What a bug of ours or the oddity of one account stops is left for the next lap: it must not stop the walk.
+        if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) missed = [];
         throw error;
       }
-      if (since !== undefined) {
-        await pause(CATCH_UP_PAUSE_MS);
-        return true;
-      }
-      // Idle looks are taken slowly, one batch a turn; what is late is caught up with at once.
-      const late = await takeUnobserved(sql, { maxAgeSeconds: URGENT_AGE_SECONDS, limit: BATCH });
-      if (late.length === 0) return false;
-      await look(late).catch(async (error: unknown) => {
-        await returnUnobserved(sql, late);
-        throw error;
-      });
-      await pause(CATCH_UP_PAUSE_MS);
-      return true;
+      missed = [];
+      if (steps === undefined) return true;
+      const all = steps.find(({ name }) => name === 'all');
+      if (goal !== undefined && all !== undefined && isPast(all, goal)) goal = undefined;
+      const goesOn = isGap || goal !== undefined || steps.some(({ isBehind }) => isBehind);
+      if (goesOn) await pause(CATCH_UP_PAUSE_MS);
+      return goesOn;
     },
     gap() {
       isGap = true;

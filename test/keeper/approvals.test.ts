@@ -101,7 +101,7 @@ void t.test('a keeper follows the accounts of what it collects from: a revocatio
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
   await stage.until('it is followed', async () => /billing_keeper_accounts_followed(\{.*\})? 1/.test(await keeper.registry.metrics()));
   // The sweep has just been by, so it is the stream that tells.
-  await stage.sql`update subscriptions set observed_at = now() + interval '1 hour' where id = ${subscription.id}`;
+  await stage.sql`update sweeps set starts_at = now() + interval '1 hour'`;
   await stage.send([subscription.wallet], [revoke(stage, subscription)]);
   await stage.until('it is told', async () => (await stage.row(subscription)).delegationRevokedAt !== null);
 });

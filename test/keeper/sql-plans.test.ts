@@ -9,6 +9,7 @@ import { readPaidPeriods, readRecorded } from '../../src/db/payments.ts';
 import { findPlansAt, movePlan, returnUnwatchedPlans, takeUnwatchedPlans } from '../../src/db/plans-watch.ts';
 import { claimOne, listKnown, listRegistrations } from '../../src/db/reconciliation.ts';
 import * as subscriptions from '../../src/db/subscriptions.ts';
+import { stepSweeps, type SweepPace } from '../../src/db/sweeps.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);
@@ -71,10 +72,10 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
     await tx`
       with app as (select id from apps limit 1), plan as (select id from plans order by id limit 1)
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at,
-        cancel_requested_at, cancel_requested_by, due_at, next_payment_due, observed_at, delegation_revoked_at)
+        cancel_requested_at, cancel_requested_by, due_at, next_payment_due, delegation_revoked_at)
       select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1, ${NOW},
         ${isOver ? 'cancelled' : 'active'}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? 'merchant' : null}, due, due,
-        now() - case when ${kind === 'waiting'} then 0 else n end * interval '1 second', case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end
+        case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end
       from app, plan, generate_series(1, ${count}::int) as n,
         lateral (select case ${kind}::text when 'live' then ${NOW}::timestamptz + (n - 500) * interval '1 minute'
           when 'waiting' then ${NOW}::timestamptz + interval '30 days' + n % 43200 * interval '1 minute' end) as d (due)`;
@@ -126,6 +127,7 @@ void t.test(
     const changes = rows.map((row) => ({ id: row.id, claimId, notices: row.notices, state: row, keep: false, tells: false }));
     const attempts = await sql<{ id: string }[]>`select id from payment_attempts where state = 'open' limit ${BATCH}`;
     const plans = (await sql<{ id: string }[]>`select id from plans order by id limit ${BATCH}`).map(({ id }) => id);
+    const paces = (['near', 'revoked', 'all'] as const).map((name): SweepPace => ({ name, everySeconds: 0, withinSeconds: 300 }));
     const lease = { claimId, limit: BATCH, leaseSeconds: 45 };
 
     const statements: Record<string, [about: number, run: (sql: Sql) => PromiseLike<unknown>]> = {
@@ -140,13 +142,7 @@ void t.test(
       makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, NOW)],
       readCollectable: [BATCH, (sql) => subscriptions.readCollectable(sql, held)],
       lockCollectable: [BATCH, (sql) => subscriptions.lockCollectable(sql, held)],
-      takeUnobserved: [BATCH, (sql) => subscriptions.takeUnobserved(sql, { maxAgeSeconds: 60, limit: BATCH })],
-      takeNearlyDue: [
-        BATCH,
-        (sql) => subscriptions.takeNearlyDue(sql, { from: NOW, to: new Date(NOW.getTime() + 6e6), maxAgeSeconds: 0, limit: BATCH }),
-      ],
-      takeRevoked: [BATCH, (sql) => subscriptions.takeRevoked(sql, { maxAgeSeconds: 3, limit: BATCH })],
-      returnUnobserved: [BATCH, (sql) => subscriptions.returnUnobserved(sql, ids)],
+      stepSweeps: [3 * BATCH, (sql) => stepSweeps(sql, { paces, from: NOW, to: new Date(NOW.getTime() + 6e6), hurry: true, limit: BATCH })],
       findFollowed: [
         2 * BATCH,
         (sql) => subscriptions.findFollowed(sql, { pdas, wallets: pdas.map((pda) => `livewallet${pda.slice(4)}`) }),
