@@ -33,3 +33,14 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
   if (expected === null && actual === undefined) return null;
   return `SOLANA_CLUSTER is ${cluster}, but the RPC endpoint serves ${actual ?? `another one (genesis hash ${genesisHash})`}`;
 }
+
+/** For endpoints that stand in for each other: why one with this genesis hash must not, or null. All are of the cluster, and of one chain. */
+export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
+  let first: string | undefined;
+  return (genesisHash) => {
+    const mismatch = clusterMismatch(cluster, genesisHash);
+    if (mismatch !== null) return mismatch;
+    first ??= genesisHash;
+    return genesisHash === first ? null : `it serves another chain (genesis hash ${genesisHash}) than the endpoint before it (${first})`;
+  };
+}

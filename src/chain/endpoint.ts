@@ -28,8 +28,11 @@ export interface Endpoint {
   /** Milliseconds until rate limit and requested pauses allow a request. */
   readonly delay: (now: number) => number;
   readonly setLag: (slots: number) => void;
-  /** What `read` makes of the result of one JSON-RPC call. Throws EndpointFailure (another endpoint may do) or RpcError (none would). */
-  readonly call: <T>(method: string, params: readonly unknown[], read: (result: unknown) => T) => Promise<T>;
+  /**
+   * What `read` makes of the result of one JSON-RPC call. Throws EndpointFailure (another endpoint may do) or RpcError (none would). A request that
+   * has had to wait for a connection until after `last` (performance.now()) does not go out any more.
+   */
+  readonly call: <T>(method: string, params: readonly unknown[], read: (result: unknown) => T, last?: number) => Promise<T>;
   readonly close: () => Promise<void>;
 }
 
@@ -50,6 +53,8 @@ const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
 const INTERNAL_ERROR = -32603;
+// Faults that say nothing of the endpoint's health.
+const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
 // undici's, by which its errors are told apart.
 const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT']);
 
@@ -91,26 +96,45 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
   let lastFault: EndpointFault | null = null;
   let closed = false;
 
-  async function post(body: string): Promise<{ status: number; retryAfter: string | string[] | undefined; text: string }> {
+  // Handlers of undici's own rather than `request`: half of what a payment's sending costs would go into a stream for an answer of two hundred bytes.
+  async function post(body: string, last: number): Promise<Answer> {
     const started = performance.now();
     pool ??= openPool();
-    const response = await (await pool).request({ method: 'POST', path, headers, body });
-    const chunks: Buffer[] = [];
-    for await (const chunk of response.body as AsyncIterable<Buffer>) {
-      // bodyTimeout only watches the gaps: an endpoint that trickles would hold the caller for ever.
-      if (performance.now() - started > timeoutMs) throw new EndpointFailure('timeout', noAnswer(timeoutMs));
-      chunks.push(chunk);
-    }
-    return { status: response.statusCode, retryAfter: response.headers['retry-after'], text: Buffer.concat(chunks).toString('utf8') };
+    const opened = await pool;
+    return new Promise((resolve, reject) => {
+      let status = 0;
+      let retryAfter: Answer['retryAfter'];
+      const chunks: Buffer[] = [];
+      opened.dispatch(
+        { method: 'POST', path, headers, body },
+        {
+          // The last moment before the bytes go out. Handlers of undici's older kind are told apart by not having this one.
+          onRequestStart() {
+            if (performance.now() > last) throw new EndpointFailure('busy', 'no connection was free in time');
+          },
+          onResponseStart(_controller, statusCode, { 'retry-after': pause }) {
+            status = statusCode;
+            retryAfter = pause;
+          },
+          onResponseData(controller, chunk) {
+            chunks.push(chunk);
+            // bodyTimeout only watches the gaps: an endpoint that trickles would hold the caller for ever.
+            if (performance.now() - started > timeoutMs) controller.abort(new EndpointFailure('timeout', noAnswer(timeoutMs)));
+          },
+          onResponseEnd: () => resolve({ status, retryAfter, text: textOf(chunks) }),
+          onResponseError: (_controller, error) => reject(error),
+        },
+      );
+    });
   }
 
-  async function ask(method: string, params: readonly unknown[]): Promise<unknown> {
+  async function ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
     id = (id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id, method, params });
     // A kept connection may be closed by the other side at the very moment of use. Every method is safe to repeat, sending included.
-    const { status, retryAfter, text } = await post(body).catch((error: unknown) => {
+    const { status, retryAfter, text } = await post(body, last).catch((error: unknown) => {
       if (closed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
-      return post(body);
+      return post(body, last);
     });
     if (status === 429) throw new EndpointFailure('rate_limited', 'too many requests (429)', { pauseMs: retryAfterMs(retryAfter) });
     return readAnswer(method, status, text);
@@ -154,7 +178,7 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
     const now = performance.now();
     if (failure.fault === 'rate_limited') pace.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
     // Requests that were under way together fail together: they count as one failure.
-    else if (failure.fault !== 'unsupported' && failure.fault !== 'behind' && now >= downUntil) {
+    else if (!HARMLESS.has(failure.fault) && now >= downUntil) {
       failures += 1;
       downUntil = now + backoff(failures, { base: 500, cap: 30_000 });
     }
@@ -167,7 +191,7 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
     down: (now) => failures > 0 && (now < downUntil || onTrial),
     delay: (now) => pace.delay(now),
     setLag: (slots) => (lag = slots),
-    async call(method, params, read) {
+    async call(method, params, read, last = Infinity) {
       if (inFlight >= MAX_IN_FLIGHT) throw new EndpointFailure('busy', `${inFlight} requests under way`, { endpoint: origin });
       const started = performance.now();
       pace.take(started);
@@ -177,7 +201,7 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
       const trial = failures > 0;
       if (trial) onTrial = true;
       try {
-        const answer = read(await ask(method, params));
+        const answer = read(await ask(method, params, last));
         const took = performance.now() - started;
         latencyMs = latencyMs === null ? took : latencyMs + (took - latencyMs) / 5;
         failures = 0;
@@ -194,6 +218,17 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
       await (await pool)?.destroy();
     },
   };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly retryAfter: string | string[] | undefined;
+  readonly text: string;
+}
+
+function textOf(chunks: readonly Buffer[]): string {
+  const [first] = chunks;
+  return chunks.length === 1 && first !== undefined ? first.toString('utf8') : Buffer.concat(chunks).toString('utf8');
 }
 
 /** What went wrong, with the endpoint's name. Anything that is neither HTTP's nor JSON-RPC's fault is a bug of ours and stays what it is. */

@@ -14,6 +14,11 @@ export interface FailoverOptions {
   readonly requestsPerSecond?: number | undefined;
   /** Milliseconds between looks at how far each endpoint is (one getSlot each, only while calls are made and there are several). */
   readonly probeMs?: number | undefined;
+  /**
+   * Why an endpoint that serves the chain with this genesis hash must not be asked; null when it may be. Each endpoint is asked for its hash once, before
+   * anything else: of another chain every account of ours is gone. Without it all are believed.
+   */
+  readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Told of every request to an endpoint, for metrics. */
   readonly observe?: ((request: ObservedRequest) => void) | undefined;
@@ -37,7 +42,7 @@ type Ask<R> = <T>(
 ) => Promise<R extends 'many' ? T[] : T>;
 
 export interface AskOptions {
-  /** Milliseconds after which no endpoint is asked any more; what was asked before may still be answered. */
+  /** Milliseconds after which no request goes out to any endpoint any more; what went out before may still be answered. */
   readonly withinMs?: number | undefined;
 }
 
@@ -69,6 +74,7 @@ export function createFailover({
   timeoutMs = DEFAULT_TIMEOUT_MS,
   requestsPerSecond,
   probeMs = DEFAULT_PROBE_MS,
+  refuses,
   log,
   observe,
 }: FailoverOptions): Failover {
@@ -95,13 +101,40 @@ export function createFailover({
       .map(({ endpoint }) => endpoint);
   }
 
-  async function attempt<T>(endpoint: Endpoint, method: string, params: readonly unknown[], read: (result: unknown) => T): Promise<T> {
+  const admitted = new Set<Endpoint>();
+  const asking = new Map<Endpoint, Promise<void>>();
+
+  /** Undefined once it was: nothing is waited for then. */
+  function admission(endpoint: Endpoint): Promise<void> | undefined {
+    if (refuses === undefined || admitted.has(endpoint)) return undefined;
+    const read = (hash: unknown) => {
+      const reason = typeof hash === 'string' ? refuses(hash) : 'it has no genesis hash';
+      if (reason !== null) throw new EndpointFailure('malformed', reason);
+      admitted.add(endpoint);
+    };
+    let answer = asking.get(endpoint);
+    if (answer === undefined) {
+      answer = endpoint.call('getGenesisHash', [], read).finally(() => asking.delete(endpoint));
+      asking.set(endpoint, answer);
+    }
+    return answer;
+  }
+
+  async function attempt<T>(
+    endpoint: Endpoint,
+    method: string,
+    params: readonly unknown[],
+    read: (result: unknown) => T,
+    last?: number,
+  ): Promise<T> {
     const before = endpoint.health().failures;
     const startedAt = performance.now();
     const tell = (outcome: ObservedRequest['outcome']) =>
       observe?.({ endpoint: endpoint.name, method, outcome, seconds: (performance.now() - startedAt) / 1000 });
     try {
-      const answer = await endpoint.call(method, params, read);
+      const asked = method === 'getGenesisHash' ? undefined : admission(endpoint);
+      if (asked !== undefined) await asked;
+      const answer = await endpoint.call(method, params, read, last);
       tell('ok');
       if (before > 0) log.info({ endpoint: endpoint.name }, 'RPC endpoint is back');
       return answer;
@@ -147,7 +180,7 @@ export function createFailover({
         continue;
       }
       try {
-        return await attempt(best, method, params, read);
+        return await attempt(best, method, params, read, last);
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
@@ -163,7 +196,8 @@ export function createFailover({
     const now = performance.now();
     const ready = endpoints.filter((endpoint) => !endpoint.down(now) && endpoint.delay(now) === 0);
     if (ready.length === 0) return [call(method, params, read, options)];
-    return ready.map((endpoint) => attempt(endpoint, method, params, read));
+    const last = now + (options?.withinMs ?? Infinity);
+    return ready.map((endpoint) => attempt(endpoint, method, params, read, last));
   }
 
   function nobodyAnswered(method: string, reasons: readonly unknown[]): unknown {

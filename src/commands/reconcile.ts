@@ -1,5 +1,6 @@
 // `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
 import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
+import { oneChain } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
@@ -32,7 +33,12 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
     if (config.rpcUrls === undefined) throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
     const keeper = await keeperAddressOf(config);
     if (keeper === undefined) throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
-    const rpc = createRpc({ urls: config.rpcUrls, requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate, log });
+    const rpc = createRpc({
+      urls: config.rpcUrls,
+      refuses: oneChain(config.cluster),
+      requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+      log,
+    });
     try {
       const reconciler = { sql, rpc, programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, keeper };
       const result = await withProgress('comparing with the chain', ({ update }) =>

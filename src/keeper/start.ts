@@ -1,6 +1,7 @@
 // The keeper: collects what is due and follows the chain. Any number of them work on one Postgres; each subscription is in one keeper's hands at
 // a time.
 import type { Registry } from 'prom-client';
+import { oneChain } from '../chain/clusters.ts';
 import { followProgram, websocketUrl } from '../chain/subscribe.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
@@ -60,6 +61,7 @@ export async function startKeeper({
   const metrics = createMetrics(registry);
   const client = createRpc({
     urls: rpcUrls,
+    refuses: oneChain(config.cluster),
     requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
     log,
     observe: rpcObserver(registry),

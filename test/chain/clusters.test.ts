@@ -1,6 +1,6 @@
 import t from 'tap';
 import { isAddress } from '../../src/chain/addresses.ts';
-import { CLUSTERS, clusterMismatch } from '../../src/chain/clusters.ts';
+import { CLUSTERS, clusterMismatch, oneChain } from '../../src/chain/clusters.ts';
 
 void t.test('an endpoint of another cluster is told by its genesis hash', (t) => {
   const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
@@ -21,5 +21,16 @@ void t.test('mints and hashes are well-formed, and localnet’s are left open', 
     t.ok(isAddress(CLUSTERS[cluster].genesisHash!));
   }
   t.same(CLUSTERS.localnet, { genesisHash: null, usdcMint: null });
+  t.end();
+});
+
+void t.test('endpoints that stand in for each other are all of the cluster, and of one chain', (t) => {
+  const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
+  const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';
+  const local = oneChain('localnet');
+  t.match(local(mainnet), /serves mainnet-beta/);
+  t.equal(local(own), null);
+  t.equal(local(own), null);
+  t.match(local(own.replace('4', '5')), /another chain .* than the endpoint before it/);
   t.end();
 });

@@ -280,6 +280,26 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   t.equal(await failover.call('m', [], text), 'first', 'until it has caught up');
 });
 
+void t.test('an endpoint of another chain is not believed, and each is asked once which it is of', async (t) => {
+  const of =
+    (hash: string, name: string): Behaviour =>
+    ({ method }) =>
+      method === 'getGenesisHash' ? hash : name;
+  const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 500), of('theirs', 'second'), of('ours', 'third')], {
+    refuses: (hash) => (hash === 'ours' ? null : `it serves ${hash}`),
+  });
+  t.equal(await failover.call('m', [], text), 'third');
+  t.same(await failover.callAll('m', [], text), ['third']);
+  t.match(failover.health()[1], { failures: 1, lastFault: 'malformed' });
+  await Promise.all([failover.call('m', [], text), failover.call('m', [], text)]);
+  const asked = servers.map(({ calls }) => calls.map(({ method }) => method));
+  t.same(asked.slice(1), [['getGenesisHash'], ['getGenesisHash', 'm', 'm', 'm', 'm']]);
+  servers[2]!.behave((_, response) => answer(response, '', 500));
+  const { failures } = await failed(failover.call('m', [], text));
+  t.match(failures.find(({ endpoint }) => endpoint === servers[1]!.url)?.reason, 'it serves theirs');
+  t.equal(await failover.call('getGenesisHash', [], text), 'theirs', 'whoever asks for the hash hears it');
+});
+
 void t.test('a preferred endpoint that answers far more slowly is passed over', async (t) => {
   const slow: Behaviour = (_, response) => {
     setTimeout(() => answer(response, { result: 'first' }), 300);
@@ -394,6 +414,39 @@ void t.test('what must go out soon is handed to no endpoint later', async (t) =>
   await t.rejects(failover.call('m', [], text, { withinMs: 300 }), RpcUnreachable);
   await new Promise((resolve) => setTimeout(resolve, 1200));
   t.same(counts(), [1], 'not after the pause that was asked for');
+});
+
+void t.test('what must go out soon is not sent once a connection is free at last', async (t) => {
+  const held: (() => void)[] = [];
+  const hold: Behaviour = (_, response) => {
+    held.push(() => answer(response, { result: 'late' }));
+    return HANDLED;
+  };
+  for (const ask of ['call', 'callAny'] as const) {
+    const { failover, servers } = await setup(t, [hold]);
+    const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
+    while (held.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
+    const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch((error: unknown) => error);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    for (const release of held.splice(0)) release();
+    await Promise.all(hung);
+    t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
+    servers[0]!.behave(() => 'well');
+    t.equal(await failover[ask]('soon', [], text, { withinMs: 10_000 }), 'well', 'its connection is as good as before');
+    t.equal(servers[0]!.calls.filter(({ method }) => method === 'soon').length, 1);
+    t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is not to blame');
+  }
+});
+
+void t.test('what must go out soon is not sent once more when its connection breaks later', async (t) => {
+  const { failover, servers, counts } = await setup(t, [() => 'first']);
+  await failover.call('m', [], text);
+  servers[0]!.behave((_, response) => {
+    setTimeout(() => response.socket?.destroy(), 200);
+    return HANDLED;
+  });
+  await failed(failover.callAny('m', [], text, { withinMs: 100 }));
+  t.same(counts(), [2]);
 });
 
 void t.test('each request to an endpoint is told of, by outcome, with how long it took and without the secrets of its URL', async (t) => {

@@ -3,8 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import nacl from 'tweetnacl';
+import { CLUSTERS } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { readInstallation } from '../../src/keeper/installation.ts';
+import { startTestChain } from '../fixtures/localnet.ts';
+import { answer, HANDLED, startRpcServer } from '../chain/rpc-server.ts';
 import { startStage } from '../fixtures/billing.ts';
 import { loadConfig } from '../../src/config.ts';
 
@@ -72,4 +75,31 @@ void t.test('RPC out of reach: the keeper waits, is not ready, says so once, and
   t.equal(await keeper.ready(), undefined);
   t.equal(said.filter((line) => line.includes('no Solana RPC endpoint answers')).length, 1);
   t.equal(said.filter((line) => line.includes('the Solana RPC is back')).length, 1);
+});
+
+void t.test('an endpoint of another chain among the URLs: its word that a subscription is gone is not taken', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  // It is ahead, and has none of our accounts.
+  const other = await startTestChain(t);
+  other.mineBlocks(3000);
+  const devnet = await startRpcServer(({ method, params }, response) => {
+    const result = method === 'getGenesisHash' ? Promise.resolve(CLUSTERS.devnet.genesisHash) : other.rpc(method, ...params);
+    result.then(
+      (found) => answer(response, { result: found }),
+      () => answer(response, '', 500),
+    );
+    return HANDLED;
+  });
+  t.teardown(() => devnet.close());
+  const keeper = await stage.startKeeper({ rpcUrls: [stage.net.rpcUrl, devnet.url] });
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.net.rpc('localnet_setFault', { kind: 'status', status: 500 });
+  await stage.sql`update subscriptions set due_at = to_timestamp(0), observed_at = '-infinity'`;
+  await stage.until('it is missed', async () => /serves devnet/.test((await keeper.ready()) ?? ''));
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  t.match(await stage.row(subscription), { status: 'active', cancelRequestedAt: null, setbacks: 0 });
+  await stage.net.rpc('localnet_clearFaults');
+  await stage.until('it goes on', async () => (await keeper.ready()) === undefined);
+  t.equal((await stage.row(subscription)).cancelRequestedAt, null);
 });

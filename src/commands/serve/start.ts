@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Histogram, type Registry } from 'prom-client';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/addresses.ts';
-import { clusterMismatch, CLUSTERS } from '../../chain/clusters.ts';
+import { oneChain, clusterMismatch, CLUSTERS } from '../../chain/clusters.ts';
 import { createRpc, type Rpc } from '../../chain/rpc.ts';
 import { required, type Config } from '../../config.ts';
 import type { Sql } from '../../db/connect.ts';
@@ -37,6 +37,7 @@ export async function startServe({ config, log, sql, registry }: DaemonResources
   const { rpcUrls } = required(config, 'rpcUrls');
   const chain = createRpc({
     urls: rpcUrls,
+    refuses: oneChain(config.cluster),
     requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
     log,
     observe: rpcObserver(registry),
