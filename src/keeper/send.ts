@@ -21,6 +21,8 @@ const LANES = 2;
 const HEEDED_AT_ONCE = 200;
 /** How long a send may hold up a cancellation. No endpoint is asked later than this after the row was read. */
 const LOCKED_MS = 1000;
+/** A slower answer may be that of a session which is over by now, and its locks with it (a process that stood still, a network): it is asked once more. */
+const PROMPT_MS = 250;
 
 /**
  * Sends those that may still be sent, each once. Throws when chain or database cannot be reached: what was not sent, and what was heard of meanwhile,
@@ -56,29 +58,37 @@ async function inBatches(context: Context, queue: Outgoing[]): Promise<void> {
 
 async function sendLocked(context: Context, some: readonly Outgoing[]): Promise<void> {
   await context.sql.begin(async (tx) => {
-    const allowed = new Map((await lockCollectable(tx, [...some])).map(({ id, notices }) => [id, notices]));
+    let askedAt = performance.now();
+    let locked = await lockCollectable(tx, [...some]);
+    if (performance.now() - askedAt > PROMPT_MS) {
+      askedAt = performance.now();
+      locked = await lockCollectable(tx, [...some]);
+    }
+    const withinMs = LOCKED_MS - (performance.now() - askedAt);
+    const allowed = new Map(locked.map(({ id, notices }) => [id, notices]));
     const sends: Promise<void>[] = [];
     for (const one of some) {
       const notices = allowed.get(one.id);
       if (notices === undefined) continue;
-      if (notices === one.heeded) sends.push(sendOne(context, one));
+      if (withinMs <= 0) one.sentAt = -Infinity;
+      else if (notices === one.heeded) sends.push(sendOne(context, one, withinMs));
       // Something was heard of it since: the next round looks at the chain first.
       else Object.assign(one, { heeded: null, sentAt: -Infinity });
     }
     const waiting = new AbortController();
     try {
-      await Promise.race([Promise.all(sends), pause(LOCKED_MS, undefined, { signal: waiting.signal })]);
+      await Promise.race([Promise.all(sends), pause(Math.max(0, withinMs), undefined, { signal: waiting.signal })]);
     } finally {
       waiting.abort();
     }
   });
 }
 
-async function sendOne({ rpc, log, metrics }: Context, one: Outgoing): Promise<void> {
+async function sendOne({ rpc, log, metrics }: Context, one: Outgoing, withinMs: number): Promise<void> {
   one.sends += 1;
   one.sentAt = performance.now();
   try {
-    await rpc.sendTransaction(one.attempt.transaction, { withinMs: LOCKED_MS });
+    await rpc.sendTransaction(one.attempt.transaction, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
     // It may have got through nevertheless: only its status tells. It goes out again with the next round.

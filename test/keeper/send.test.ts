@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
-import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { connect, type Sql, type Transaction } from '../../src/db/connect.ts';
+import { lockCollectable, readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { type Outgoing, sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
 import { randomAddress } from '../fixtures/http.ts';
+import { startProxy } from '../fixtures/proxy.ts';
 
 /** Claimed rows with something to send; the chain is not asked for them. */
 async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
@@ -110,7 +112,7 @@ void t.test('an endpoint that never answers holds a cancellation up for a second
   await stage.until('it is on its way', async () => begun.length === 1);
   await stage.sql.begin((tx) => forceCancel(tx, { id: one!.id, status: 'active' }));
   await sent;
-  t.equal(within, 1000, 'no endpoint is asked later than that');
+  t.ok(within !== undefined && within > 0 && within <= 1000, 'no endpoint is asked later than that');
   release();
   await setImmediate();
 });
@@ -139,4 +141,34 @@ void t.test('a notice that comes while a batch waits stops what it is about, unt
   await sent;
   t.equal(begun.length, 199);
   t.notOk(begun.includes(later));
+});
+
+void t.test('locked, but the session is gone by the time that it is heard: a cancellation came through, and nothing is sent', async (t) => {
+  const stage = await startStage(t);
+  const [one] = await outgoing(stage, 1);
+  const { begun, release, sendTransaction } = gate();
+  release();
+  const url = new URL(stage.databaseUrl);
+  const wire = await startProxy(t, Number(url.port));
+  url.port = String(wire.port);
+  const sql = connect(url.href, { max: 1, name: 'a keeper out of reach' });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  const { context } = stage.parts({ sendTransaction });
+  const locks = () => stage.sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where application_name = 'a keeper out of reach' and state = 'idle in transaction' and query like '%for share of s%'`;
+  // Prepared: from then on a question is one message, and its answer another.
+  await lockCollectable(sql, [one!]);
+  const begin = (work: (tx: Transaction) => Promise<void>) =>
+    sql.begin((tx) => {
+      wire.hold();
+      return work(tx);
+    });
+  const sent = sendAll({ ...context, sql: { begin } as unknown as Sql }, [one!]).catch((error: unknown) => error);
+  await stage.until('the row is locked', async () => (await locks()).length === 1);
+  await pause(300);
+  await stage.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'a keeper out of reach'`;
+  await stage.sql.begin((tx) => forceCancel(tx, { id: one!.id, status: 'active' }));
+  wire.release();
+  await sent;
+  t.same(begun, []);
 });
