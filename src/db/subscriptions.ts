@@ -237,13 +237,16 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
       date_trunc('milliseconds', now()) as created_at`;
 }
 
-/** Makes subscriptions due now (chain time) because something was heard of them; a keeper that holds one will look again. */
-export async function makeDue(sql: Queryable, ids: string[], chainNow: Date): Promise<void> {
+/**
+ * Makes subscriptions due now (chain time) because something was seen of them, as of `slot`; a keeper that holds one will look again, and whoever looks
+ * next believes nothing older.
+ */
+export async function makeDue(sql: Queryable, ids: string[], { chainNow, slot }: { chainNow: Date; slot: bigint }): Promise<void> {
   await sql`
     with heard as (
       select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
     )
-    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow})
+    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}), observed_slot = greatest(s.observed_slot, ${slot})
     from heard where s.id = heard.id`;
 }
 

@@ -75,7 +75,7 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
     const news = rows.filter((row) => isNews(row, reading.of(row), rules)).map(({ id }) => id);
     if (news.length === 0) return;
     log.debug({ subscriptions: news.length }, 'the chain has news');
-    await makeDue(sql, news, timeOf(reading.now));
+    await makeDue(sql, news, { chainNow: timeOf(reading.now), slot: reading.slot });
   }
 
   async function step(): Promise<SweepStep[]> {

@@ -139,7 +139,7 @@ void t.test(
       lockHeld: [BATCH, (sql) => subscriptions.lockHeld(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
-      makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, NOW)],
+      makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, { chainNow: NOW, slot: 1n })],
       readCollectable: [BATCH, (sql) => subscriptions.readCollectable(sql, held)],
       lockCollectable: [BATCH, (sql) => subscriptions.lockCollectable(sql, held)],
       stepSweeps: [3 * BATCH, (sql) => stepSweeps(sql, { paces, from: NOW, to: new Date(NOW.getTime() + 6e6), hurry: true, limit: BATCH })],

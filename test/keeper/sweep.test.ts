@@ -1,11 +1,11 @@
 // In which order the sweep looks, how much at once, and that nothing is left out. What it finds: life.test.ts, follow.test.ts.
 import t, { type Test } from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
-import type { Rpc } from '../../src/chain/rpc.ts';
+import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
 import { cancelSubscription } from '../../src/chain/instructions.ts';
 import type { SweepName } from '../../src/db/sweeps.ts';
 import { createSweep } from '../../src/keeper/sweep.ts';
-import { startStage } from '../fixtures/billing.ts';
+import { silent, startStage } from '../fixtures/billing.ts';
 
 const SIZE = 96;
 
@@ -195,4 +195,25 @@ void t.test('a look makes due what has news, as of the chain’s time, and nothi
   const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
   t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
   t.ok(Math.abs(dueAt!.getTime() / 1000 - stage.now()) <= 2);
+});
+
+void t.test('what a look has seen binds whoever collects next: a preferred endpoint that is behind does not undo it', async (t) => {
+  const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
+  const subscription = await stage.subscriber(await stage.plan());
+  stage.net.mineBlocks(60);
+  await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
+  const parties = { subscriber: subscription.wallet.address, plan: subscription.plan.pda, subscription: subscription.pda };
+  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  // How far behind it is was not found out yet.
+  const rpc = createRpc({ urls: [stage.net.lagUrl!, stage.net.rpcUrl], probeMs: Infinity, log: silent });
+  t.teardown(() => rpc.close());
+  const { context, clock, collector, taken } = stage.parts(rpc);
+  t.equal((await rpc.getMultipleAccounts([subscription.pda])).accounts[0]?.data.readBigInt64LE(147), 0n, 'it knows of no cancellation');
+  await createSweep(context, clock).look([subscription.id], await stage.rpc.getSlot());
+  await collector.turn();
+  t.same(taken, [], 'nothing is collected');
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'cancel_requested', 'cancel_finalized'],
+  );
 });
