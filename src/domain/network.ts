@@ -52,7 +52,10 @@ export function unixSeconds(time: Date): bigint {
   return BigInt(Math.floor(time.getTime() / 1000));
 }
 
-/** The time of Unix seconds. */
+/** The end of the year 9999, beyond which neither ISO 8601 nor anybody's plans go. */
+const LAST_SECOND = 253_402_300_799n;
+
+/** The time of Unix seconds. The program lets a plan end whenever its owner says, up to 2^63-1: that is the last second that can be written. */
 export function timeOf(seconds: bigint): Date {
-  return new Date(Number(seconds) * 1000);
+  return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }

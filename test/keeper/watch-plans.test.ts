@@ -93,3 +93,21 @@ void t.test('a plan that is published while the keeper runs turns active within 
     3000,
   );
 });
+
+void t.test('a plan that ends as late as the program can count holds up no other', async (t) => {
+  const stage = await startStage(t);
+  const late = 2n ** 63n - 1n;
+  t.same(judgePlan(active, { ...account, endTs: late }, 2000n), { status: 'active', endsAt: new Date('9999-12-31T23:59:59Z') });
+  const [endless, sunset] = [await stage.plan({ endTs: late }), await stage.plan()];
+  const subscription = await stage.subscriber(endless);
+  await stage.sql`update plans set ends_at = null`;
+  await stage.sql`update plans set chain_created_at = to_timestamp(1) where id = ${sunset.id}`;
+  await stage.startKeeper();
+  await stage.until('the other is judged', async () => {
+    const [plan] = await stage.sql<[{ status: string }]>`select status from plans where id = ${sunset.id}`;
+    return plan.status === 'ended';
+  });
+  const [plan] = await stage.sql<[{ status: string; endsAt: Date }]>`select status, ends_at from plans where id = ${endless.id}`;
+  t.same(plan, { status: 'active', endsAt: new Date('9999-12-31T23:59:59Z') });
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+});
