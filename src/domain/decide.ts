@@ -36,6 +36,8 @@ export interface Rules {
 export interface Findings {
   /** Pulls on chain that the database may not know of. */
   readonly pulls?: readonly FoundPull[];
+  /** More transactions name the account than could be read: what was pulled is not known this time either. */
+  readonly tooMany?: true;
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
   readonly closingNotFinal?: true;
   /** The on-chain account could not be closed. */
@@ -84,6 +86,7 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
+      if (findings.tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
       if (findings.pulls === undefined) return { draft, needs: 'pulls' };
       recordPulls(draft, findings.pulls, account, period);
       if (hasUnknownPull(state, account)) {
@@ -159,9 +162,10 @@ function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: Subscri
  * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
  * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
  */
-function lastLook(draft: Draft, view: ChainView, { pulls, closingNotFinal }: Findings): Decision | undefined {
+function lastLook(draft: Draft, view: ChainView, { pulls, tooMany, closingNotFinal }: Findings): Decision | undefined {
   const { row } = draft;
   if (closingNotFinal === true) return retrySoon(draft, view, GONE_LOOK_SECONDS);
+  if (tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
   // Never seen: nothing is known that could have been pulled from.
   if (row.periodAnchor === null) return undefined;
   if (pulls === undefined) return { draft, needs: 'pulls' };
@@ -268,6 +272,7 @@ function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount
     const waiting = lastLook(draft, view, findings);
     if (waiting !== undefined) return waiting;
   } else if (hasUnknownPull(draft.state, account)) {
+    if (findings.tooMany === true) return ourSetback(draft, view);
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };
     recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(draft.state, account)) return ourSetback(draft, view);

@@ -240,8 +240,9 @@ async function lookInto(
     const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
     const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
     const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
-    const pulls = (await findPulls(context.rpc, parties, since)).map((pull) => ({ ...pull, recorded: false }));
-    findings.set(row.id, { ...findings.get(row.id), pulls });
+    const found = await findPulls(context.rpc, parties, since);
+    const pulls = found?.map((pull) => ({ ...pull, recorded: false }));
+    findings.set(row.id, { ...findings.get(row.id), ...(pulls === undefined ? { tooMany: true } : { pulls }) });
   });
   return { reading, findings };
 }

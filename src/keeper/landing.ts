@@ -103,7 +103,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     const signedFor = unixSeconds(attempt.periodStart);
     if (pull.periodStart <= signedFor) return { kind: 'paid', pull, earlier: [] };
     const found = await findPulls(rpc, partiesOf(row), signedFor);
-    if (!found.some(({ signature }) => signature === pull.signature)) return undefined;
+    if (found === undefined || !found.some(({ signature }) => signature === pull.signature)) return undefined;
     return { kind: 'paid', pull, earlier: found.filter(({ periodStart }) => periodStart < pull.periodStart).reverse() };
   }
 
@@ -258,6 +258,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     const account = sameInstance(row, view.subscription);
     if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
     const pulls = await findPulls(rpc, partiesOf(row), unixSeconds(one.attempt.periodStart));
+    if (pulls === undefined) return undefined;
     const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
     if (ours !== undefined) return paid(one, row, ours);
     if (account === null || pulls.length > 0) return { kind: 'expired' };

@@ -14,8 +14,11 @@ export interface PullParties {
 
 /** The accounts of a transfer instruction: the caller is the sixth (chain.md). */
 const CALLER = 5;
-/** Transactions looked at for one subscription: it is touched a few times a period. */
-const MOST = 1000;
+/** What getSignaturesForAddress gives at once. */
+const PAGE = 1000;
+const AT_ONCE = 8;
+/** Anybody may name the address of a subscription in as many transactions as he pays for: whoever waits for this has a lease that runs out, and others in hand. */
+const PATIENCE_MS = 10_000;
 
 /** What one transaction moved under a subscription, by period, oldest first. Throws ChainDataError for an event that cannot be read. */
 export function pullsIn(transaction: ConfirmedTransaction, { programId, keeper, treasury, subscriptionPda }: PullParties): Pull[] {
@@ -48,20 +51,31 @@ function pullerOf(event: TransferEvent & { instruction: number }, transaction: C
 
 /**
  * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, newest first, as far as any endpoint's history tells.
- * Throws as the RPC client does.
+ * Undefined when there are more transactions than can be read in `patienceMs`. Throws as the RPC client does.
  */
 export async function findPulls(
   rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
   parties: PullParties,
   since: bigint,
-): Promise<Pull[]> {
+  patienceMs = PATIENCE_MS,
+): Promise<Pull[] | undefined> {
+  const deadline = performance.now() + patienceMs;
   const pulls: Pull[] = [];
-  const found = await rpc.getSignaturesForAddress(parties.subscriptionPda, { limit: MOST, commitment: 'finalized', everywhere: true });
-  for (const { signature, err, blockTime } of found) {
-    if (blockTime !== null && blockTime < since) return pulls;
-    if (err !== null) continue;
-    const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-    if (transaction !== null) pulls.push(...pullsIn(transaction, parties).filter(({ periodStart }) => periodStart >= since));
+  let before: string | undefined;
+  for (;;) {
+    const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
+    const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
+    const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
+    const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
+    for (let start = 0; start < wanted.length; start += AT_ONCE) {
+      if (performance.now() > deadline) return undefined;
+      const some = wanted.slice(start, start + AT_ONCE);
+      const read = await Promise.all(some.map(({ signature }) => rpc.getTransaction(signature, { commitment: 'finalized' })));
+      for (const transaction of read) {
+        if (transaction !== null) pulls.push(...pullsIn(transaction, parties).filter(({ periodStart }) => periodStart >= since));
+      }
+    }
+    before = page.at(-1)?.signature;
+    if (older >= 0 || page.length < PAGE) return pulls;
   }
-  return pulls;
 }

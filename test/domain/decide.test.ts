@@ -435,3 +435,23 @@ void t.test('an account whose rent is ours is closed after the prepaid time and 
     t.equal(decide(row, others, rules).draft.state.dueAt, null, 'what another paid for is not ours to close');
   }
 });
+
+void t.test(
+  'more transactions name the account than can be read: nothing is collected, and nothing ends, until it is known what was pulled',
+  async (t) => {
+    const world = newWorld('wallet');
+    const pulled = { ...world.account!, amountPulled: terms.amount };
+    const row = { ...world.row, periodAnchor: timeOf(world.account!.periodStart), observedSlot: 1n };
+    for (const [name, view] of [
+      ['pulled from', { ...viewOf(world), subscription: pulled }],
+      ['gone', { ...viewOf(world), subscription: null }],
+    ] as const) {
+      t.equal(decide(row, view, rules).needs, 'pulls', name);
+      const { draft, collect, alert } = decide(row, view, rules, { tooMany: true });
+      t.equal(collect, undefined);
+      t.match(alert, { reason: 'pull_not_found' });
+      t.match(draft.state, { status: 'active', setbacks: 1, dueAt: timeOf(world.now + 10n) });
+      t.notOk(draft.happenings.some(({ type }) => type === 'cancel_finalized'));
+    }
+  },
+);

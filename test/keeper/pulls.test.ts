@@ -69,7 +69,7 @@ void t.test('all that was pulled since a period began, newest first; failed tran
   stage.net.passSeconds(HOUR + 1);
   signatures.push(await stage.send([plan.merchant], [pullOf(stage, subscription, 5_000_000n)]));
   const find = async (since: bigint) =>
-    (await findPulls(stage.rpc, partiesOf(stage, subscription), since)).map(({ signature }) => signature);
+    (await findPulls(stage.rpc, partiesOf(stage, subscription), since))?.map(({ signature }) => signature);
   const { periodStart } = (await stage.onChain(subscription))!;
   t.same(await find(0n), [], 'nothing before it is final');
   stage.net.mineBlocks(40);
@@ -78,3 +78,32 @@ void t.test('all that was pulled since a period began, newest first; failed tran
   t.same(await find(periodStart - 3600n), signatures.toReversed());
   t.same(await find(periodStart + 1n), []);
 });
+
+void t.test(
+  'a pull is found behind however many transactions that only name the account, as long as there is time to read them',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    const signature = await stage.send([plan.merchant], [pullOf(stage, subscription, 5_000_000n)]);
+    stage.net.mineBlocks(40);
+    const real = await stage.rpc.getSignaturesForAddress(subscription.pda, { commitment: 'finalized' });
+    const spam = Array.from({ length: 2500 }, (_, place) => ({
+      signature: `spam ${place}`,
+      slot: 1n,
+      err: null,
+      blockTime: real[0]!.blockTime,
+    }));
+    const all = [...spam, ...real];
+    const rpc = {
+      getSignaturesForAddress: (_: string, { before, limit = 1000 }: { before?: string | undefined; limit?: number } = {}) => {
+        const start = before === undefined ? 0 : all.findIndex((one) => one.signature === before) + 1;
+        return Promise.resolve(all.slice(start, start + limit));
+      },
+      getTransaction: async (asked: string, options?: { commitment?: 'confirmed' | 'finalized' }) =>
+        asked.startsWith('spam') ? null : stage.rpc.getTransaction(asked, options),
+    };
+    t.match(await findPulls(rpc, partiesOf(stage, subscription), 0n), [{ signature, source: 'foreign' }]);
+    t.equal(await findPulls(rpc, partiesOf(stage, subscription), 0n, -1), undefined);
+  },
+);
