@@ -20,7 +20,7 @@ export class Connection {
   /** The peer, once there is a connection. */
   address: string | null = null;
   /** While it is idle: keeps it from being ended for that. */
-  stopIdling: () => void = () => undefined;
+  stopIdling: (() => void) | undefined;
   private readonly connect: (connection: Connection) => void;
   private readonly onGone: (connection: Connection) => void;
   private socket: Socket | undefined;

@@ -41,7 +41,7 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
   let closed = false;
 
   const forget = (connection: Connection) => {
-    connection.stopIdling();
+    connection.stopIdling?.();
     const list = idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
     if (list === undefined || at < 0) return;
@@ -70,7 +70,7 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
       const connection = list?.pop();
       if (list?.length === 0) idle.delete(origin);
       if (connection !== undefined) {
-        connection.stopIdling();
+        connection.stopIdling?.();
         return connection;
       }
       const fresh = new Connection(origin, connect, forget);

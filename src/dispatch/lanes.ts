@@ -54,7 +54,7 @@ const largestTarget = 1000;
 const freshMs = 1000;
 /** Seconds between a row's being queued and its transaction's end, within which it is found without a sweep. */
 const commitSeconds = 0.5;
-/** While no more than this is in hand and the lane never ran dry, a read begins that much earlier, and what is in hand is read once more. */
+/** While no more than this is in hand and there is no backlog, a read begins that much earlier, and what is in hand is read once more. */
 const rereadLimit = 64;
 
 /** `total` requests in flight, `perEndpoint` of them to one endpoint. */
@@ -94,6 +94,11 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     hungry = true;
   };
   const targetOf = ({ target, endpoint }: Lane) => Math.max(target, endpoint.window);
+  /** It ran dry: twice as much next time, up to its share of what may be ready in all. */
+  const grow = (lane: Lane) => {
+    const share = Math.min(largestTarget, Math.floor(readyLimit / Math.max(1, due.answers.size)));
+    lane.target = Math.max(lane.target, Math.min(2 * targetOf(lane), share));
+  };
   const wants = (lane: Lane, left: number): number => {
     const { endpoint } = lane;
     if (endpoint.standing !== 'answers') {
@@ -165,8 +170,11 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         const lease = leases.get(endpointId);
         endpoint.lease = lease;
         lane.staleAt = now + freshMs;
-        if (lease !== undefined && (counts.get(lane) ?? 0) >= room) this.found(endpointId, kind, false);
-        else lane.target = 0;
+        if (lease !== undefined && (counts.get(lane) ?? 0) >= room) {
+          // A backlog: the next read goes on exactly where this one ended.
+          this.found(endpointId, kind, false);
+          lane.target = Math.max(lane.target, 2 * endpoint.window);
+        } else lane.target = 0;
         places.sort(lane);
       }
       inHand.readEnds();
@@ -191,7 +199,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         const place = places.take(lane);
         if (lane.due) {
           if (lane.ready.length === 0 && place.standing === 'answers') {
-            lane.target = Math.min(largestTarget, 2 * targetOf(lane));
+            grow(lane);
             starved = true;
           }
           if (lane.ready.length <= lane.target / 2) hungry = true;

@@ -16,6 +16,11 @@ export interface Lease {
 export interface Leases {
   /** Takes or renews what is needed to send to these endpoints now; those that another dispatcher has are not in the result. */
   hold(endpointIds: Iterable<string>): Promise<ReadonlyMap<string, Lease>>;
+  /**
+   * Resolves when no lease is being taken or renewed. Outcomes lock the leases that they were sent under: with one batch of them always begun before
+   * the other ends, a renewal would not get its turn.
+   */
+  settled(): Promise<unknown>;
   /** Tells those who have these endpoints that this dispatcher would take them over. */
   want(endpointIds: readonly string[]): Promise<void>;
   /** Gives these back. */
@@ -29,6 +34,7 @@ const keptAtMost = 10_000;
 /** `reserveMs`: what must be left of a lease when a request starts. */
 export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number; reserveMs: number }): Leases {
   const held = new Map<string, Lease>();
+  let asking: Promise<unknown> = Promise.resolve();
   // Renewed at half of the time in which requests may start.
   const renewMs = (leaseMs - reserveMs) / 2;
 
@@ -54,7 +60,12 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
         asked.push({ endpointId, claimId: lapsed ? fresh : lease.claimId });
       }
       if (asked.length > 0) {
-        const given = new Map((await leaseEndpoints(sql, asked, leaseMs)).map(({ endpointId, wanted }) => [endpointId, wanted]));
+        const answer = leaseEndpoints(sql, asked, leaseMs);
+        asking = answer.then(
+          () => undefined,
+          () => undefined,
+        );
+        const given = new Map((await answer).map(({ endpointId, wanted }) => [endpointId, wanted]));
         const sendBefore = askedAt + leaseMs - reserveMs;
         for (const { endpointId, claimId } of asked) {
           const lease = held.get(endpointId);
@@ -72,6 +83,7 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
         [...ids].flatMap((id) => [[id, held.get(id)] as const]).filter((entry): entry is [string, Lease] => entry[1] !== undefined),
       );
     },
+    settled: () => asking,
     want: (endpointIds) => wantEndpoints(sql, endpointIds, leaseMs),
     give,
     release: () => give([...held.keys()]),

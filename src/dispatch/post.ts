@@ -54,7 +54,7 @@ function requestOf(origin: string, path: string, headers: string[], body: Buffer
 // A class, since thousands are made each second: one object of one shape instead of several closures.
 class PostExchange implements Exchange {
   readonly connection: Connection;
-  stopClock: () => void = () => undefined;
+  stopClock: (() => void) | undefined;
   private readonly connections: Connections;
   private readonly done: (answer: Answer) => void;
   private readonly startedAt = performance.now();
@@ -70,7 +70,7 @@ class PostExchange implements Exchange {
   settle(complete: boolean, error: string): void {
     if (this.settled) return;
     this.settled = true;
-    this.stopClock();
+    this.stopClock?.();
     const { connection, answer } = this;
     const durationMs = Math.round(performance.now() - this.startedAt);
     const { status, retryAfter } = answer;

@@ -45,7 +45,7 @@ export interface Dispatcher {
 }
 
 /** Completions, sweeps and gauges; reads and leases have one of their own. */
-const queueConnections = 3;
+const queueConnections = 4;
 /** What must be left of a lease, beyond the deadline, when a request starts: time to write its outcome. */
 const marginMs = 500;
 /** Under load the next read waits so long for more lanes to run dry: fewer and larger reads cost less. */
@@ -81,6 +81,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
   );
   const recorder = createRecorder({
     async write(outcomes) {
+      await leases.settled();
       const written = await recordOutcomes(queue, outcomes);
       metrics.staleOutcomes(outcomes.length - written);
       lanes.done(outcomes.map(({ id }) => id));
