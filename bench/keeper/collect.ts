@@ -16,7 +16,8 @@ import type { Database } from '../dispatch/harness.ts';
 import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
-const POLL_MS = 20;
+// Asking costs the database something, and rounds take many seconds.
+const POLL_MS = 50;
 const PATIENCE_MS = 120_000;
 
 export interface Collecting {
