@@ -4,9 +4,8 @@
 create function uuid_v7() returns uuid
 language sql volatile parallel safe
 as $$
-  select (lpad(to_hex(us / 1000), 12, '0') || '7' || lpad(to_hex((us % 1000) * 4096 / 1000), 3, '0')
-    || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid
-  from (select floor(extract(epoch from clock_timestamp()) * 1000000)::int8 as us) as clock
+  select (overlay(lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::int8), 15, '0') placing '7' from 13 for 0)
+    || substr(gen_random_uuid()::text, 20))::uuid
 $$;
 
 create table merchants (

@@ -24,9 +24,8 @@ CREATE OR REPLACE FUNCTION public.uuid_v7()
  LANGUAGE sql
  PARALLEL SAFE
 AS $function$
-  select (lpad(to_hex(us / 1000), 12, '0') || '7' || lpad(to_hex((us % 1000) * 4096 / 1000), 3, '0')
-    || substr(replace(gen_random_uuid()::text, '-', ''), 17))::uuid
-  from (select floor(extract(epoch from clock_timestamp()) * 1000000)::int8 as us) as clock
+  select (overlay(lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::int8), 15, '0') placing '7' from 13 for 0)
+    || substr(gen_random_uuid()::text, 20))::uuid
 $function$;
 
 create table api_keys (

@@ -10,13 +10,27 @@ export const integers = (values: readonly bigint[]): string[] => values.map(Stri
 /** Booleans for `::int[]`. */
 export const flags = (values: readonly boolean[]): number[] => values.map(Number);
 
-/** Bytes for `::text[]`, to be read with decode(..., 'hex'). */
-export const blobs = (values: readonly Buffer[]): string[] => values.map((value) => value.toString('hex'));
+/** Bytes as an array in Postgres's own notation, for `::text[]`, to be read with decode(..., 'hex'). */
+export const blobs = (values: readonly Buffer[]): string => `{${values.map((value) => value.toString('hex')).join(',')}}`;
+
+const SPECIAL = /["\\{},\s]|^null$/i;
+
+const element = (value: string | number | null | undefined): string | number => {
+  if (value === null || value === undefined) return 'null';
+  if (typeof value === 'number') return value;
+  if (value === '') return '""';
+  return SPECIAL.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : value;
+};
 
 /**
- * An array in Postgres's own notation, which postgres.js would build element by element with checks that ids, numbers, hex and words of ours do not
- * need: a fifth of the time of a large batch.
+ * An array in Postgres's own notation. postgres.js would build it element by element through serializers, times even by way of a Date, and quote what
+ * needs no quotes: a fifth of the time of a large batch.
  */
 export function literal(values: readonly (string | number | null | undefined)[]): string {
-  return `{${values.map((value) => (value === '' ? '""' : String(value ?? null))).join(',')}}`;
+  return `{${values.map(element).join(',')}}`;
+}
+
+/** The same of JSON documents as JSON.stringify writes them: no control characters, so that JSON's way of quoting a text is Postgres's own. */
+export function documents(values: readonly string[]): string {
+  return `{${values.map((value) => JSON.stringify(value)).join(',')}}`;
 }

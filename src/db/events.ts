@@ -1,4 +1,5 @@
 // The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
+import { documents, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 
 /** The seven of service.md. */
@@ -47,13 +48,11 @@ export interface EventRow {
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
     update subscriptions s set event_sequence = s.event_sequence + 1
-    from unnest(${subscriptionIds}::uuid[]) as wanted (id), plans p, apps a, merchants m
+    from unnest(${literal(subscriptionIds)}::uuid[]) as wanted (id), plans p, apps a, merchants m
     where s.id = wanted.id and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
     returning uuid_v7() as event_id, date_trunc('milliseconds', now()) as created_at, s.event_sequence as sequence, s.id as subscription_id,
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet`;
 }
-
-// Arrays are passed as text: postgres.js would declare one of bigint or Date as its element's type.
 
 /** Stores events and queues one delivery of each for the app's live endpoint, if it has one; returns how many were queued. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<number> {
@@ -61,9 +60,9 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<nu
     with written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
       select * from unnest(
-        ${rows.map((row) => row.id)}::uuid[], ${rows.map((row) => row.appId)}::uuid[], ${rows.map((row) => row.subscriptionId)}::uuid[],
-        ${rows.map((row) => row.sequence.toString())}::int8[], ${rows.map((row) => row.type)}::text[], ${rows.map((row) => row.body)}::text[],
-        ${rows.map((row) => row.createdAt.toISOString())}::timestamptz[])
+        ${literal(rows.map((row) => row.id))}::uuid[], ${literal(rows.map((row) => row.appId))}::uuid[], ${literal(rows.map((row) => row.subscriptionId))}::uuid[],
+        ${literal(integers(rows.map((row) => row.sequence)))}::int8[], ${literal(rows.map((row) => row.type))}::text[], ${documents(rows.map((row) => row.body))}::text[],
+        ${literal(times(rows.map((row) => row.createdAt)))}::timestamptz[])
       returning id, app_id, type
     ), queued as (
       insert into deliveries (endpoint_id, event_id, event_type)

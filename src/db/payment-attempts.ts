@@ -1,5 +1,5 @@
 // Every transaction that we sign, committed before it is first sent.
-import { blobs, integers, times } from './arrays.ts';
+import { blobs, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 
 export interface AttemptRow {
@@ -25,12 +25,12 @@ export async function insertAttempts(
     select v.subscription_id, v.period_start, v.claim_id, v.signature, decode(v.transaction, 'hex'), v.last_valid_block_height, v.amount_gross,
       v.platform_fee, v.amount_net
     from unnest(
-      ${attempts.map(({ subscriptionId }) => subscriptionId)}::uuid[], ${times(attempts.map(({ periodStart }) => periodStart))}::timestamptz[],
-      ${attempts.map(({ claimId }) => claimId)}::uuid[], ${attempts.map(({ signature }) => signature)}::text[],
+      ${literal(attempts.map(({ subscriptionId }) => subscriptionId))}::uuid[], ${literal(times(attempts.map(({ periodStart }) => periodStart)))}::timestamptz[],
+      ${literal(attempts.map(({ claimId }) => claimId))}::uuid[], ${literal(attempts.map(({ signature }) => signature))}::text[],
       ${blobs(attempts.map(({ transaction }) => transaction))}::text[],
-      ${integers(attempts.map(({ lastValidBlockHeight }) => lastValidBlockHeight))}::int8[],
-      ${integers(attempts.map(({ amountGross }) => amountGross))}::int8[], ${integers(attempts.map(({ platformFee }) => platformFee))}::int8[],
-      ${integers(attempts.map(({ amountNet }) => amountNet))}::int8[]
+      ${literal(integers(attempts.map(({ lastValidBlockHeight }) => lastValidBlockHeight)))}::int8[],
+      ${literal(integers(attempts.map(({ amountGross }) => amountGross)))}::int8[], ${literal(integers(attempts.map(({ platformFee }) => platformFee)))}::int8[],
+      ${literal(integers(attempts.map(({ amountNet }) => amountNet)))}::int8[]
     ) as v (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
     returning id, subscription_id`;
 }
@@ -40,7 +40,7 @@ export function readOpenAttempts(sql: Queryable, subscriptionIds: string[]): Pro
   return sql<AttemptRow[]>`
     select id, subscription_id, period_start, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net
     from payment_attempts
-    where subscription_id = any(${subscriptionIds}::uuid[]) and state = 'open'
+    where subscription_id = any(${literal(subscriptionIds)}::uuid[]) and state = 'open'
     order by created_at, id`;
 }
 
@@ -54,8 +54,8 @@ export interface Resolution {
 export async function resolveAttempts(sql: Queryable, resolutions: Resolution[]): Promise<void> {
   await sql`
     update payment_attempts a set state = v.state, error = v.error, resolved_at = now()
-    from unnest(${resolutions.map(({ id }) => id)}::uuid[], ${resolutions.map(({ state }) => state)}::text[],
-      ${resolutions.map(({ error }) => error)}::text[]) as v (id, state, error)
+    from unnest(${literal(resolutions.map(({ id }) => id))}::uuid[], ${literal(resolutions.map(({ state }) => state))}::text[],
+      ${literal(resolutions.map(({ error }) => error))}::text[]) as v (id, state, error)
     where a.id = v.id and a.state = 'open'`;
 }
 

@@ -1,5 +1,5 @@
 // What happened to money: one succeeded row per paid period (and one for each further pull of somebody else), one failed row per failed attempt.
-import { flags, integers, times } from './arrays.ts';
+import { flags, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 
 export interface PaymentRow {
@@ -31,14 +31,14 @@ export async function insertPayments(sql: Queryable, payments: PaymentRow[]): Pr
     select v.app_id, v.plan_id, v.subscription_id, v.subscription_pda, v.subscriber_wallet, v.status, v.source, v.further = 1, v.period_start,
       v.period_end, v.amount_gross, v.platform_fee, v.amount_net, v.tx_signature, v.failure_reason, v.attempt, v.occurred_at
     from unnest(
-      ${payments.map((row) => row.appId)}::uuid[], ${payments.map((row) => row.planId)}::uuid[],
-      ${payments.map((row) => row.subscriptionId)}::uuid[], ${payments.map((row) => row.subscriptionPda)}::text[],
-      ${payments.map((row) => row.subscriberWallet)}::text[], ${payments.map((row) => row.status)}::text[],
-      ${payments.map((row) => row.source)}::text[], ${flags(payments.map((row) => row.further))}::int[], ${times(payments.map((row) => row.periodStart))}::timestamptz[],
-      ${times(payments.map((row) => row.periodEnd))}::timestamptz[], ${integers(payments.map((row) => row.amountGross))}::int8[],
-      ${integers(payments.map((row) => row.platformFee))}::int8[], ${integers(payments.map((row) => row.amountNet))}::int8[],
-      ${payments.map((row) => row.txSignature)}::text[], ${payments.map((row) => row.failureReason)}::text[],
-      ${payments.map((row) => row.attempt)}::int[], ${times(payments.map((row) => row.occurredAt))}::timestamptz[]
+      ${literal(payments.map((row) => row.appId))}::uuid[], ${literal(payments.map((row) => row.planId))}::uuid[],
+      ${literal(payments.map((row) => row.subscriptionId))}::uuid[], ${literal(payments.map((row) => row.subscriptionPda))}::text[],
+      ${literal(payments.map((row) => row.subscriberWallet))}::text[], ${literal(payments.map((row) => row.status))}::text[],
+      ${literal(payments.map((row) => row.source))}::text[], ${literal(flags(payments.map((row) => row.further)))}::int[], ${literal(times(payments.map((row) => row.periodStart)))}::timestamptz[],
+      ${literal(times(payments.map((row) => row.periodEnd)))}::timestamptz[], ${literal(integers(payments.map((row) => row.amountGross)))}::int8[],
+      ${literal(integers(payments.map((row) => row.platformFee)))}::int8[], ${literal(integers(payments.map((row) => row.amountNet)))}::int8[],
+      ${literal(payments.map((row) => row.txSignature))}::text[], ${literal(payments.map((row) => row.failureReason))}::text[],
+      ${literal(payments.map((row) => row.attempt))}::int[], ${literal(times(payments.map((row) => row.occurredAt)))}::timestamptz[]
     ) as v (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)`;
 }
@@ -49,7 +49,7 @@ export function readRecorded(
   signatures: string[],
 ): Promise<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]> {
   return sql<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]>`
-    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${signatures}::text[]) and status = 'succeeded'`;
+    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${literal(signatures)}::text[]) and status = 'succeeded'`;
 }
 
 /** Which periods of these subscriptions are recorded as paid, among the given starts. */
@@ -60,7 +60,7 @@ export function readPaidPeriods(
   return sql<{ subscriptionId: string; periodStart: Date; txSignature: string }[]>`
     select p.subscription_id, p.period_start, p.tx_signature
     from payments p
-    join unnest(${periods.map(({ subscriptionId }) => subscriptionId)}::uuid[], ${times(periods.map(({ periodStart }) => periodStart))}::timestamptz[])
+    join unnest(${literal(periods.map(({ subscriptionId }) => subscriptionId))}::uuid[], ${literal(times(periods.map(({ periodStart }) => periodStart)))}::timestamptz[])
       as v (subscription_id, period_start) on p.subscription_id = v.subscription_id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
 }

@@ -1,5 +1,5 @@
 // The keeper's statements on subscriptions: claiming what is due, reading it, writing what became of it.
-import { flags, integers, times } from './arrays.ts';
+import { flags, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 import type { SubscriptionStatus } from './registrations.ts';
 
@@ -105,7 +105,7 @@ export async function renewLeases(sql: Queryable, claims: { id: string; claimId:
     with held as (
       select s.id
       from subscriptions s
-      join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
         on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
@@ -122,7 +122,7 @@ export async function releaseClaims(sql: Queryable, claims: { id: string; claimI
     with held as (
       select s.id
       from subscriptions s
-      join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
         on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
@@ -138,43 +138,38 @@ export async function postpone(sql: Queryable, { id, claimId, until }: { id: str
     where id = ${id} and claim_id = ${claimId}`;
 }
 
-/** Subscriptions with what the keeper has to know of plan and merchant. In no particular order. */
-export function readSubscriptions(sql: Queryable, ids: string[]): Promise<HeldSubscription[]> {
-  return sql<HeldSubscription[]>`
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
-      s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
-      extract(epoch from now() - s.created_at)::float8 as age_seconds,
-      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps
-    from subscriptions s
-    join plans p on p.id = s.plan_id
-    join apps a on a.id = s.app_id
-    join merchants m on m.id = a.merchant_id
-    where s.id = any(${ids}::uuid[])`;
-}
-
-/** A subscription that is locked, with what its events say besides. */
-export interface LockedSubscription extends HeldSubscription {
+/** A subscription as it was read, with what its events say besides. */
+export interface ReadSubscription extends HeldSubscription {
   planName: string;
   /** What the merchant signs in with. */
   accountWallet: string;
+  /** Which version of the row it is (Postgres's xmin: the transaction that wrote it). Nothing in the row is another as long as this is the same. */
+  version: string;
 }
 
-/** The same of those that are still held under these claims, locked in the caller's transaction. */
-export function lockHeld(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<LockedSubscription[]> {
-  return sql<LockedSubscription[]>`
+/** Subscriptions with what the keeper has to know of plan and merchant. In no particular order. */
+export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
+  return sql<ReadSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
       s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps,
-      p.name as plan_name, m.wallet as account_wallet
+      p.name as plan_name, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
-    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
-      on s.id = c.id and s.claim_id = c.claim_id
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id
     join merchants m on m.id = a.merchant_id
+    where s.id = any(${literal(ids)}::uuid[])`;
+}
+
+/** Locks those that are still held under these claims in the caller's transaction, and tells in which version (see ReadSubscription) they are. */
+export function lockHeld(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<{ id: string; version: string }[]> {
+  return sql<{ id: string; version: string }[]>`
+    select s.id, s.xmin::text as version
+    from subscriptions s
+    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
     order by s.id
     for update of s`;
 }
@@ -220,16 +215,16 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
     from unnest(
-      ${changes.map(({ id }) => id)}::uuid[], ${changes.map(({ claimId }) => claimId)}::uuid[], ${changes.map(({ notices }) => notices)}::int[],
-      ${flags(changes.map(({ keep }) => keep))}::int[], ${flags(changes.map(({ tells }) => tells))}::int[], ${states.map(({ status }) => status)}::text[],
-      ${times(states.map(({ paidThrough }) => paidThrough))}::timestamptz[], ${times(states.map(({ nextPaymentDue }) => nextPaymentDue))}::timestamptz[],
-      ${times(states.map(({ cancelRequestedAt }) => cancelRequestedAt))}::timestamptz[],
-      ${states.map(({ cancelRequestedBy }) => cancelRequestedBy)}::text[], ${times(states.map(({ cancelledAt }) => cancelledAt))}::timestamptz[],
-      ${times(states.map(({ pastDueSince }) => pastDueSince))}::timestamptz[], ${states.map(({ failedAttempts }) => failedAttempts)}::int[],
-      ${times(states.map(({ delegationRevokedAt }) => delegationRevokedAt))}::timestamptz[], ${states.map(({ endReason }) => endReason)}::text[],
-      ${times(states.map(({ dueAt }) => dueAt))}::timestamptz[], ${times(states.map(({ periodAnchor }) => periodAnchor))}::timestamptz[],
-      ${integers(states.map(({ observedSlot }) => observedSlot))}::int8[], ${states.map(({ setbacks }) => setbacks)}::int[],
-      ${integers(states.map(({ periodPulled }) => periodPulled))}::int8[]
+      ${literal(changes.map(({ id }) => id))}::uuid[], ${literal(changes.map(({ claimId }) => claimId))}::uuid[], ${literal(changes.map(({ notices }) => notices))}::int[],
+      ${literal(flags(changes.map(({ keep }) => keep)))}::int[], ${literal(flags(changes.map(({ tells }) => tells)))}::int[], ${literal(states.map(({ status }) => status))}::text[],
+      ${literal(times(states.map(({ paidThrough }) => paidThrough)))}::timestamptz[], ${literal(times(states.map(({ nextPaymentDue }) => nextPaymentDue)))}::timestamptz[],
+      ${literal(times(states.map(({ cancelRequestedAt }) => cancelRequestedAt)))}::timestamptz[],
+      ${literal(states.map(({ cancelRequestedBy }) => cancelRequestedBy))}::text[], ${literal(times(states.map(({ cancelledAt }) => cancelledAt)))}::timestamptz[],
+      ${literal(times(states.map(({ pastDueSince }) => pastDueSince)))}::timestamptz[], ${literal(states.map(({ failedAttempts }) => failedAttempts))}::int[],
+      ${literal(times(states.map(({ delegationRevokedAt }) => delegationRevokedAt)))}::timestamptz[], ${literal(states.map(({ endReason }) => endReason))}::text[],
+      ${literal(times(states.map(({ dueAt }) => dueAt)))}::timestamptz[], ${literal(times(states.map(({ periodAnchor }) => periodAnchor)))}::timestamptz[],
+      ${literal(integers(states.map(({ observedSlot }) => observedSlot)))}::int8[], ${literal(states.map(({ setbacks }) => setbacks))}::int[],
+      ${literal(integers(states.map(({ periodPulled }) => periodPulled)))}::int8[]
     ) as v (id, claim_id, notices, keep, tells, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
       past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks, period_pulled)
     where s.id = v.id and s.claim_id = v.claim_id
@@ -244,7 +239,7 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
 export async function makeDue(sql: Queryable, ids: string[], { chainNow, slot }: { chainNow: Date; slot: bigint }): Promise<void> {
   await sql`
     with heard as (
-      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
+      select id from subscriptions where id = any(${literal(ids)}::uuid[]) and due_at is not null order by id for update
     )
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}), observed_slot = greatest(s.observed_slot, ${slot})
     from heard where s.id = heard.id`;
@@ -255,7 +250,7 @@ export async function readCollectable(sql: Queryable, claims: { id: string; clai
   const rows = await sql<{ id: string }[]>`
     select s.id
     from subscriptions s
-    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
       on s.id = c.id and s.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
   return rows.map(({ id }) => id);
@@ -272,7 +267,7 @@ export async function lockCollectable(sql: Queryable, claims: { id: string; clai
   return sql<Collectable[]>`
     select s.id, s.notices
     from subscriptions s
-    join unnest(${claims.map(({ id }) => id)}::uuid[], ${claims.map(({ claimId }) => claimId)}::uuid[]) as c (id, claim_id)
+    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
       on s.id = c.id and s.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null
     order by s.id
@@ -283,7 +278,7 @@ export async function lockCollectable(sql: Queryable, claims: { id: string; clai
 export async function findFollowed(sql: Queryable, { pdas, wallets }: { pdas: string[]; wallets: string[] }): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select s.id from subscriptions s
-    where (s.subscription_pda = any(${pdas}::text[]) or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
+    where (s.subscription_pda = any(${literal(pdas)}::text[]) or s.subscriber_wallet = any(${literal(wallets)}::text[])) and s.due_at is not null`;
   return rows.map(({ id }) => id);
 }
 

@@ -3,7 +3,7 @@
 import type { Sql, Transaction } from '../db/connect.ts';
 import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
 import { insertPayments, readRecorded } from '../db/payments.ts';
-import { type HeldSubscription, lockHeld, type LockedSubscription, writeStates, type Written } from '../db/subscriptions.ts';
+import { lockHeld, type ReadSubscription, readSubscriptions, writeStates, type Written } from '../db/subscriptions.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import type { Draft } from './transitions.ts';
 
@@ -15,6 +15,8 @@ export interface Held {
   id: string;
   claimId: string;
   notices: number;
+  /** As it was read last: it is not read again unless somebody has changed it since. */
+  seen?: ReadSubscription;
 }
 
 /** What is to be written for one subscription. */
@@ -31,7 +33,7 @@ export interface Outcome {
 export interface Settled {
   /** Attempts by the subscription that they are of. */
   attempts: Map<string, string>;
-  /** Subscriptions that were written. The others were taken away from us: whoever holds them now goes on. */
+  /** Subscriptions that were written, or were as they are to be. The others were taken away from us: whoever holds them now goes on. */
   written: Set<string>;
   /** Deliveries queued: dispatchers are to be woken. */
   queued: number;
@@ -45,11 +47,11 @@ export async function settle(
   sql: Sql,
   held: readonly Held[],
   { chainNow, signatures = [] }: { chainNow: Date; signatures?: string[] },
-  judge: (row: HeldSubscription, isRecorded: (signature: string) => boolean) => Outcome | undefined,
+  judge: (row: ReadSubscription, isRecorded: (signature: string) => boolean) => Outcome | undefined,
 ): Promise<Settled> {
   return sql.begin(async (tx) => {
     const claims = new Map(held.map((one) => [one.id, one]));
-    const rows = await lockHeld(tx, [...claims.values()]);
+    const rows = await readHeld(tx, [...claims.values()]);
     const recorded = new Set(
       signatures.length === 0 ? [] : (await readRecorded(tx, signatures)).map((pull) => `${pull.txSignature} ${pull.subscriptionPda}`),
     );
@@ -67,9 +69,10 @@ export async function settle(
       attempt === undefined ? [] : [{ ...attempt, subscriptionId: claim.id, claimId: claim.claimId }],
     );
     const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
+    const [untouched, touched] = [outcomes.filter(isUntouched), outcomes.filter((outcome) => !isUntouched(outcome))];
     const written = await writeStates(
       tx,
-      outcomes.map(({ draft, attempt, keep, claim }) => ({
+      touched.map(({ draft, attempt, keep, claim }) => ({
         ...claim,
         state: draft.state,
         keep: keep ?? attempt !== undefined,
@@ -78,19 +81,39 @@ export async function settle(
       chainNow,
       LEASE_SECONDS,
     );
-    const queued = await tell(tx, outcomes, new Map(written.map((one) => [one.id, one])));
+    const queued = await tell(tx, touched, new Map(written.map((one) => [one.id, one])));
     return {
       attempts: new Map(committed.map(({ id, subscriptionId }) => [subscriptionId, id])),
-      written: new Set(written.map(({ id }) => id)),
+      written: new Set([...written, ...untouched.map(({ claim }) => claim)].map(({ id }) => id)),
       queued,
     };
   });
 }
 
+/** Locks what is still held, and gives it as it is now. */
+async function readHeld(tx: Transaction, held: readonly Held[]): Promise<ReadSubscription[]> {
+  const seen = new Map(held.map((one) => [one.id, one.seen]));
+  const locked = await lockHeld(tx, [...held]);
+  const isAsSeen = ({ id, version }: { id: string; version: string }) => seen.get(id)?.version === version;
+  const others = locked.filter((one) => !isAsSeen(one)).map(({ id }) => id);
+  const read = others.length === 0 ? [] : await readSubscriptions(tx, others);
+  for (const row of read) seen.set(row.id, row);
+  return locked.flatMap(({ id }) => seen.get(id) ?? []);
+}
+
+/**
+ * A row that nothing changes of but how new the accounts were that it was judged by, while its transaction is under way: the attempt is the record of that,
+ * and the row is written once, at the attempt's end. Its lease runs since the claim.
+ */
+function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): boolean {
+  if (attempt === undefined || happenings.length > 0) return false;
+  return (Object.keys(state) as (keyof typeof state)[]).every((field) => field === 'observedSlot' || state[field] === row[field]);
+}
+
 /** Stores the events of what was written; returns how many deliveries were queued. */
 async function tell(
   tx: Transaction,
-  outcomes: readonly { draft: Draft; row: LockedSubscription }[],
+  outcomes: readonly { draft: Draft; row: ReadSubscription }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<number> {
   // The first event of each took its number along with the state: one version of a row less than taking it afterwards.

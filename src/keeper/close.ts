@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { revokeDelegation } from '../chain/instructions.ts';
 import { signTransaction } from '../chain/transactions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/companions.ts';
-import { type HeldSubscription, releaseClaims } from '../db/subscriptions.ts';
+import { type ReadSubscription, releaseClaims } from '../db/subscriptions.ts';
 import { describeTransactionError } from '../chain/errors.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Context } from './context.ts';
@@ -22,7 +22,7 @@ export type Closed = ReadonlyMap<string, bigint>;
 
 export interface Closings {
   /** Begins to close the accounts of subscriptions held under a claim; resolves at once, or when there is room for another batch. */
-  take(claimId: string, rows: readonly HeldSubscription[]): Promise<void>;
+  take(claimId: string, rows: readonly ReadSubscription[]): Promise<void>;
   /** Gives up what is under way: the claims go back, and the next keeper sees how far it got. */
   stop(): Promise<void>;
 }
@@ -31,13 +31,13 @@ export interface Closings {
 export function createClosings(
   context: Context,
   fees: Fees,
-  finish: (claimId: string, rows: readonly HeldSubscription[], closed: Closed) => Promise<void>,
+  finish: (claimId: string, rows: readonly ReadSubscription[], closed: Closed) => Promise<void>,
 ): Closings {
   const { sql, log } = context;
   const underWay = new Set<Promise<void>>();
   const stopping = new AbortController();
 
-  async function close(claimId: string, rows: readonly HeldSubscription[]): Promise<void> {
+  async function close(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
     try {
       await finish(claimId, rows, await closeAccounts(context, fees, rows, stopping.signal));
     } catch (error) {
@@ -65,7 +65,7 @@ export function createClosings(
 }
 
 /** Tries to close the accounts; returns those that are closed. Failures are logged. Throws as the RPC client does, and when `signal` says so. */
-async function closeAccounts(context: Context, fees: Fees, rows: readonly HeldSubscription[], signal: AbortSignal): Promise<Closed> {
+async function closeAccounts(context: Context, fees: Fees, rows: readonly ReadSubscription[], signal: AbortSignal): Promise<Closed> {
   const { rpc, keypair, programId, log } = context;
   const authority = keypair.address;
   const { blockhash } = await rpc.getLatestBlockhash();

@@ -1,7 +1,15 @@
 // Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
-import { claimDue, type DuePlace, type HeldSubscription, postpone, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
+import {
+  claimDue,
+  type DuePlace,
+  type HeldSubscription,
+  postpone,
+  type ReadSubscription,
+  readSubscriptions,
+  releaseClaims,
+} from '../db/subscriptions.ts';
 import { type Collectable, decide, type Decision, type Findings, sameInstance } from '../domain/decide.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
@@ -48,7 +56,8 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
   let after: DuePlace | undefined;
   let passedAt = -Infinity;
   const closings = createClosings(context, fees, async (claimId, rows, closed) => {
-    flight.add((await commit(context, fees, claimId, rows, clock, closed)).taken);
+    // However long the closing took: the lease is prolonged at once.
+    flight.add((await commit(context, fees, { claimId, leasedAt: -Infinity }, rows, clock, closed)).taken);
   });
   return {
     stop: () => closings.stop(),
@@ -56,6 +65,7 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
       const limit = Math.min(BATCH, flight.room());
       if (limit <= 0) return false;
       const claimId = randomUUID();
+      const leasedAt = performance.now();
       if (performance.now() - passedAt > PASS_MS) after = undefined;
       const due = await claimDue(sql, { claimId, chainNow: await clock.now(), limit, leaseSeconds: LEASE_SECONDS, after });
       if (after === undefined) passedAt = performance.now();
@@ -69,7 +79,7 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
         await isolating(
           rows,
           async (some) => {
-            const { taken, closable } = await commit(context, fees, claimId, some, clock);
+            const { taken, closable } = await commit(context, fees, { claimId, leasedAt }, some, clock);
             flight.add(taken);
             if (closable.length > 0) await closings.take(claimId, closable);
           },
@@ -106,11 +116,11 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 async function commit(
   context: Context,
   fees: Fees,
-  claimId: string,
-  batch: readonly HeldSubscription[],
+  { claimId, leasedAt }: { claimId: string; leasedAt: number },
+  batch: readonly ReadSubscription[],
   clock: ChainClock,
   closed?: Closed,
-): Promise<{ taken: Flying[]; closable: HeldSubscription[] }> {
+): Promise<{ taken: Flying[]; closable: ReadSubscription[] }> {
   const { sql } = context;
   const { reading, findings } = await lookInto(context, batch, closed);
   clock.heard(reading.now);
@@ -129,7 +139,7 @@ async function commit(
   const signatures = [...findings.values()].flatMap(({ pulls = [] }) => pulls.map(({ signature }) => signature));
   const settled = await settle(
     sql,
-    rows.map(({ id, notices }) => ({ id, claimId, notices })),
+    rows.map((row) => ({ id: row.id, claimId, notices: row.notices, seen: row })),
     { chainNow: timeOf(reading.now), signatures },
     (row, isRecorded) => {
       const decision = judge(context, row, reading, withRecorded(findings.get(row.id), isRecorded));
@@ -143,6 +153,8 @@ async function commit(
         id: row.id,
         claimId,
         notices,
+        leasedAt,
+        seen: row,
         row: { ...row, ...decision.draft.state },
         periodEnd,
         afterwards: afterwardsOf(row, reading, decision.collect),

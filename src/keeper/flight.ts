@@ -14,13 +14,15 @@ import type { Context } from './context.ts';
 import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
 import { isWorthALook, type Root } from './looks.ts';
-import { type Outgoing, sendAll } from './send.ts';
+import { type Outgoing, SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** An open attempt that this keeper watches. */
 export interface Flying extends Held {
   readonly attempt: AttemptRow;
   /** The subscription as it was when the attempt was committed or taken over. */
   readonly row: HeldSubscription;
+  /** Since when the claim's lease runs, by the process's own clock in milliseconds. */
+  readonly leasedAt: number;
   /** Unix seconds; what the payment buys as it was when it was signed. Null for an attempt that another process signed. */
   readonly periodEnd: bigint | null;
   /** The on-chain subscription as it will be when the payment has landed and nothing else has happened. Null where another process signed. */
@@ -28,12 +30,14 @@ export interface Flying extends Held {
 }
 
 export interface Flight {
-  /** How many more can be taken in. */
+  /** How many more can be taken in. Whoever finds too little is told (`onRoom`) when there is more. */
   room(): number;
   /** Takes committed attempts in and sends them. */
   add(flying: readonly Flying[]): void;
   /** Whether a notice about an account tells of nothing but a payment that is under way here. */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean;
+  /** Whether a transaction is one that was signed here and is under way: it does what it says. */
+  isOurs(signature: string): boolean;
   /** The node's newest root: what landed at or before it is about to be final. */
   rooted(slot: bigint): void;
   /** Waits up to `ms` until nothing is in the air, then gives what is left back to whoever comes. */
@@ -53,11 +57,18 @@ interface Watched extends Outgoing {
 }
 
 const MOST_IN_FLIGHT = 8192;
+/** What is signed grows old while it waits, and what is claimed is in nobody else's hands. Two collectors go on while half of these go out. */
+const MOST_UNSENT = 1024;
+/** Rounds of sending at once: while one waits for its locks or its commit, the other sends. */
+const LANES = 2;
 const RESEND_MS = 2000;
 const RESEND_UNSEEN_MS = 3 * RESEND_MS;
-const MOST_SENDS = 1024;
+const MOST_AGAIN = 1024;
 /** How often all are looked through for what is to go out again. */
 const SCAN_MS = 500;
+/** How often all are looked through for those whose status is to be asked for: the more there are, the longer that takes. */
+const SOONEST_POLL_MS = 100;
+const POLLED_PER_MS = 15;
 const STATUSES_AT_ONCE = 256;
 /** The endpoints' status caches reach back some 150 blocks; what is older is looked up in their history. */
 const RECENT_MS = 45_000;
@@ -67,11 +78,12 @@ const SETTLE_AGAIN_MS = 5000;
 const FAULT_PAUSE_MS = 60_000;
 const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
-/** Starts watching; `landing` settles what has come to its end. */
-export function createFlight(context: Context, landing: Landing): Flight {
+/** Starts watching; `landing` settles what has come to its end. `onRoom` is called when there is room again for somebody who found none. */
+export function createFlight(context: Context, landing: Landing, onRoom: () => void = () => undefined): Flight {
   const { sql, rpc, log, metrics } = context;
   const flying = new Map<string, Watched>();
   const byAddress = new Map<string, Watched>();
+  const signedHere = new Set<string>();
   /** What was just taken in. */
   const unsent: Watched[] = [];
   /** What can be settled. */
@@ -80,6 +92,14 @@ export function createFlight(context: Context, landing: Landing): Flight {
   let root: Root = { slot: 0n, heardAt: -Infinity };
   let expiryCheckedAt = -Infinity;
   let emptied: (() => void) | undefined;
+  let isAwaited = false;
+
+  const room = () => Math.min(MOST_IN_FLIGHT - flying.size, MOST_UNSENT - unsent.length);
+  const tellRoom = () => {
+    if (!isAwaited || room() < MOST_UNSENT / 2) return;
+    isAwaited = false;
+    onRoom();
+  };
 
   /** A subscription may be back under a new claim by now: that one stays. */
   const forget = (done: Iterable<Pick<Flying, 'id' | 'claimId'>>) => {
@@ -89,9 +109,11 @@ export function createFlight(context: Context, landing: Landing): Flight {
       flying.delete(id);
       final.delete(id);
       if (one.afterwards !== null && byAddress.get(one.afterwards.address) === one) byAddress.delete(one.afterwards.address);
+      signedHere.delete(one.attempt.signature);
     }
     metrics.inFlight.set(flying.size);
     if (flying.size === 0) emptied?.();
+    tellRoom();
   };
 
   /**
@@ -102,30 +124,31 @@ export function createFlight(context: Context, landing: Landing): Flight {
     const now = performance.now();
     const isDue = ({ status, sentAt, polledAt, sends }: Watched) =>
       status === null && now - sentAt >= (polledAt > sentAt || sends === 0 ? RESEND_MS : RESEND_UNSEEN_MS);
-    const ready = unsent.splice(0, MOST_SENDS).filter((one) => flying.get(one.id) === one && one.sentAt === -Infinity);
+    const ready = unsent.splice(0, SENT_AT_ONCE).filter((one) => flying.get(one.id) === one && one.sentAt === -Infinity);
     for (const one of ready) one.sentAt = now;
+    tellRoom();
     if (now - scannedAt >= SCAN_MS) {
       scannedAt = now;
-      const again = [...flying.values()].filter(isDue).slice(0, MOST_SENDS);
+      const again = [...flying.values()].filter(isDue).slice(0, MOST_AGAIN);
       for (const one of again) one.sentAt = now;
       ready.push(...again);
     }
-    if (ready.length === 0) return false;
-    await sendAll(context, ready);
+    if (ready.length > 0) await sendAll(context, ready);
     return unsent.length > 0;
   }
 
   /** One round of looking. */
   async function poll(): Promise<boolean> {
     const now = performance.now();
-    await renew(now);
-    const ready = [...flying.values()].filter((one) => isWorthALook(one, root, now));
-    const isRecent = ({ takenAt, periodEnd }: Watched) => periodEnd !== null && now - takenAt < RECENT_MS;
-    await look(ready.filter(isRecent), false);
-    await look(
-      ready.filter((one) => !isRecent(one)),
-      true,
-    );
+    // One pass over all: there are thousands.
+    const [old, recent, past]: [Watched[], Watched[], Watched[]] = [[], [], []];
+    for (const one of flying.values()) {
+      if (now - one.renewedAt >= RENEW_MS) old.push(one);
+      if (isWorthALook(one, root, now)) (one.periodEnd !== null && now - one.takenAt < RECENT_MS ? recent : past).push(one);
+    }
+    if (old.length > 0) await renew(old, now);
+    await look(recent, false);
+    await look(past, true);
     if (settleable(performance.now()).length > 0) settling.wake();
     return false;
   }
@@ -178,10 +201,8 @@ export function createFlight(context: Context, landing: Landing): Flight {
   }
 
   /** Prolongs the claims; what was taken from us (a cancellation, a lease that ran out) is somebody else's to watch. */
-  async function renew(now: number): Promise<void> {
-    const old = [...flying.values()].filter(({ renewedAt }) => now - renewedAt >= RENEW_MS);
-    if (old.length === 0) return;
-    const kept = new Set(await renewLeases(sql, old, LEASE_SECONDS));
+  async function renew(old: readonly Watched[], now: number): Promise<void> {
+    const kept = new Set(await renewLeases(sql, [...old], LEASE_SECONDS));
     for (const one of old) one.renewedAt = now;
     forget(old.filter(({ id }) => !kept.has(id)));
   }
@@ -189,19 +210,28 @@ export function createFlight(context: Context, landing: Landing): Flight {
   const onError = (what: string) => (error: unknown, failures: number) => {
     if (!(error instanceof RpcUnreachable)) log.error({ err: error, failures }, what);
   };
-  const sending = startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') });
+  const sending = Array.from({ length: LANES }, () =>
+    startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') }),
+  );
   const settling = startLoop({ idleMs: 500, turn: settle, onError: onError('payments could not be settled') });
-  const watching = startLoop({ idleMs: 100, turn: poll, onError: onError('payments could not be watched') });
+  const watching = startLoop({
+    idleMs: () => Math.max(SOONEST_POLL_MS, flying.size / POLLED_PER_MS),
+    turn: poll,
+    onError: onError('payments could not be watched'),
+  });
 
   return {
-    room: () => MOST_IN_FLIGHT - flying.size,
+    room() {
+      isAwaited ||= room() <= 0;
+      return room();
+    },
     add(taken) {
       const now = performance.now();
       for (const one of taken) {
         const watched: Watched = {
           ...one,
           takenAt: now,
-          renewedAt: now,
+          renewedAt: one.leasedAt,
           sentAt: -Infinity,
           sends: 0,
           // What another process signed may be old: the chain is looked at before it goes out.
@@ -212,13 +242,17 @@ export function createFlight(context: Context, landing: Landing): Flight {
           slot: null,
           disturbed: false,
         };
+        signedHere.delete(flying.get(one.id)?.attempt.signature ?? '');
         flying.set(one.id, watched);
         unsent.push(watched);
         final.delete(one.id);
-        if (one.afterwards !== null) byAddress.set(one.afterwards.address, watched);
+        if (one.afterwards !== null) {
+          byAddress.set(one.afterwards.address, watched);
+          signedHere.add(one.attempt.signature);
+        }
       }
       metrics.inFlight.set(flying.size);
-      sending.wake();
+      for (const lane of sending) lane.wake();
     },
     explains(address, account, slot) {
       const one = byAddress.get(address);
@@ -229,6 +263,7 @@ export function createFlight(context: Context, landing: Landing): Flight {
       if (!one.disturbed) one.slot = slot;
       return !one.disturbed;
     },
+    isOurs: (signature) => signedHere.has(signature),
     rooted(slot) {
       root = { slot, heardAt: performance.now() };
     },
@@ -242,12 +277,12 @@ export function createFlight(context: Context, landing: Landing): Flight {
           };
         });
       }
-      await Promise.all([sending, watching, settling].map((loop) => loop.stop()));
+      await Promise.all([...sending, watching, settling].map((loop) => loop.stop()));
       if (flying.size > 0) {
         log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
         await releaseClaims(sql, [...flying.values()]);
       }
-      for (const all of [flying, byAddress, final]) all.clear();
+      for (const all of [flying, byAddress, signedHere, final]) all.clear();
       unsent.length = 0;
       metrics.inFlight.set(0);
     },

@@ -56,7 +56,7 @@ const sizeOf = ({ subscriptions, wallets, planPdas, transactions }: Heard) =>
 /** Gathers notices; each turn looks into them. */
 export function createNotices(
   { sql, log, rpc, programId }: Context,
-  { sweep, plans, flight, wake }: { sweep: Sweep; plans: PlanWatch; flight: Pick<Flight, 'explains'>; wake: () => void },
+  { sweep, plans, flight, wake }: { sweep: Sweep; plans: PlanWatch; flight: Pick<Flight, 'explains' | 'isOurs'>; wake: () => void },
 ): Notices {
   let heard = nothing();
   let failures = 0;
@@ -121,8 +121,8 @@ export function createNotices(
       }
     },
     takeTransaction({ signature, slot, logs }) {
-      // Whatever tells an event has changed an account that stays, and is heard of by that.
-      if (hasSilentCall(logs, programId) && room()) heard.transactions.set(signature, { slot, misses: 0 });
+      // Our own payments call nothing silently. Whatever tells an event has changed an account that stays, and is heard of by that.
+      if (!flight.isOurs(signature) && hasSilentCall(logs, programId) && room()) heard.transactions.set(signature, { slot, misses: 0 });
     },
     takeWallet(wallet, slot) {
       if (room()) heard.wallets.set(wallet, slot);

@@ -26,7 +26,9 @@ export async function heed(context: Context, flying: readonly Flying[]): Promise
     sql,
     flying.map(({ id }) => id),
   );
-  const minSlot = rows.reduce((highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest), 0n);
+  // Not before what they were signed by, either.
+  const slots = [...rows, ...flying.map(({ row }) => row)].map(({ observedSlot }) => observedSlot);
+  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
   const reading = await readViews(context, rows, { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) });
   const cancelled = new Set(rows.filter((row) => isCancelled(row, reading.of(row))).map(({ id }) => id));
   if (cancelled.size > 0) {

@@ -130,7 +130,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
 
   function outcomeOf(
     row: HeldSubscription,
-    { attempt }: Flying,
+    { attempt, row: signed }: Flying,
     end: End,
     view: View,
     now: bigint,
@@ -138,6 +138,8 @@ export function createLanding(context: Context, fees: Fees): Landing {
   ): Outcome & { alert?: string } {
     const draft = draftOf(row);
     const { state } = draft;
+    // What it was signed by was not written then (settlement.ts).
+    if (signed.observedSlot > state.observedSlot) state.observedSlot = signed.observedSlot;
     const account = view instanceof Error ? null : sameInstance(row, view.subscription);
     const period = account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
     const resolve = (resolved: Resolution['state'], error: string | null) => ({ id: attempt.id, state: resolved, error });

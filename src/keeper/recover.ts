@@ -14,6 +14,7 @@ export async function recover({ sql, log }: Context, flight: Flight): Promise<bo
   const limit = Math.min(BATCH, flight.room());
   if (limit <= 0) return false;
   const claimId = randomUUID();
+  const leasedAt = performance.now();
   const ids = await claimOrphans(sql, { claimId, limit, leaseSeconds: LEASE_SECONDS });
   if (ids.length === 0) return false;
   try {
@@ -24,7 +25,7 @@ export async function recover({ sql, log }: Context, flight: Flight): Promise<bo
       rows.flatMap((row) => {
         const attempt = oldest.get(row.id);
         const { id, notices } = row;
-        return attempt === undefined ? [] : [{ id, claimId, notices, row, periodEnd: null, afterwards: null, attempt }];
+        return attempt === undefined ? [] : [{ id, claimId, notices, row, leasedAt, periodEnd: null, afterwards: null, attempt }];
       }),
     );
   } catch (error) {

@@ -16,7 +16,8 @@ export interface Outgoing extends Flying {
   sentAt: number;
 }
 
-const AT_ONCE = 64;
+/** Transactions that go out under one transaction's locks. */
+export const SENT_AT_ONCE = 64;
 const LANES = 2;
 const HEEDED_AT_ONCE = 200;
 /** How long a send may hold up a cancellation. No endpoint is asked later than this after the row was read. */
@@ -51,7 +52,7 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
 async function inBatches(context: Context, queue: Outgoing[]): Promise<void> {
   await Promise.all(
     Array.from({ length: LANES }, async () => {
-      for (let some = queue.splice(0, AT_ONCE); some.length > 0; some = queue.splice(0, AT_ONCE)) await sendLocked(context, some);
+      for (let some = queue.splice(0, SENT_AT_ONCE); some.length > 0; some = queue.splice(0, SENT_AT_ONCE)) await sendLocked(context, some);
     }),
   );
 }

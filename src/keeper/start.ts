@@ -92,7 +92,11 @@ export async function startKeeper({
 
   const clock = createChainClock(rpc);
   const fees = createFees(rpc, log);
-  const flight = createFlight(context, createLanding(context, fees));
+  const collecting: Loop[] = [];
+  const goOn = () => {
+    for (const one of collecting) one.wake();
+  };
+  const flight = createFlight(context, createLanding(context, fees), goOn);
   const funds = createFunds(context);
   const wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
   const approvals = createApprovals(context, {
@@ -105,10 +109,9 @@ export async function startKeeper({
   const sweep = createSweep(context, clock, onRead);
   const plans = createPlanWatch(context, clock);
   const collector = createCollector(context, { clock, fees, flight, onRead });
-  const collecting: Loop[] = [];
   const wake = () => {
     clock.expire();
-    for (const one of collecting) one.wake();
+    goOn();
   };
   const notices = createNotices(context, { sweep, plans, flight, wake });
 

@@ -83,3 +83,72 @@ void t.test('what is heard of a subscription while it is held makes it due again
   });
   t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, later);
 });
+
+const attempt = () => ({
+  periodStart: now,
+  signature: randomUUID(),
+  transaction: Buffer.from('signed'),
+  lastValidBlockHeight: 1n,
+  amountGross: 1000n,
+  platformFee: 10n,
+  amountNet: 990n,
+});
+
+/** The row's version, its lease, and its attempts. */
+async function stored(sql: Sql, id: string) {
+  const [row] = await readSubscriptions(sql, [id]);
+  const attempts = await sql`select 1 from payment_attempts where subscription_id = ${id} and state = 'open'`;
+  return { ...row!, attempts: attempts.length };
+}
+
+void t.test(
+  'a payment that is committed leaves a row as it is that nothing else changes of; what it was judged by is not lost',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const id = await subscription(sql);
+    const held = await claim(sql);
+    const before = await stored(sql, id);
+    const { written, attempts } = await settle(sql, [{ ...held, seen: before }], { chainNow: now }, (row) => {
+      t.equal(row, before, 'not read again');
+      const draft = draftOf(row);
+      draft.state.observedSlot = 7n;
+      return { draft, attempt: attempt() };
+    });
+    t.ok(written.has(id));
+    t.ok(attempts.has(id));
+    const after = await stored(sql, id);
+    t.match(after, { version: before.version, attempts: 1 });
+    // With anything else to write it is written.
+    await sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${id}`;
+    await settle(sql, [{ ...held, seen: before }], { chainNow: now }, (row) => {
+      const draft = draftOf(row);
+      draft.state.observedSlot = 7n;
+      draft.state.periodAnchor = now;
+      return { draft, attempt: attempt() };
+    });
+    t.match(await stored(sql, id), { periodAnchor: now, observedSlot: 7n, attempts: 1 });
+  },
+);
+
+void t.test('a row that was changed since it was read is judged as it is now, even while the change is being made', async (t) => {
+  const { sql } = await testDatabase(t);
+  const id = await subscription(sql);
+  const held = await claim(sql);
+  const seen = await stored(sql, id);
+  const judged: (Date | null)[] = [];
+  let settled: Promise<unknown> | undefined;
+  await sql.begin(async (tx) => {
+    await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
+    settled = settle(sql, [{ ...held, seen }], { chainNow: now }, (row) => {
+      judged.push(row.cancelRequestedAt);
+      return undefined;
+    });
+    for (;;) {
+      const [{ waiting }] = await sql<[{ waiting: boolean }]>`select exists (select from pg_locks where not granted) as waiting`;
+      if (waiting) break;
+    }
+    t.same(judged, []);
+  });
+  await settled;
+  t.same(judged, [now]);
+});

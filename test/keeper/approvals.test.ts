@@ -26,7 +26,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   const notices = createNotices(context, {
     sweep,
     plans: createPlanWatch(context, clock),
-    flight: { explains: () => false },
+    flight: { explains: () => false, isOurs: () => false },
     wake: () => undefined,
   });
   const changes: string[] = [];

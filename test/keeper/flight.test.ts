@@ -1,4 +1,5 @@
 // What happens to signed transactions between commit and settlement: sent, sent again, watched, given back.
+import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Commitment, SignatureStatus } from '../../src/chain/answers.ts';
 import { createFlight, type Flying } from '../../src/keeper/flight.ts';
@@ -25,12 +26,18 @@ async function aloft(t: Test, count: number, landing: Partial<Landing> = {}) {
   });
   await parts.collector.turn();
   const { taken } = parts;
-  const flight = createFlight(parts.context, { landed: async (batch) => [...batch], expired: async () => [], ...landing });
+  let rooms = 0;
+  const flight = createFlight(
+    parts.context,
+    { landed: async (batch) => [...batch], expired: async () => [], ...landing },
+    () => (rooms += 1),
+  );
   t.teardown(() => flight.stop(0));
   const bytes = taken.map(({ attempt }) => attempt.transaction.toString('base64'));
   const times = (one: string) => sent.filter((other) => other === one).length;
-  const room = flight.room();
-  return { stage, flight, taken, statuses, bytes, times, room, metrics: parts.context.metrics };
+  const { metrics } = parts.context;
+  const inFlight = async () => (await metrics.inFlight.get()).values[0]?.value;
+  return { stage, flight, taken, statuses, bytes, times, inFlight, metrics, rooms: () => rooms };
 }
 
 void t.test(
@@ -52,29 +59,46 @@ void t.test(
   },
 );
 
-void t.test('only what is final is settled, and makes room', async (t) => {
+void t.test('only what is final is settled', async (t) => {
   const landed: string[] = [];
-  const { stage, flight, taken, statuses, room } = await aloft(t, 3, {
+  const { stage, flight, taken, statuses, inFlight } = await aloft(t, 3, {
     landed: async (batch) => {
       landed.push(...batch.map(({ id }) => id));
       return [...batch];
     },
   });
   flight.add(taken);
-  t.equal(flight.room(), room - 3);
+  t.equal(await inFlight(), 3);
   const [first, second] = taken as [Flying, Flying];
   statuses.set(first.attempt.signature, 'confirmed');
   statuses.set(second.attempt.signature, 'finalized');
   await stage.until('the final one is settled', async () => landed.length > 0);
   t.same(landed, [second.id]);
-  t.equal(flight.room(), room - 2);
+  t.equal(await inFlight(), 2);
   statuses.set(first.attempt.signature, 'finalized');
   await stage.until('the other is too', async () => landed.includes(first.id));
 });
 
+void t.test('no more is taken in than can be sent before long; whoever found no room is told when there is some', async (t) => {
+  const { stage, flight, taken, rooms } = await aloft(t, 1);
+  const room = flight.room();
+  t.ok(room > 0 && room < 2000, `${room}`);
+  const many = Array.from({ length: room }, () => ({ ...taken[0]!, id: randomUUID(), claimId: randomUUID() }));
+  flight.add(many.slice(1));
+  t.equal(flight.room(), 1);
+  t.equal(rooms(), 0);
+  flight.add(many.slice(0, 1));
+  t.equal(flight.room(), 0);
+  await stage.until('there is room', async () => rooms() > 0);
+  t.ok(flight.room() > 0);
+  const told = rooms();
+  await stage.until('all of it', async () => flight.room() === room);
+  t.equal(rooms(), told, 'told once');
+});
+
 void t.test('what cannot be settled for a fault of its own is told and waits; the others are settled', async (t) => {
   const bad = new Set<string>();
-  const { stage, flight, taken, statuses, room, metrics } = await aloft(t, 3, {
+  const { stage, flight, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
     landed: async (batch) => {
       if (batch.some(({ id }) => bad.has(id))) throw new RangeError('broken books');
       return [...batch];
@@ -83,17 +107,17 @@ void t.test('what cannot be settled for a fault of its own is told and waits; th
   bad.add(taken[1]!.id);
   for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
   flight.add(taken);
-  await stage.until('the others are settled', async () => flight.room() === room - 1);
+  await stage.until('the others are settled', async () => (await inFlight()) === 1);
   const alerts = (await metrics.alerts.get()).values.filter(({ value }) => value > 0);
   t.match(alerts, [{ labels: { reason: 'cannot_be_settled' }, value: 1 }]);
 });
 
 void t.test('a stop waits for what is about to end, and gives the rest back as it is', async (t) => {
-  const { stage, flight, taken, statuses, room } = await aloft(t, 2);
+  const { stage, flight, taken, statuses, inFlight } = await aloft(t, 2);
   flight.add(taken);
   statuses.set(taken[0]!.attempt.signature, 'finalized');
   await flight.stop(1500);
-  t.equal(flight.room(), room);
+  t.equal(await inFlight(), 0);
   const rows = await stage.sql<{ id: string; claimId: string | null }[]>`select id, claim_id from subscriptions where claim_id is null`;
   t.same(
     rows.map(({ id }) => id),

@@ -22,7 +22,7 @@ void t.test('repeated, late and forged notices change nothing: they only lead to
   const notices = createNotices(context, {
     sweep,
     plans: createPlanWatch(context, clock),
-    flight: { explains: () => false },
+    flight: { explains: () => false, isOurs: () => false },
     wake: () => (woken += 1),
   });
   const { accounts } = await stage.rpc.getMultipleAccounts([subscription.pda]);
@@ -81,7 +81,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const notices = createNotices(context, {
     sweep: createSweep(context, clock),
     plans: createPlanWatch(context, clock),
-    flight: { explains: () => false },
+    flight: { explains: () => false, isOurs: () => false },
     wake: () => undefined,
   });
   const follower = followProgram({

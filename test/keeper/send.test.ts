@@ -35,6 +35,7 @@ async function outgoing(stage: Stage, count: number): Promise<Outgoing[]> {
     sentAt: -Infinity,
     periodEnd: 1n,
     afterwards: null,
+    leasedAt: 0,
     attempt: {
       id: randomUUID(),
       subscriptionId: id,
