@@ -96,7 +96,7 @@ export function createEndpoint(url: string, { timeoutMs, requestsPerSecond }: En
   let lastFault: EndpointFault | null = null;
   let closed = false;
 
-  // Handlers of undici's own rather than `request`: half of what a payment's sending costs would go into a stream for an answer of two hundred bytes.
+  // undici's handlers rather than its `request`: an answer of two hundred bytes needs no stream, and each payment waits for one.
   async function post(body: string, last: number): Promise<Answer> {
     const started = performance.now();
     pool ??= openPool();

@@ -125,6 +125,7 @@ async function commit(
   const { reading, findings } = await lookInto(context, batch, closed);
   clock.heard(reading.now);
   const judged = batch.map((row) => ({ row, decision: judge(context, row, reading, findings.get(row.id)) }));
+  const decisions = new Map(judged.map(({ row, decision }) => [row, decision]));
   const isClosable = ({ decision }: { decision: Decision }) => decision.needs === 'closing';
   const closable = judged.filter(isClosable).map(({ row }) => row);
   const rows = judged.filter((one) => !isClosable(one)).map(({ row }) => row);
@@ -142,7 +143,9 @@ async function commit(
     rows.map((row) => ({ id: row.id, claimId, notices: row.notices, seen: row })),
     { chainNow: timeOf(reading.now), signatures },
     (row, isRecorded) => {
-      const decision = judge(context, row, reading, withRecorded(findings.get(row.id), isRecorded));
+      // The very row that was judged already, and nothing to be found in the books: the decision is the same.
+      const known = findings.has(row.id) ? undefined : decisions.get(row);
+      const decision = known ?? judge(context, row, reading, withRecorded(findings.get(row.id), isRecorded));
       reports.push({ decision });
       if (decision.collect === undefined) return { draft: decision.draft };
       const attempt = terms === undefined ? undefined : sign(context, row, decision.collect, fees, terms);
