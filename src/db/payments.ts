@@ -52,6 +52,23 @@ export function readRecorded(
     select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${literal(signatures)}::text[]) and status = 'succeeded'`;
 }
 
+/** One pull, as it is in the books. */
+export type PulledRow = Pick<
+  PaymentRow,
+  'subscriptionPda' | 'source' | 'periodStart' | 'periodEnd' | 'amountGross' | 'platformFee' | 'amountNet' | 'occurredAt'
+> & { txSignature: string };
+
+/** What is recorded as pulled in these periods of on-chain subscriptions, whatever registration it was for. */
+export function readPulled(sql: Queryable, periods: { subscriptionPda: string; periodStart: Date }[]): Promise<PulledRow[]> {
+  return sql<PulledRow[]>`
+    select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
+    from unnest(${periods.map(({ subscriptionPda }) => subscriptionPda)}::text[], ${times(periods.map(({ periodStart }) => periodStart))}::timestamptz[])
+        as v (subscription_pda, period_start)
+      join subscriptions s on s.subscription_pda = v.subscription_pda
+      join payments p on p.subscription_id = s.id and p.period_start = v.period_start
+    where p.status = 'succeeded'`;
+}
+
 /** Which periods of these subscriptions are recorded as paid, among the given starts. */
 export function readPaidPeriods(
   sql: Queryable,

@@ -25,7 +25,10 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
 
 /** What the lapse of a lease would do, for the leases of a process that is known to be dead. */
 export async function expireKeeperLeases(sql: Sql): Promise<void> {
-  await sql`update subscriptions set lease_until = now() where lease_until > now()`;
+  // In the order in which everybody else locks them.
+  await sql`
+    with held as (select id from subscriptions where lease_until > now() order by id for update)
+    update subscriptions s set lease_until = now() from held where s.id = held.id`;
 }
 
 /** The same for deliveries. */

@@ -38,6 +38,8 @@ export interface Findings {
   readonly pulls?: readonly FoundPull[];
   /** More transactions name the account than could be read: what was pulled is not known this time either. */
   readonly tooMany?: true;
+  /** What the account counts as pulled is final: a history that does not have it by now may never have it. */
+  readonly pulledFinally?: true;
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
   readonly closingNotFinal?: true;
   /** The on-chain account could not be closed. */
@@ -69,6 +71,8 @@ export interface Decision {
 const DAY = 86_400n;
 /** Seconds after which a new registration's account is believed to be missing rather than not yet seen by the endpoint that we asked. */
 const YOUNG_SECONDS = 120;
+/** Setbacks after which a final pull that no history tells of holds nothing else up: half an hour (setbacks.ts). */
+const MOST_LOOKS = 8;
 /** Between looks at an account that is gone, but not finally yet (some 13 s on a cluster). */
 const GONE_LOOK_SECONDS = 4n;
 
@@ -84,6 +88,7 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   if (account === null && !missingIsBelieved(row, view)) return retrySoon(draft, view, 10n);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
+  let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
       if (findings.tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
@@ -92,8 +97,10 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
       if (hasUnknownPull(state, account)) {
         // A further pull that nobody can read holds nothing up for long: the period is paid.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The pull is on chain but not final, or the endpoint's history does not have it yet.
-        return { ...ourSetback(draft, view), ...(row.setbacks < 3 ? {} : { alert: { reason: 'pull_not_found' } }) };
+        // The pull is on chain but not final, or the endpoint's history does not have it yet. An endpoint that keeps no history that long never
+        // will: a period that is over does not keep the next one from being paid, which the chain does not count as pulled.
+        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
+        if (!isGivenUp(row, findings) || account.periodStart >= period.start) return { ...ourSetback(draft, view), ...unread };
       }
     }
     const repaired = observeDelegation(draft, view, account);
@@ -106,8 +113,11 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
   // Without an account the subscription was cancelled or has ended: both have returned.
   if (account === null || period === null) throw new Error('a live subscription without an account');
-  return collection(draft, view, account, period, rules);
+  return { ...unread, ...collection(draft, view, account, period, rules) };
 }
+
+/** A final pull was looked for often enough. */
+const isGivenUp = ({ setbacks }: HeldSubscription, { pulledFinally }: Findings) => pulledFinally === true && setbacks >= MOST_LOOKS;
 
 /** The account as long as it is the one that was registered: an address can be closed and subscribed anew, with other period boundaries or terms. */
 export function sameInstance(row: HeldSubscription, account: SubscriptionAccount | null): SubscriptionAccount | null {
@@ -275,7 +285,7 @@ function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount
     if (findings.tooMany === true) return ourSetback(draft, view);
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };
     recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
-    if (hasUnknownPull(draft.state, account)) return ourSetback(draft, view);
+    if (hasUnknownPull(draft.state, account) && !isGivenUp(draft.row, findings)) return ourSetback(draft, view);
   }
   const { paidThrough } = draft.state;
   if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {

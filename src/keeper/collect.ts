@@ -22,7 +22,7 @@ import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flight, Flying } from './flight.ts';
 import { isolating } from './isolate.ts';
-import { findPulls, type PullParties } from './pulls.ts';
+import { findPulls, pullsInBooks, type PullParties } from './pulls.ts';
 import { type Reading, readViews } from './read.ts';
 import { report } from './report.ts';
 import { signCollection, signingTerms, type SigningTerms } from './sign.ts';
@@ -236,12 +236,17 @@ async function lookInto(
   if (closed !== undefined) for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
 
   const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
-  const gone = asking.filter((row) => accountOf(row, reading) === null);
-  const final = gone.length === 0 ? undefined : await readViews(context, gone, { commitment: 'finalized', periodsOnly: true });
-  await each(asking, LOOKUPS_AT_ONCE, async (row) => {
+  if (asking.length === 0) return { reading, findings };
+  const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, reading) ?? null);
+  for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls });
+  const unbooked = asking.filter(({ id }) => !booked.has(id));
+  if (unbooked.length === 0) return { reading, findings };
+  const final = await readViews(context, unbooked, { commitment: 'finalized', periodsOnly: true });
+  await each(unbooked, LOOKUPS_AT_ONCE, async (row) => {
     const account = accountOf(row, reading);
     if (account === undefined) return;
-    if (account === null && final !== undefined && accountOf(row, final) !== null) {
+    const settled = accountOf(row, final);
+    if (account === null && settled !== null) {
       findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
       return;
     }
@@ -257,7 +262,11 @@ async function lookInto(
     const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
     const found = await findPulls(context.rpc, parties, since);
     const pulls = found?.map((pull) => ({ ...pull, recorded: false }));
-    findings.set(row.id, { ...findings.get(row.id), ...(pulls === undefined ? { tooMany: true } : { pulls }) });
+    const isFinal = account !== null && settled?.periodStart === account.periodStart && settled.amountPulled === account.amountPulled;
+    findings.set(row.id, {
+      ...findings.get(row.id),
+      ...(pulls === undefined ? { tooMany: true } : { pulls, ...(isFinal && { pulledFinally: true }) }),
+    });
   });
   return { reading, findings };
 }

@@ -263,7 +263,9 @@ export function createLanding(context: Context, fees: Fees): Landing {
     if (pulls === undefined) return undefined;
     const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
     if (ours !== undefined) return paid(one, row, ours);
-    if (account === null || pulls.length > 0) return { kind: 'expired' };
+    // What the account still counts is of a period before: the attempt's own would have moved it on.
+    const isBefore = account !== null && account.periodStart < unixSeconds(one.attempt.periodStart);
+    if (account === null || isBefore || pulls.length > 0) return { kind: 'expired' };
     log.warn({ signature: one.attempt.signature }, 'something was pulled and no RPC endpoint tells by which transaction: waiting');
     return undefined;
   }

@@ -2,8 +2,14 @@
 // period cannot be told from the accounts alone.
 import type { ConfirmedTransaction } from '../chain/answers.ts';
 import { programEvents, type TransferEvent } from '../chain/events.ts';
+import type { SubscriptionAccount } from '../chain/layouts.ts';
 import type { Rpc } from '../chain/rpc.ts';
+import type { Sql } from '../db/connect.ts';
+import { readPulled } from '../db/payments.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
+import type { FoundPull } from '../domain/decide.ts';
+import { timeOf, unixSeconds } from '../domain/network.ts';
 
 export interface PullParties {
   readonly programId: string;
@@ -78,4 +84,42 @@ export async function findPulls(
     before = page.at(-1)?.signature;
     if (older >= 0 || page.length < PAGE) return pulls;
   }
+}
+
+/**
+ * Of new registrations those whose account counts no more than what was recorded for an earlier registration of it, by id, with what that was. They need
+ * no history, which an endpoint may not keep for as long as a period lasts.
+ */
+export async function pullsInBooks(
+  sql: Sql,
+  rows: readonly HeldSubscription[],
+  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
+): Promise<Map<string, FoundPull[]>> {
+  const asked = rows.flatMap((row) => {
+    const account = accountOf(row);
+    return row.paidThrough !== null || account === null ? [] : [{ row, account, periodStart: timeOf(account.periodStart) }];
+  });
+  if (asked.length === 0) return new Map();
+  const recorded = await readPulled(
+    sql,
+    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
+  );
+  return new Map(
+    asked.flatMap(({ row, account }) => {
+      const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
+      const pulls = own.map((one) => ({
+        signature: one.txSignature,
+        at: unixSeconds(one.occurredAt),
+        periodStart: unixSeconds(one.periodStart),
+        periodEnd: unixSeconds(one.periodEnd),
+        gross: one.amountGross,
+        fee: one.platformFee,
+        net: one.amountNet,
+        source: one.source,
+        recorded: true,
+      }));
+      const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
+      return isAll ? [[row.id, pulls] as const] : [];
+    }),
+  );
 }

@@ -5,7 +5,7 @@ import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { outageOf } from '../db/outage.ts';
 import { stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
 import { makeDue, readSubscriptions, type DuePlace, type HeldSubscription } from '../db/subscriptions.ts';
-import { decide, type Rules } from '../domain/decide.ts';
+import { decide, type Rules, sameInstance } from '../domain/decide.ts';
 import { timeOf } from '../domain/network.ts';
 import type { ChainClock } from './clock.ts';
 import type { Context } from './context.ts';
@@ -42,7 +42,9 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
 function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { draft, needs } = decide(row, view, rules);
-  if (needs !== undefined) return true;
+  // A pull that was looked up in vain is looked up again when its setback is over.
+  const isKnown = needs === 'pulls' && row.setbacks > 0 && sameInstance(row, view.subscription) !== null;
+  if (needs !== undefined) return !isKnown;
   const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && draft.state.delegationRevokedAt === null;
   return told || repaired;

@@ -455,3 +455,32 @@ void t.test(
     }
   },
 );
+
+void t.test(
+  'a pull that no history tells of holds a later period up until it is final and was looked for eight times, its own for good',
+  async (t) => {
+    const world = newWorld('wallet');
+    t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
+    const decided = (setbacks: number, now: bigint, findings: Findings) =>
+      decide({ ...world.row, setbacks }, { ...viewOf(world), now }, rules, { pulls: [], ...findings });
+    const later = world.now + length;
+    t.match(decided(8, later, { pulledFinally: true }), {
+      collect: { amounts: { gross: terms.amount } },
+      alert: { reason: 'pull_not_found' },
+    });
+    for (const held of [
+      decided(7, later, { pulledFinally: true }),
+      decided(8, later, {}),
+      decided(8, later - 1n, { pulledFinally: true }),
+    ]) {
+      t.equal(held.collect, undefined);
+      t.match(held.alert, { reason: 'pull_not_found' });
+    }
+    t.equal(decided(2, later, { pulledFinally: true }).alert, undefined);
+    const ended = { ...world.row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
+    const looked = (setbacks: number) =>
+      decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true }).draft.state;
+    t.not(looked(7).dueAt, null);
+    t.equal(looked(8).dueAt, null, 'and what has ended is not looked at for ever');
+  },
+);

@@ -1,6 +1,7 @@
 // What the chain says was pulled, read from real transactions.
 import t from 'tap';
 import { transferSubscription } from '../../src/chain/instructions.ts';
+import { forceCancel } from '../../src/domain/cancel.ts';
 import { findPulls, pullsIn } from '../../src/keeper/pulls.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -105,5 +106,61 @@ void t.test(
     };
     t.match(await findPulls(rpc, partiesOf(stage, subscription), 0n), [{ signature, source: 'foreign' }]);
     t.equal(await findPulls(rpc, partiesOf(stage, subscription), 0n, -1), undefined);
+  },
+);
+
+/** An endpoint that keeps no history: providers drop it after some days. */
+const forgetful = { getSignaturesForAddress: () => Promise.resolve([]), getTransaction: () => Promise.resolve(null) };
+
+void t.test('a period that an earlier registration paid is known from the books, without any history of the chain', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const first = await stage.subscriber(plan);
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.row(first)).paidThrough !== null);
+  await stage.quiet();
+  await keeper.stop();
+  const { paidThrough } = await stage.row(first);
+  await stage.sql.begin((tx) => forceCancel(tx, { id: first.id, status: 'active' }));
+  const again = await stage.register(plan, first.wallet);
+  const { collector, taken } = stage.parts(forgetful);
+  await collector.turn();
+  t.match(await stage.row(again), { status: 'active', paidThrough, nextPaymentDue: paidThrough, setbacks: 0 });
+  t.same(await stage.payments(again), [], 'it was recorded under the first');
+  stage.net.passSeconds(720 * HOUR);
+  await collector.turn();
+  t.equal(taken.length, 1, 'the next period is collected');
+});
+
+void t.test(
+  'a pull of a period that is over, and that no history tells of, does not keep the next periods from being collected',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 1 });
+    const subscription = await stage.subscriber(plan);
+    await stage.send([plan.merchant], [pullOf(stage, subscription, plan.terms.amount)]);
+    const { collector, landing, taken } = stage.parts(forgetful);
+    await collector.turn();
+    t.match(await stage.row(subscription), { status: 'active', paidThrough: null, setbacks: 1 });
+    stage.net.mineBlocks(40);
+    stage.net.passSeconds(HOUR);
+    for (let turn = 2; turn <= 8; turn += 1) {
+      await collector.turn();
+      t.equal((await stage.row(subscription)).setbacks, turn, 'it is looked for again');
+      stage.net.passSeconds(900);
+    }
+    t.equal(taken.length, 0);
+    await collector.turn();
+    const [signed] = taken;
+    t.equal(taken.length, 1, 'for half an hour');
+    stage.net.mineBlocks(200);
+    t.equal((await landing.expired([signed!])).length, 1, 'what was never sent is over, whatever was pulled before');
+    await collector.turn();
+    await stage.rpc.sendTransaction(taken[1]!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const { statuses } = await stage.rpc.getSignatureStatuses([taken[1]!.attempt.signature]);
+    t.equal((await landing.landed([{ ...taken[1]!, status: statuses[0]! }])).length, 1);
+    t.match(await stage.row(subscription), { status: 'active', setbacks: 0 });
+    t.equal((await stage.payments(subscription)).length, 1);
   },
 );

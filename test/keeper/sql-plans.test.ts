@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql, Transaction } from '../../src/db/connect.ts';
 import { measureOpenAttempts, readOpenAttempts, resolveAttempts } from '../../src/db/payment-attempts.ts';
-import { readPaidPeriods, readRecorded } from '../../src/db/payments.ts';
+import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
 import { findPlansAt, movePlan, returnUnwatchedPlans, takeUnwatchedPlans } from '../../src/db/plans-watch.ts';
 import { claimOne, listKnown, listRegistrations } from '../../src/db/reconciliation.ts';
 import * as subscriptions from '../../src/db/subscriptions.ts';
@@ -165,6 +165,14 @@ void t.test(
           readPaidPeriods(
             sql,
             ids.map((subscriptionId) => ({ subscriptionId, periodStart: NOW })),
+          ),
+      ],
+      readPulled: [
+        BATCH,
+        (sql) =>
+          readPulled(
+            sql,
+            pdas.map((subscriptionPda) => ({ subscriptionPda, periodStart: NOW })),
           ),
       ],
       listKnown: [2 * BATCH, (sql) => listKnown(sql, pdas)],

@@ -67,8 +67,11 @@ async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: P
   };
 }
 
-/** One wallet (or its merchant) does one thing; resolves with what it did and how that ended. Throws as the RPC client and Postgres do. */
-export async function act(ground: Ground, player: Player, random: Random): Promise<string> {
+/**
+ * One wallet (or its merchant) does one thing; resolves with what it did and how that ended. `mends`: nothing but what brings a subscription back
+ * to life. Throws as the RPC client and Postgres do.
+ */
+export async function act(ground: Ground, player: Player, random: Random, { mends }: { mends: boolean }): Promise<string> {
   const sight = await look(ground, player);
   const { account, now, registration, planRuns, tokens, authority } = sight;
   const die = random.below(100);
@@ -80,6 +83,7 @@ export async function act(ground: Ground, player: Player, random: Random): Promi
   const approved = tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
   if (authority === null || !approved) return die < 70 ? approve(ground, player, sight) : 'waits';
   if (tokens.amount < player.offer.amount) return die < 70 ? topUp(ground, player) : 'waits';
+  if (mends) return 'is well';
   if (die < 14) return cancel(ground, player, sight);
   if (die < 20) return cancelNow(ground, player, sight);
   if (die < 34) return runDry(ground, player, tokens, die % 3 === 0);

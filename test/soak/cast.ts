@@ -41,10 +41,10 @@ export interface Player {
 
 // Of 100 wallets so many have this period. The shortest make the payments, the longest the months.
 const PERIODS: readonly (readonly [hours: number, share: number])[] = [
-  [1, 2],
+  [1, 3],
   [6, 6],
   [24, 28],
-  [72, 24],
+  [72, 23],
   [168, 15],
   [720, 25],
 ];
@@ -53,7 +53,7 @@ const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_00
 const FEES = [null, 250, null, 0, null, 33];
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;
-export const PAYMENTS_FUNDED = 200n;
+export const PAYMENTS_FUNDED = 2000n;
 
 /** Merchants with one offer for each period. Throws when the chain refuses. */
 export async function gatherMerchants(ground: Ground, random: Random): Promise<Offer[]> {

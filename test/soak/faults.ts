@@ -15,17 +15,35 @@ export interface Trouble {
   counts: Record<string, number>;
 }
 
-type Strike = (random: Random) => void;
+/** What is done to the chain and its nodes, with dice of its own. */
+type Fault = (random: Random, cheat: Ground['cheat']) => Promise<unknown>;
 
 const ENDPOINTS = ['main', 'lagging', 'both'] as const;
+const set = (cheat: Ground['cheat'], settings: Record<string, unknown>) => cheat('localnet_setFault', settings);
+const many = (random: Random) => 1 + random.below(30);
+
+const faults: Readonly<Record<string, Fault>> = {
+  drop: (random, cheat) => set(cheat, { kind: 'drop', count: many(random) }),
+  hold: (random, cheat) => set(cheat, { kind: 'hold', blocks: 1 + random.below(200), count: many(random) }),
+  429: (random, cheat) =>
+    set(cheat, { kind: 'status', status: 429, count: many(random), retryAfter: random.below(2), endpoint: random.pick(ENDPOINTS) }),
+  500: (random, cheat) => set(cheat, { kind: 'status', status: 500, count: many(random), endpoint: random.pick(ENDPOINTS) }),
+  silence: (random, cheat) => set(cheat, { kind: 'silence', count: 1 + random.below(3), endpoint: random.pick(ENDPOINTS) }),
+  lag: (random, cheat) => set(cheat, { kind: 'lag', slots: random.below(33) }),
+  fork: (random, cheat) => cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: true }),
+  'fork without its transactions': (random, cheat) => cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: false }),
+};
+
+/** Every kind of trouble: a soak in which one of them never came shows nothing about it. */
+export const TROUBLES = [...Object.keys(faults), 'Postgres killed', 'keeper killed', 'leases lapsed'];
 
 /** Faults for `ground`; none before the first strike. */
 export function createTrouble(ground: Ground): Trouble {
   const { cheat, keepers, sql } = ground;
   const counts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
-  const count = (name: string) => (counts[name] = (counts[name] ?? 0) + 1);
   const begin = (name: string, work: () => Promise<unknown>) => {
+    const count = (ended: string) => (counts[ended] = (counts[ended] ?? 0) + 1);
     const done = work().then(
       () => count(name),
       // A fork cannot go beyond what is final, and Postgres may be down just now.
@@ -34,63 +52,52 @@ export function createTrouble(ground: Ground): Trouble {
     underWay.add(done);
     void done.finally(() => underWay.delete(done));
   };
-  const fault = (name: string, settings: Record<string, unknown>) => {
-    begin(name, () => cheat('localnet_setFault', settings));
-  };
 
-  const faults: Strike[] = [
-    (random) => fault('drop', { kind: 'drop', count: 1 + random.below(30) }),
-    (random) => fault('hold', { kind: 'hold', blocks: 1 + random.below(200), count: 1 + random.below(30) }),
-    (random) =>
-      fault('429', {
-        kind: 'status',
-        status: 429,
-        count: 1 + random.below(30),
-        retryAfter: random.below(2),
-        endpoint: random.pick(ENDPOINTS),
-      }),
-    (random) => fault('500', { kind: 'status', status: 500, count: 1 + random.below(30), endpoint: random.pick(ENDPOINTS) }),
-    (random) => fault('silence', { kind: 'silence', count: 1 + random.below(3), endpoint: random.pick(ENDPOINTS) }),
-    (random) => fault('lag', { kind: 'lag', slots: random.below(33) }),
-    (random) => {
-      const [blocks, replay] = [1 + random.below(28), random.below(2) === 0];
-      begin(replay ? 'fork' : 'fork without its transactions', () => cheat('localnet_forgetBlocks', blocks, { replay }));
+  const strikes: Readonly<Record<string, (random: Random) => void>> = {
+    ...Object.fromEntries(
+      Object.entries(faults).map(([name, fault]) => [
+        name,
+        (random: Random) => {
+          begin(name, () => fault(random, cheat));
+        },
+      ]),
+    ),
+    'Postgres killed': () => {
+      begin('Postgres killed', () => {
+        ground.killPostgres();
+        return Promise.resolve();
+      });
     },
-  ];
-  const clear = () => begin('cleared', () => cheat('localnet_clearFaults'));
-  const killKeeper = (random: Random) => {
-    const [victim, afterMs] = [random.below(keepers.length), random.below(500)];
-    begin('keeper killed', async () => {
-      await pause(afterMs);
-      keepers[victim]?.kill();
-    });
+    'keeper killed': (random) => {
+      const [victim, afterMs] = [random.below(keepers.length), random.below(500)];
+      begin('keeper killed', async () => {
+        await pause(afterMs);
+        keepers[victim]?.kill();
+      });
+    },
+    // Leases lapse by themselves, after 45 s. Now and then all do so at once, those of keepers that live as well: a pause as long as that.
+    'leases lapsed': () => {
+      begin('leases lapsed', () => expireKeeperLeases(sql));
+    },
   };
-  // Leases lapse by themselves, after 45 s. Now and then all do so at once, those of keepers that live as well: a pause as long as that.
-  const lapse = () => begin('leases lapsed', () => expireKeeperLeases(sql));
-  const killPostgres = () =>
-    begin('Postgres killed', () => {
-      ground.killPostgres();
-      return Promise.resolve();
-    });
+  const strike = (name: string, random: Random) => strikes[name]?.(random);
   // However short it is, each kind comes once; Postgres first, so that whoever judges has connections that live.
-  const untried = new Set<Strike>([killPostgres]);
-  const others = [...faults, killKeeper, lapse];
+  const untried = () => TROUBLES.filter((name) => counts[name] === undefined);
+  let begun = false;
 
   return {
     counts,
-    allTried: () => untried.size === 0,
+    allTried: () => untried().length === 0,
     strike(random) {
-      if (untried.size > 0 && random.below(2) === 0) {
-        const one = random.pick([...untried]);
-        untried.delete(one);
-        for (const other of others.splice(0)) untried.add(other);
-        one(random);
-      }
-      if (random.below(4) === 0) random.pick(faults)(random);
-      if (random.below(12) === 0) clear();
-      if (random.below(15) === 0) killKeeper(random);
-      if (random.below(20) === 0) lapse();
-      if (random.below(250) === 0) killPostgres();
+      const missing = untried();
+      if (!begun) strike('Postgres killed', random);
+      else if (missing.length > 0 && random.below(3) > 0) strike(random.pick(missing), random);
+      begun = true;
+      if (random.below(4) === 0) strike(random.pick(Object.keys(faults)), random);
+      if (random.below(15) === 0) begin('cleared', () => cheat('localnet_clearFaults'));
+      if (random.below(15) === 0) strike('keeper killed', random);
+      if (random.below(20) === 0) strike('leases lapsed', random);
+      if (random.below(250) === 0) strike('Postgres killed', random);
     },
     async over() {
       while (underWay.size > 0) await Promise.allSettled(underWay);

@@ -1,18 +1,15 @@
-// The soak: keepers collect for months of chain time while wallets do as they please, the chain and its nodes misbehave and processes die.
-// Time waits for the keepers as long as they are in a passable state: what they miss beyond that, they have to make sense of.
+// The soak: keepers collect for months of chain time while wallets do as they please, the chain and its nodes misbehave and processes die. Here is how it
+// begins and ends; what goes on meanwhile is in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
-import pRetry from 'p-retry';
-import { subscriptionsDue } from '../../src/db/notify.ts';
-import { expireKeeperLeases, readWorkLeft } from '../../src/db/sandbox.ts';
-import { measureOpenAttempts } from '../../src/db/payment-attempts.ts';
-import { timeOf } from '../../src/domain/network.ts';
-import { messageOf } from '../../src/errors.ts';
-import { seeded, type Random } from '../../src/sandbox/random.ts';
-import { act, subscribeAnew, tendOffer } from './acts.ts';
-import { gatherMerchants, gatherPlayers, type Offer, type Player } from './cast.ts';
+import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { seeded } from '../../src/sandbox/random.ts';
+import { subscribeAnew } from './acts.ts';
+import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
-import { judge } from './verdict.ts';
+import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
+import { type Sleep, watchSleep } from './sleep.ts';
+import { judge, readBooks } from './verdict.ts';
 import { createWitness } from './witness.ts';
 
 export interface SoakOptions {
@@ -49,28 +46,24 @@ export interface Soak {
   faults: Record<string, number>;
   paymentsPerSecond: number;
   elapsedMs: number;
+  /** Of it, how long the machine let nothing run. */
+  sleptMs: number;
   /** Whether each held. */
   invariants: Record<string, boolean>;
 }
 
-/** Chain seconds of a step, at the least and the most. */
-const STEP_SECONDS = [1200, 5400] as const;
-/** Real milliseconds of a step: at least, so that faults and keepers meet; at most, since time does not wait. */
-const STEP_MS = [100, 3000] as const;
-/** The next step comes when no more than this part of the subscriptions is due or in hand, or the patience is at its end. */
-const LEFT_PART = 0.04;
-const DRAIN_MS = 300_000;
-/** Steps between looks at how many payments there are. */
+const DRAIN_MS = 120_000;
+/** Steps between looks at how many payments there are, at the most. */
 const COUNT_EVERY = 10;
-const SETUP_AT_ONCE = 16;
-/** Of so many wallets one more acts in each step: over the months each of them does so a few times. */
-const WALLETS_AN_ACTOR = 1000;
+const TELL_MS = 30_000;
+const SETUP_AT_ONCE = 32;
 
-/** Runs it once. Throws an Error when it cannot be set up or does not come to its end. */
+/** Runs it once. Throws an Error when it cannot be set up. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
   const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false, signal } = options;
   const startedAt = Date.now();
   const random = seeded(seed);
+  const sleep = watchSleep();
   const ground = await startGround({ keepers, random });
   let keep = true;
   try {
@@ -85,34 +78,37 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
 
     const chainStart = await chainNow(ground);
     const trouble = createTrouble(ground);
-    const acts: Record<string, number> = {};
-    const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
-    const underWay = new Set<Promise<unknown>>();
+    const scene = createScene(ground, offers, players, random);
     let steps = 0;
-    const isOver = (paid: number) => (paid >= payments && (calm || trouble.allTried())) || signal?.aborted === true;
-    for (let paid = 0; !isOver(paid); steps += 1) {
-      await step({ ground, offers, players, random, done, underWay });
-      if (!calm) trouble.strike(random);
+    let paid = 0;
+    const tellHow = createTeller(async (perSecond) => {
+      const chainDays = days(chainStart, await chainNow(ground));
+      const struck = Object.values(trouble.counts).reduce((sum, count) => sum + count, 0);
+      tell(`step ${steps}: ${paid} payments (${perSecond} a second), ${chainDays} days, ${struck} faults, ${since(startedAt)}`);
+    });
+    const isOver = () => (paid >= payments && (calm || trouble.allTried())) || signal?.aborted === true;
+    for (; !isOver(); steps += 1) {
+      await scene.step(steps);
+      const dice = seeded(random.below(2 ** 31));
+      if (!calm) trouble.strike(dice);
       if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
       paid = await stubborn(() => countPayments(ground));
-      if (steps % (10 * COUNT_EVERY) === 0) {
-        tell(`step ${steps}: ${paid} payments, ${days(chainStart, await chainNow(ground))} days, ${since(startedAt)}`);
-      }
+      await tellHow(paid);
     }
     await trouble.over();
-    await Promise.all(underWay);
+    await scene.over();
     const chainDays = days(chainStart, await chainNow(ground));
-    await drain(ground);
+    const undone = await drain(ground, sleep);
     await Promise.all(ground.keepers.map((one) => one.stop()));
-    const { count: open } = await measureOpenAttempts(ground.sql);
     // Whatever the keepers had under way is final, and nobody is left to do more.
     await ground.cheat('localnet_mineBlocks', 40);
     await stopWatching();
-    tell(`drained after ${since(startedAt)}, ${open} attempts open`);
+    tell(`drained after ${since(startedAt)}`);
 
-    const { breaches, figures } = await judge(ground, offers, witness);
+    const { breaches, figures } = judge(await readBooks(ground, offers, witness, sleep.awake));
+    const all: Record<string, string[]> = { ...breaches, nothingLeftUndone: undone };
     const elapsedMs = Date.now() - startedAt;
-    const named = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
+    const named = Object.entries(all).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
     keep = keepData || named.length > 0;
     if (keep) await witness.leave(ground.logDirectory);
     const result = {
@@ -122,89 +118,49 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       steps,
       chainDays,
       ...figures,
-      acts: sorted(acts),
+      acts: sorted(scene.acts),
       faults: sorted(trouble.counts),
       paymentsPerSecond: Math.round((figures.payments.succeeded * 10_000) / elapsedMs) / 10,
       elapsedMs,
-      invariants: Object.fromEntries(Object.entries(breaches).map(([name, list]) => [name, list.length === 0])),
+      sleptMs: sleep.total(),
+      invariants: Object.fromEntries(Object.entries(all).map(([name, list]) => [name, list.length === 0])),
     };
     return { result, breaches: named };
   } finally {
+    sleep.stop();
     await ground.stop(keep);
     if (keep) tell(`the data is left in ${ground.logDirectory}/..`);
   }
 }
 
-interface Scene {
-  ground: Ground;
-  offers: readonly Offer[];
-  players: readonly Player[];
-  random: Random;
-  done: (name: string) => void;
-  underWay: Set<Promise<unknown>>;
-}
-
-/** Some wallets begin to act, time moves, and the keepers get a moment. */
-async function step({ ground, offers, players, random, done, underWay }: Scene): Promise<void> {
-  const begin = (work: () => Promise<string>) => {
-    const ended = work().then(done, (error: unknown) => done(`interrupted: ${messageOf(error).slice(0, 40)}`));
-    underWay.add(ended);
-    void ended.finally(() => underWay.delete(ended));
+/** Tells how it goes every half minute, with the payments a second since the last time. */
+function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number) => Promise<void> {
+  let [toldAt, before] = [Date.now(), 0];
+  return async (paid) => {
+    const ms = Date.now() - toldAt;
+    if (ms < TELL_MS) return;
+    await tell(((1000 * (paid - before)) / ms).toFixed(1));
+    [toldAt, before] = [Date.now(), paid];
   };
-  for (let actors = 1 + Math.floor(players.length / WALLETS_AN_ACTOR); actors > 0; actors -= 1) {
-    const [player, own] = [random.pick(players), seeded(random.below(2 ** 31))];
-    if (player.busy) continue;
-    player.busy = true;
-    begin(() => act(ground, player, own).finally(() => (player.busy = false)));
-  }
-  if (random.below(30) === 0) {
-    const [offer, own] = [random.pick(offers), seeded(random.below(2 ** 31))];
-    begin(() => tendOffer(ground, offer, own));
-  }
-  const [least, most] = STEP_SECONDS;
-  const seconds = least + random.below(most - least);
-  // A look at everything done now and then, as a quiet night would allow.
-  const patience = random.below(40) === 0 ? 5 * STEP_MS[1] : STEP_MS[1];
-  const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
-  await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
-  await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
-  const began = performance.now();
-  await pause(STEP_MS[0]);
-  while (performance.now() - began < patience && (await workLeft(ground)) > LEFT_PART * players.length) await pause(30);
 }
 
-/** What is due, in somebody's hands, or on its way. */
-async function workLeft(ground: Ground): Promise<number> {
-  const now = timeOf(await chainNow(ground));
-  const { subscriptions, openAttempts } = await stubborn(() => readWorkLeft(ground.sql, now));
-  return subscriptions + openAttempts;
-}
-
-/** Resolves when nothing is due and nothing is on its way. */
-async function drain(ground: Ground): Promise<void> {
-  await Promise.all(ground.keepers.map((one) => one.ready()));
+/** Waits until nothing is due and nothing is on its way; tells what still is after a while. */
+async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
   // What dead keepers held lapses after 45 s; nobody learns anything by waiting for it.
   await stubborn(() => expireKeeperLeases(ground.sql));
-  const deadline = performance.now() + DRAIN_MS;
-  while ((await workLeft(ground)) > 0) {
-    if (performance.now() > deadline) throw new Error(`${DRAIN_MS / 1000} s passed and the keepers still have work`);
+  const deadline = sleep.awake(Date.now()) + DRAIN_MS;
+  for (;;) {
+    const left = await workLeft(ground);
+    if (left === 0) return [];
+    if (sleep.awake(Date.now()) > deadline)
+      return [`${DRAIN_MS / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`];
     await pause(100);
   }
-}
-
-/** The newest time there is. */
-function chainNow({ rpc }: Ground): Promise<bigint> {
-  return stubborn(async () => (await rpc.getClock({ commitment: 'processed' })).unixTimestamp);
 }
 
 async function countPayments({ sql }: Ground): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from payments where status = 'succeeded'`;
   return row?.count ?? 0;
-}
-
-/** Chain and Postgres are away for a moment now and then: whoever stages that asks again. */
-function stubborn<T>(ask: () => Promise<T>): Promise<T> {
-  return pRetry(ask, { retries: 300, factor: 1, minTimeout: 200 });
 }
 
 async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<unknown>): Promise<void> {

@@ -2,7 +2,7 @@
 // in words.
 import { tokenAccountIn } from '../../src/chain/accounts.ts';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
-import { readEvents, readPayments } from '../../src/db/sandbox.ts';
+import { type EventRecord, type PaymentRecord, readEvents, readPayments } from '../../src/db/sandbox.ts';
 import type { Sql } from '../../src/db/connect.ts';
 import { checkMoney } from '../../src/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
@@ -36,31 +36,67 @@ interface Span {
   to: number;
 }
 
-/** Judges everything; the breaches by name, and figures. */
-export async function judge(ground: Ground, offers: readonly Offer[], { pulls, turns }: Witness) {
+/** All that is known of what happened. */
+export interface Books {
+  pulls: readonly SeenPull[];
+  turns: readonly SeenTurn[];
+  payments: PaymentRecord[];
+  events: EventRecord[];
+  attempts: readonly Attempt[];
+  told: readonly Told[];
+  /** The merchant of each plan's subscriptions, by the subscription's address. */
+  owners: ReadonlyMap<string, string>;
+  treasuryBalance: bigint;
+  merchantBalances: ReadonlyMap<string, bigint>;
+  /** Unix ms, less the time that nothing was let run. */
+  awake: (unixMs: number) => number;
+}
+
+/** Reads the books; the witness brings its own. */
+export async function readBooks(
+  ground: Ground,
+  offers: readonly Offer[],
+  { pulls, turns }: Pick<Witness, 'pulls' | 'turns'>,
+  awake: Books['awake'],
+): Promise<Books> {
   const { sql } = ground;
   const appIds = offers.map(({ appId }) => appId);
-  const [payments, events, attempts, told] = await Promise.all([
+  const [payments, events, attempts, told, owners] = await Promise.all([
     readPayments(sql, appIds),
     readEvents(sql, appIds),
     readAttempts(sql),
     readTold(sql),
+    readOwners(sql),
   ]);
-  const recorded = new Set(payments.flatMap(({ txSignature }) => txSignature ?? []));
-  // What a merchant pulls when nobody is registered is none of our business.
-  const unheard = pulls.filter((pull) => pull.source === 'foreign' && !recorded.has(pull.signature) && !isRegistered(pull, told));
   const merchantBalances = new Map<string, bigint>();
-  const foreign = (wallet: string) =>
-    unheard.filter(({ signature }) => merchantOf.get(signature) === wallet).reduce((sum, { gross }) => sum + gross, 0n);
-  const merchantOf = await ownersOf(sql, unheard);
-  for (const { merchant } of offers) {
-    merchantBalances.set(merchant.address, (await balanceOf(ground, merchant.address)) - foreign(merchant.address));
+  for (const { merchant } of offers) merchantBalances.set(merchant.address, await balanceOf(ground, merchant.address));
+  const treasuryBalance = await balanceOf(ground, ground.treasury);
+  return { pulls, turns, payments, events, attempts, told, owners, treasuryBalance, merchantBalances, awake };
+}
+
+/** Judges everything; the breaches by name, and figures. Pure. */
+export function judge(books: Books) {
+  const { pulls, turns, payments, events, attempts, owners, treasuryBalance, awake } = books;
+  const recorded = new Set(payments.flatMap(({ txSignature }) => txSignature ?? []));
+  const times = inAwakeTime(books);
+  // What a merchant pulls when nobody is registered is none of our business.
+  const unheard = new Set(
+    pulls.filter(
+      (pull) =>
+        pull.source === 'foreign' &&
+        !recorded.has(pull.signature) &&
+        !isRegistered({ ...pull, seenAt: awake(pull.seenAt) }, times.told, times.turns),
+    ),
+  );
+  const merchantBalances = new Map(books.merchantBalances);
+  for (const { subscriptionPda, gross } of unheard) {
+    const owner = owners.get(subscriptionPda) ?? '';
+    merchantBalances.set(owner, (merchantBalances.get(owner) ?? 0n) - gross);
   }
-  const heard = pulls.filter((pull) => !unheard.includes(pull));
-  const evidence = { pulls: heard, payments, events, treasuryBalance: await balanceOf(ground, ground.treasury), merchantBalances };
+  const heard = pulls.filter((pull) => !unheard.has(pull));
   const breaches: Record<string, string[]> = {
-    ...checkMoney(evidence, { treasuryBefore: 0n }),
-    nothingAfterCancel: afterCancel(attempts, told, turns),
+    ...checkMoney({ pulls: heard, payments, events, treasuryBalance, merchantBalances }, { treasuryBefore: 0n }),
+    nothingAfterCancel: afterCancel(times),
     everyAttemptEnded: attempts.filter(({ state }) => state === 'open').map(({ signature }) => `still open: ${signature}`),
     landedAttemptsRecorded: attempts
       .filter(({ state, signature }) => state === 'landed' && !recorded.has(signature))
@@ -75,15 +111,36 @@ export async function judge(ground: Ground, offers: readonly Offer[], { pulls, t
         foreign: payments.filter(({ source }) => source === 'foreign').length,
       },
       pullsOnChain: pulls.length,
-      foreignPullsUnregistered: unheard.length,
+      foreignPullsUnregistered: unheard.size,
       attempts: countBy(attempts.map(({ state }) => state)),
       events: countBy(events.map(({ type }) => type)),
+      turnsOnChain: countBy(turns.map(({ kind }) => kind)),
     },
   };
 }
 
-/** Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS). */
-export function afterCancel(attempts: readonly Attempt[], told: readonly Told[], turns: readonly SeenTurn[]): string[] {
+type Times = Pick<Books, 'attempts' | 'told' | 'turns' | 'pulls'>;
+
+/** The same, with every moment in time that was not slept through. */
+function inAwakeTime({ attempts, told, turns, pulls, awake }: Books): Times {
+  const seen = <T extends { notBefore: number; seenAt: number }>(one: T): T => ({
+    ...one,
+    notBefore: awake(one.notBefore),
+    seenAt: awake(one.seenAt),
+  });
+  return {
+    attempts: attempts.map((one) => ({ ...one, createdAt: awake(one.createdAt) })),
+    told: told.map((one) => ({ ...one, at: awake(one.at) })),
+    turns: turns.map(seen),
+    pulls: pulls.map(seen),
+  };
+}
+
+/**
+ * Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS); and the keeper's pulls
+ * that landed long after one was told.
+ */
+export function afterCancel({ attempts, told, turns, pulls }: Times): string[] {
   const cancelled = new Map<string, Span[]>();
   const registered = new Map<string, number>();
   for (const { subscriptionId, type, at } of told) {
@@ -98,12 +155,19 @@ export function afterCancel(attempts: readonly Attempt[], told: readonly Told[],
     else close(onChain, subscriptionPda, notBefore - UNSEEN_MS);
   }
   const within = (spans: readonly Span[] | undefined, at: number) => (spans ?? []).some(({ from, to }) => at > from && at < to);
+  // What was not final at a moment landed later, or a second before.
+  const landed = new Map(pulls.map(({ signature, notBefore }) => [signature, notBefore]));
   return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
     // What was registered later was opened anew, also when a fork then took the opening back.
     const standing = onChain.get(subscriptionPda)?.filter(({ from }) => from > (registered.get(subscriptionId) ?? 0));
+    // Beyond the life of what was signed and sent before the cancel.
+    const stale = cancelled.get(subscriptionId)?.map(({ from, to }) => ({ from: from + UNSEEN_MS, to }));
     return [
       ...(within(cancelled.get(subscriptionId), createdAt) ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`] : []),
       ...(within(standing, createdAt) ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`] : []),
+      ...(within(stale, landed.get(signature) ?? -Infinity)
+        ? [`landed long after the cancel of ${subscriptionId} was told: ${signature}`]
+        : []),
     ];
   });
 }
@@ -120,8 +184,15 @@ function close(spans: Map<string, Span[]>, id: string, to: number): void {
   if (last?.to === Infinity) last.to = to;
 }
 
-/** Whether a registration of the account lived when a pull became final, give or take the moment in which it ended. */
-export function isRegistered({ subscriptionPda, seenAt }: Pick<SeenPull, 'subscriptionPda' | 'seenAt'>, told: readonly Told[]): boolean {
+/**
+ * Whether a registration of the account lived when a pull became final, give or take the moment in which it ended. What was closed and opened anew at
+ * its address is another subscription, with no registration until the old one has ended.
+ */
+export function isRegistered(
+  { subscriptionPda, seenAt }: Pick<SeenPull, 'subscriptionPda' | 'seenAt'>,
+  told: readonly Told[],
+  turns: readonly SeenTurn[],
+): boolean {
   const lives = new Map<string, Span>();
   for (const { subscriptionId, subscriptionPda: pda, type, final, at } of told) {
     if (pda !== subscriptionPda) continue;
@@ -129,7 +200,11 @@ export function isRegistered({ subscriptionPda, seenAt }: Pick<SeenPull, 'subscr
     const life = lives.get(subscriptionId);
     if (life !== undefined && (type === 'cancel_finalized' || type === 'cancel_forced' || final)) life.to = Math.min(life.to, at);
   }
-  return [...lives.values()].some(({ from, to }) => seenAt > from + UNSEEN_MS && seenAt < to - UNSEEN_MS);
+  const opened = turns.flatMap((turn) => (turn.subscriptionPda === subscriptionPda && turn.kind === 'created' ? [turn.notBefore] : []));
+  return [...lives.values()].some(({ from, to }) => {
+    const isAnother = opened.some((at) => at > from + UNSEEN_MS && at < seenAt);
+    return !isAnother && seenAt > from + UNSEEN_MS && seenAt < to - UNSEEN_MS;
+  });
 }
 
 async function readAttempts(sql: Sql): Promise<Attempt[]> {
@@ -146,13 +221,11 @@ async function readTold(sql: Sql): Promise<Told[]> {
     where e.type not in ('payment_success', 'delegation_revoked') order by e.subscription_id, e.sequence`;
 }
 
-/** The merchant of each pull's subscription. */
-async function ownersOf(sql: Sql, pulls: readonly SeenPull[]): Promise<Map<string, string>> {
-  const pdas = [...new Set(pulls.map(({ subscriptionPda }) => subscriptionPda))];
+/** The merchant of each on-chain subscription that was ever registered. */
+async function readOwners(sql: Sql): Promise<Map<string, string>> {
   const rows = await sql<{ subscriptionPda: string; owner: string }[]>`
-    select distinct s.subscription_pda, p.owner from subscriptions s join plans p on p.id = s.plan_id where s.subscription_pda = any(${pdas}::text[])`;
-  const owners = new Map(rows.map(({ subscriptionPda, owner }) => [subscriptionPda, owner]));
-  return new Map(pulls.map(({ signature, subscriptionPda }) => [signature, owners.get(subscriptionPda) ?? '']));
+    select distinct s.subscription_pda, p.owner from subscriptions s join plans p on p.id = s.plan_id`;
+  return new Map(rows.map(({ subscriptionPda, owner }) => [subscriptionPda, owner]));
 }
 
 async function balanceOf({ rpc, mint }: Ground, owner: string): Promise<bigint> {

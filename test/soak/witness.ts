@@ -13,7 +13,8 @@ import { subscriptionAddress } from '../../src/chain/addresses.ts';
 
 export interface SeenPull extends ChainPull {
   source: 'keeper' | 'foreign';
-  /** Unix ms of this machine, some moments after it became final. */
+  /** Unix ms of this machine: when it was not final yet, and when it was seen, some moments after it became so. */
+  notBefore: number;
   seenAt: number;
 }
 
@@ -83,6 +84,7 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
         periodStart,
         blockTime,
         source,
+        notBefore,
         seenAt,
       });
     }

@@ -1,0 +1,122 @@
+// What goes on in the soak, step by step: some wallets act, time moves on, and the keepers get a moment. Time does not wait for them: what they miss,
+// they have to make sense of.
+import { setTimeout as pause } from 'node:timers/promises';
+import pRetry from 'p-retry';
+import { subscriptionsDue } from '../../src/db/notify.ts';
+import { readWorkLeft } from '../../src/db/sandbox.ts';
+import { timeOf } from '../../src/domain/network.ts';
+import { messageOf } from '../../src/errors.ts';
+import { seeded, type Random } from '../../src/sandbox/random.ts';
+import { act, tendOffer } from './acts.ts';
+import type { Offer, Player } from './cast.ts';
+import type { Ground } from './ground.ts';
+
+/** Chain seconds of a step, at the least and the most. */
+const STEP_SECONDS = [1800, 7200] as const;
+/** Real milliseconds of a step: at least, so that faults and keepers meet; at most, since time does not wait. */
+const STEP_MS = [50, 600] as const;
+/** The next step comes when no more than this part of the subscriptions is due or in hand, or the patience is at its end. */
+const LEFT_PART = 0.08;
+/** Of so many wallets one more acts in each step: over the months each of them does so a few times. */
+const WALLETS_AN_ACTOR = 1000;
+/** Whoever acted comes back so often, so many steps later at the most, to mend what it needs. */
+const VISITS = 3;
+const VISIT_STEPS = 40;
+/** Of so many wallets one more looks in by itself in each step: its plan may have ended. */
+const WALLETS_A_VISITOR = 250;
+
+export interface Scene {
+  /** Some wallets begin to act, time moves, and the keepers get a moment. */
+  step(number: number): Promise<void>;
+  /** Resolves when nobody acts any more. */
+  over(): Promise<void>;
+  /** How often each thing was done. */
+  acts: Record<string, number>;
+}
+
+/** A wallet that will come back. */
+interface Visit {
+  player: Player;
+  at: number;
+  left: number;
+}
+
+/** Nobody acts before the first step. */
+export function createScene(ground: Ground, offers: readonly Offer[], players: readonly Player[], random: Random): Scene {
+  const acts: Record<string, number> = {};
+  const underWay = new Set<Promise<unknown>>();
+  let visits: Visit[] = [];
+  const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
+  const begin = (work: () => Promise<string>) => {
+    const ended = work().then(done, (error: unknown) => done(`interrupted: ${messageOf(error).slice(0, 40)}`));
+    underWay.add(ended);
+    void ended.finally(() => underWay.delete(ended));
+  };
+  const call = (player: Player, number: number, left: number, mends: boolean) => {
+    const own = seeded(random.below(2 ** 31));
+    const at = number + 1 + random.below(VISIT_STEPS);
+    if (left > 0) visits.push({ player, at, left });
+    if (player.busy) return;
+    player.busy = true;
+    begin(() => act(ground, player, own, { mends }).finally(() => (player.busy = false)));
+  };
+
+  return {
+    acts,
+    async step(number) {
+      const due = visits.filter(({ at }) => at <= number);
+      visits = visits.filter(({ at }) => at > number);
+      for (const { player, left } of due) call(player, number, left - 1, true);
+      for (let actors = 1 + Math.floor(players.length / WALLETS_AN_ACTOR); actors > 0; actors -= 1) {
+        call(random.pick(players), number, VISITS, false);
+      }
+      for (let visitors = Math.floor(players.length / WALLETS_A_VISITOR); visitors > 0; visitors -= 1) {
+        // The shorter its periods, the more often.
+        const some = [random.pick(players), random.pick(players), random.pick(players)];
+        call(
+          some.reduce((one, other) => (other.offer.periodHours < one.offer.periodHours ? other : one)),
+          number,
+          0,
+          true,
+        );
+      }
+      if (random.below(30) === 0) {
+        const [offer, own] = [random.pick(offers), seeded(random.below(2 ** 31))];
+        begin(() => tendOffer(ground, offer, own));
+      }
+      const [least, most] = STEP_SECONDS;
+      const seconds = least + random.below(most - least);
+      // A look at everything done now and then, as a quiet night would allow.
+      const isNight = random.below(40) === 0;
+      await stubborn(async () => {
+        const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
+        await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
+      });
+      await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
+      const patience = performance.now() + (isNight ? 5 : 1) * STEP_MS[1];
+      await pause(STEP_MS[0]);
+      const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
+      while (performance.now() < patience && (await workLeft(ground)) > left) await pause(50);
+    },
+    async over() {
+      while (underWay.size > 0) await Promise.allSettled(underWay);
+    },
+  };
+}
+
+/** What is due, in somebody's hands, or on its way. */
+export async function workLeft(ground: Ground): Promise<number> {
+  const now = timeOf(await chainNow(ground));
+  const { subscriptions, openAttempts } = await stubborn(() => readWorkLeft(ground.sql, now));
+  return subscriptions + openAttempts;
+}
+
+/** The newest time there is. */
+export function chainNow({ rpc }: Ground): Promise<bigint> {
+  return stubborn(async () => (await rpc.getClock({ commitment: 'processed' })).unixTimestamp);
+}
+
+/** Chain and Postgres are away for a moment now and then: whoever stages that asks again. */
+export function stubborn<T>(ask: () => Promise<T>): Promise<T> {
+  return pRetry(ask, { retries: 300, factor: 1, minTimeout: 200 });
+}
