@@ -33,11 +33,11 @@ function recording() {
   return {
     recorder,
     errors,
-    add(count: number) {
+    add: (count: number) => {
       for (let n = 0; n < count; n += 1) recorder.add(outcome((made += 1)));
     },
     /** The next write that begins, or has begun. */
-    async begun() {
+    begun: async () => {
       while (writes.length === 0) await new Promise<void>((resolve) => (onWrite = resolve));
       return writes.shift()!;
     },
