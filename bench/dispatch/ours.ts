@@ -1,33 +1,38 @@
 // The dispatcher itself, as `billing dispatch` runs it, on a backlog.
 import { Registry } from 'prom-client';
-import type { Sql } from '../../src/db/connect.ts';
 import { startDispatcher, type Dispatcher } from '../../src/dispatch/start.ts';
 import { createLog } from '../../src/log.ts';
 import { dispatchConfig } from '../../test/fixtures/webhooks.ts';
 import { now, type Database, type Receivers } from './harness.ts';
 
-export function startOurs({ sql, url }: Database, env: Record<string, string>): Promise<Dispatcher> {
+export function startOurs({ sql, url }: Database, env: Record<string, string>, registry = new Registry()): Promise<Dispatcher> {
   const log = createLog('dispatch', { level: 'warn', pretty: false, stream: 'stderr' });
-  return startDispatcher({ sql, config: dispatchConfig(url, env), log, registry: new Registry() });
+  return startDispatcher({ sql, config: dispatchConfig(url, env), log, registry });
 }
 
-/** Resolves once nothing is left to deliver. */
-async function drained(sql: Sql): Promise<void> {
+/** Resolves once every answer has come and every outcome is written. Asking Postgres each time would walk over all that has just left the queue. */
+async function drained(registry: Registry): Promise<void> {
   for (;;) {
-    const [row] = await sql<{ left: boolean }[]>`select exists (select from deliveries where finished_at is null) as left`;
-    if (row?.left !== true) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    let left = 0;
+    for (const name of ['billing_webhook_in_flight', 'billing_webhook_outcomes_waiting']) {
+      for (const { value } of (await registry.getSingleMetric(name)?.get())?.values ?? []) left += value;
+    }
+    if (left === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
 
 /** Delivers what is queued (`count` deliveries) and returns deliveries per second, from start to the last outcome written. */
 export async function deliverOurs(database: Database, receivers: Receivers, count: number, env: Record<string, string>): Promise<number> {
   receivers.reset();
+  const registry = new Registry();
   const started = now();
-  const dispatcher = await startOurs(database, env);
+  const dispatcher = await startOurs(database, env, registry);
   await receivers.got(count);
-  await drained(database.sql);
+  await drained(registry);
   const elapsed = now() - started;
+  const [left] = await database.sql`select 1 from deliveries where finished_at is null limit 1`;
+  if (left !== undefined) throw new Error('something was left');
   await dispatcher.stop();
   const [row] = await database.sql<{ logged: bigint }[]>`select count(*) as logged from delivery_attempts where http_status = 200`;
   if (Number(row?.logged ?? 0) < count) throw new Error(`${row?.logged ?? 0} attempts are logged of ${count}`);

@@ -24,9 +24,8 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
     owed = false;
-    // It goes out when its transaction ends, which need not wait for the disk: what it tells of has been there for a while. A lost notification only
-    // costs the listeners one poll interval.
-    sending = sql`select set_config('synchronous_commit', 'off', true), pg_notify(${channel}, '')`.catch(() => undefined);
+    // A lost notification only costs the listeners one poll interval.
+    sending = sql.notify(channel, '').catch(() => undefined);
     timer = setTimeout(() => {
       timer = undefined;
       if (owed) send();

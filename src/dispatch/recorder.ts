@@ -20,7 +20,7 @@ export interface RecorderOptions {
 /** Bounds one statement. */
 const batchLimit = 1000;
 /** From so many on that nobody is writing a second batch begins beside the first. */
-const secondBatch = 400;
+const secondBatch = 750;
 /** After a batch of this many the next gathers for a little: places are free already, and large batches cost half as much per row. */
 const busyBatch = 50;
 const gatherMs = 15;
