@@ -4,9 +4,18 @@ import { BadAnswer } from './failure.ts';
 
 const headLimit = 16 * 1024;
 const bodyLimit = 4096;
+/** Of heads that only announce the answer, extensions of chunks and trailers, none of which is used, in all: reading them as fast as they come is work. */
+const idleLimit = 64 * 1024;
 const opening = 'HTTP/1.';
 const nothing = Buffer.alloc(0);
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+/** No control character but the tab: what RFC 9110 (5.5) and llhttp let into a field's value. */
+const control = /[\0-\x08\n-\x1f\x7f]/;
+const closes = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/;
+const stays = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/;
+/** The size of a chunk and its extensions, which nobody uses: RFC 9112 (7.1.1) without blanks, as llhttp takes them. */
+const chunkSize =
+  /^([0-9a-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9a-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9a-z-]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/i;
 
 type State = 'head' | 'sized' | 'endless' | 'chunk size' | 'chunk' | 'chunk end' | 'trailer' | 'done';
 
@@ -24,6 +33,7 @@ export class AnswerReader {
   private rest: Buffer = nothing;
   /** Bytes that are still to come of the body, or of the chunk. */
   private left = 0;
+  private idle = 0;
 
   /** Takes what came, and keeps no part of that memory. true once the answer is complete; throws BadAnswer. */
   read(chunk: Buffer): boolean {
@@ -41,6 +51,7 @@ export class AnswerReader {
               throw new BadAnswer('it does not begin as HTTP/1 does');
             return this.keep(bytes.subarray(at));
           }
+          this.spend(end - at);
           this.readHead(bytes.toString('latin1', at, end));
           at = end + 4;
           break;
@@ -64,6 +75,7 @@ export class AnswerReader {
           const end = bytes.indexOf('\r\n', at, 'latin1');
           if (end - at > headLimit || (end < 0 && bytes.length - at > headLimit)) throw new BadAnswer('a line is longer than 16 KiB');
           if (end < 0) return this.keep(bytes.subarray(at));
+          this.spend(end - at);
           this.readLine(bytes.toString('latin1', at, end));
           at = end + 2;
           break;
@@ -91,6 +103,11 @@ export class AnswerReader {
     return this.body.length === 1 && this.body[0] !== undefined ? this.body[0] : Buffer.concat(this.body);
   }
 
+  private spend(length: number): void {
+    this.idle += length;
+    if (this.idle > idleLimit) throw new BadAnswer('there is no end to what is not the answer');
+  }
+
   private keep(bytes: Buffer): false {
     this.rest = Buffer.from(bytes);
     return false;
@@ -108,37 +125,41 @@ export class AnswerReader {
     if (match === null) throw new BadAnswer('there is no status line');
     const status = Number(match[2]);
     let length: number | undefined;
+    let coded = false;
     let coding: string | undefined;
     let keepAlive = match[1] === '1';
+    let closing = false;
     for (const field of fields) {
       const colon = field.indexOf(':');
-      const name = field.slice(0, Math.max(0, colon)).toLowerCase();
-      if (!token.test(name) || /[\0\r\n]/.test(field)) throw new BadAnswer('a header field is malformed');
+      const name = nameOf(field, colon);
       if (name === 'content-length') {
-        const value = Number(/^[ \t]*(\d{1,15})[ \t]*$/.exec(field.slice(colon + 1))?.[1] ?? NaN);
-        if (value !== (length ?? value)) throw new BadAnswer('Content-Length is malformed');
+        const value = Number(/^[ \t]*(\d{1,15}) *$/.exec(field.slice(colon + 1))?.[1] ?? NaN);
+        if (Number.isNaN(value) || length !== undefined) throw new BadAnswer('Content-Length is malformed, or there are two');
         length = value;
-      } else if (name === 'transfer-encoding')
-        coding = `${coding === undefined ? '' : `${coding},`}${field.slice(colon + 1)}`.toLowerCase();
-      else if (name === 'connection') {
+      } else if (name === 'transfer-encoding') {
+        const value = field.slice(colon + 1).toLowerCase();
+        coded = true;
+        if (/[^ \t]/.test(value)) coding = coding === undefined ? value : `${coding},${value}`;
+      } else if (name === 'connection' || name === 'proxy-connection') {
         const options = field.slice(colon + 1).toLowerCase();
-        if (/(^|[\s,])close([\s,]|$)/.test(options)) keepAlive = false;
-        else if (match[1] === '0' && options.includes('keep-alive')) keepAlive = true;
-      } else if (name === 'retry-after') this.retryAfter ??= field.slice(colon + 1).trim();
+        if (closes.test(options)) closing = true;
+        else if (stays.test(options)) keepAlive = true;
+      } else if (name === 'retry-after') this.retryAfter ??= field.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, '');
     }
     if (status === 101) throw new BadAnswer('the protocol was switched unasked');
+    // What request smuggling is made of; RFC 9112 (6.3) would have it handled as an error.
+    if (coded && length !== undefined) throw new BadAnswer('Content-Length and Transfer-Encoding contradict each other');
+    if (closing) keepAlive = false;
     if (status < 200) {
+      if (!keepAlive) throw new BadAnswer('the answer was to end with what only announces it');
       this.retryAfter = undefined;
       return;
     }
     this.status = status;
     this.reusable = keepAlive;
     if (status === 204 || status === 304) this.state = 'done';
-    else if (coding !== undefined) {
-      // Both headers are what request smuggling is made of; such a connection is used once.
-      if (length !== undefined) this.reusable = false;
-      this.state = /(^|,)\s*chunked\s*$/.test(coding) ? 'chunk size' : 'endless';
-    } else if (length === undefined) this.state = 'endless';
+    else if (coding !== undefined) this.state = /(?:^|,)[ \t]*chunked *$/.test(coding) ? 'chunk size' : 'endless';
+    else if (length === undefined) this.state = 'endless';
     else {
       this.left = length;
       this.state = length === 0 ? 'done' : 'sized';
@@ -152,11 +173,20 @@ export class AnswerReader {
       this.state = 'chunk size';
     } else if (this.state === 'trailer') {
       if (text === '') this.state = 'done';
+      else if (/^(?:content-length|transfer-encoding)$/.test(nameOf(text, text.indexOf(':'))))
+        throw new BadAnswer('a trailer tells of the length anew');
     } else {
-      const match = /^([0-9a-f]{1,12})[ \t]*(?:;.*)?$/i.exec(text);
+      const match = chunkSize.exec(text);
       if (match === null) throw new BadAnswer('the size of a chunk is malformed');
       this.left = parseInt(match[1] ?? '', 16);
       this.state = this.left === 0 ? 'trailer' : 'chunk';
     }
   }
+}
+
+/** The name of a header or trailer field whose first colon is at `colon`. Throws BadAnswer for what is none. */
+function nameOf(field: string, colon: number): string {
+  const name = field.slice(0, Math.max(0, colon)).toLowerCase();
+  if (!token.test(name) || control.test(field)) throw new BadAnswer('a header field is malformed');
+  return name;
 }

@@ -29,6 +29,8 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
   const bySocket = new WeakMap<Socket, Connection>();
   const connector = buildConnector({
     timeout: connectMs,
+    // Said aloud, so that NODE_TLS_REJECT_UNAUTHORIZED, which somebody set for something else, does not switch it off.
+    rejectUnauthorized: true,
     ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
     onread: {
       buffer: memory,

@@ -70,7 +70,10 @@ interface KeeperPull {
   pull: Pull;
 }
 
-/** Every pull that the keeper made in the range, from the transactions that it signed; and those of them that no endpoint has any more. */
+/**
+ * Every pull that the keeper made in the range, from the transactions that it signed, also where no endpoint tells when that was; and those that no
+ * endpoint has any more.
+ */
 async function keeperPulls(
   { sql, rpc, programId, keeper }: Reconciler,
   seen: Map<string, ConfirmedTransaction>,
@@ -85,7 +88,7 @@ async function keeperPulls(
   for (;;) {
     const page = await rpc.getSignaturesForAddress(keeper, { before, limit: 1000, commitment: 'finalized', everywhere: true });
     const wanted = page.filter(
-      ({ err, blockTime }) => err === null && blockTime !== null && blockTime >= unixSeconds(since) && timeOf(blockTime) < until,
+      ({ err, blockTime }) => err === null && (blockTime === null || (timeOf(blockTime) >= since && timeOf(blockTime) < until)),
     );
     await each(wanted, AT_ONCE, async ({ signature }) => {
       const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });

@@ -42,11 +42,6 @@ const answers: Record<string, [text: string, expected: Partial<Read>, ends?: boo
   'HTTP/1.0': ['HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { status: 200, reusable: false, body: 'ok' }],
   'HTTP/1.0 that stays': ['HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok', { reusable: true }],
   'a last answer': ['HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 2\r\n\r\nok', { status: 200, reusable: false, body: 'ok' }],
-  'both lengths': [
-    'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n',
-    { status: 200, reusable: false, body: 'x' },
-  ],
-  'the same length twice': ['HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok', { body: 'ok' }],
   'an answer after informational ones': [
     'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nRetry-After: 1\r\n\r\nHTTP/1.1 503 Later\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n',
     { status: 503, retryAfter: '120', reusable: true },
@@ -100,7 +95,14 @@ void t.test('what is not to the letter of HTTP is refused', async (t) => {
     'HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n',
     'HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\n',
     'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok',
     'HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n',
+    'HTTP/1.1 200 OK\r\na: \x01\r\n\r\n',
+    'HTTP/1.0 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno colon\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1 ;x\r\n',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x="y\r\n',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n',
@@ -119,6 +121,21 @@ void t.test('what is not to the letter of HTTP is refused', async (t) => {
   for (const text of wrong) {
     t.ok(refused([text]), JSON.stringify(text.slice(0, 60)));
     t.ok(refused(text.split(/(?:)/)), 'byte by byte');
+  }
+});
+
+void t.test('no end of announcements, of empty chunks’ extensions or of trailers: refused before it costs anybody anything', async (t) => {
+  const line = `X: ${'x'.repeat(1000)}\r\n`;
+  for (const [begin, again] of [
+    ['', `HTTP/1.1 100 Continue\r\n${line}\r\n`],
+    ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', `1;${'x'.repeat(1000)}\r\ny\r\n`],
+    ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n', line],
+  ] as const) {
+    const answer = new AnswerReader();
+    answer.read(Buffer.from(begin));
+    t.throws(() => {
+      for (let count = 0; count < 70; count += 1) answer.read(Buffer.from(again));
+    }, { code: 'BAD_ANSWER' });
   }
 });
 

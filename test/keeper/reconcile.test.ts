@@ -1,8 +1,8 @@
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
-import type { Rpc } from '../../src/chain/rpc.ts';
 import { reconcile } from '../../src/keeper/reconcile.ts';
-import { HOUR, startStage } from '../fixtures/billing.ts';
+import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
+import { HOUR, silent, startStage } from '../fixtures/billing.ts';
 
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
@@ -104,5 +104,65 @@ void t.test('a transaction of the keeper that no endpoint has any more is named,
       ['not_on_chain', recorded, false],
       ['not_readable', lost, false],
     ],
+  );
+});
+
+void t.test('since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  const [{ at }] = await stage.sql<[{ at: Date }]>`select occurred_at as at from payments`;
+  const compared = async (since: number, until: number, rpc = stage.rpc) => {
+    const reconciler = { sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address };
+    const { recorded, onChain, differences } = await reconcile(reconciler, {
+      since: new Date(at.getTime() + since),
+      until: new Date(at.getTime() + until),
+      repair: true,
+    });
+    t.same(differences, []);
+    return [recorded, onChain];
+  };
+  t.same(await compared(0, 1), [1, 1]);
+  t.same(await compared(-1000, 0), [0, 0]);
+  t.same(await compared(1, 1000), [0, 0]);
+  const timeless: Rpc = {
+    ...stage.rpc,
+    getSignaturesForAddress: async (...args) =>
+      (await stage.rpc.getSignaturesForAddress(...args)).map((one) => ({ ...one, blockTime: null })),
+  };
+  await stage.sql`delete from payments`;
+  const { differences } = await reconcile(
+    { sql: stage.sql, rpc: timeless, programId: stage.net.programId, keeper: stage.keeper.address },
+    { since: new Date(at.getTime() + 1), until: range.until, repair: false },
+  );
+  t.match(differences, [{ kind: 'not_recorded', subscriptionPda: subscription.pda }], 'named rather than overlooked');
+});
+
+void t.test('two repairs at once, beside a keeper: what is missing is recorded and told once', async (t) => {
+  const stage = await startStage(t);
+  const subscription = await stage.subscriber(await stage.plan());
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+  await stage.quiet();
+  const [before] = await stage.payments(subscription);
+  await stage.sql`delete from payments`;
+  const repairs = await Promise.all(
+    [1, 2].map(async () => {
+      const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
+      t.teardown(() => rpc.close());
+      return reconcile({ sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address }, { ...range, repair: true });
+    }),
+  );
+  t.ok(repairs.some(({ differences }) => differences.some(({ repaired }) => repaired)));
+  await stage.quiet();
+  await keeper.stop();
+  t.match(await stage.payments(subscription), [{ txSignature: before!.txSignature, amountGross: before!.amountGross }]);
+  t.equal(
+    (await stage.events(subscription)).filter(({ type }) => type === 'payment_success').length,
+    2,
+    'once for each time that it was written',
   );
 });
