@@ -98,7 +98,7 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
       select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${isLive ? 'active' : 'ended'}, now(),
         now() - n * interval '1 second'
-      from apps, generate_series(1, ${isLive ? BATCH : Math.min(MOST_PLANS, count)}::int) as n`;
+      from apps, generate_series(1, ${isLive ? LIVE : Math.min(MOST_PLANS, count)}::int) as n`;
     for (const { indexdef } of indexes) await tx.unsafe(indexdef);
   });
   for (const table of TABLES) await sql`vacuum analyze ${sql(table)}`;
