@@ -87,6 +87,24 @@ void t.test('a delivery that is due in twelve hours is signed when it is sent, n
   if (request !== undefined) t.doesNotThrow(() => verify(app, request));
 });
 
+void t.test(
+  'what has been due for an hour is signed when it is sent, and what is due in half a minute is not sent along with it',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t);
+    const app = await seedApp(sql, receiver.url);
+    const [late = '', early = ''] = await queueDeliveries(sql, app, 2);
+    await sql`update deliveries set due_at = now() - interval '1 hour' where id = ${late}`;
+    await sql`update deliveries set due_at = now() + interval '30 seconds' where id = ${early}`;
+    await runDispatcher(t, database);
+    await attempted(sql, late);
+    t.doesNotThrow(() => verify(app, receiver.requests[0]!));
+    t.equal(receiver.requests.length, 1);
+    t.match(await deliveryState(sql, early), { status: 'pending', attempts: 0 });
+  },
+);
+
 void t.test('bodies come through byte for byte: odd key order, 1e2, 2^53+1, spaces, every kind of character', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
