@@ -99,7 +99,12 @@ void t.test('none fires while all is well, and each alone for its trouble', asyn
       },
     ],
   });
-  const tests = [scenario('all is well', {}, []), ...Object.entries(troubles).map(([alert, changes]) => scenario(alert, changes, [alert]))];
+  const tests = [
+    scenario('all is well', {}, []),
+    scenario('SOL for two hours', { billing_keeper_sol: '20-0.1x60' }, ['BillingKeeperLowOnSol']),
+    scenario('SOL for a day', { billing_keeper_sol: '150-0.1x60' }, []),
+    ...Object.entries(troubles).map(([alert, changes]) => scenario(alert, changes, [alert])),
+  ];
   const file = join(t.testdir(), 'tests.yaml');
   await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests }));
   const { stdout, stderr } = await execute(promtool, ['test', 'rules', file]).catch(
