@@ -91,7 +91,7 @@ export function createTrouble(ground: Ground): Trouble {
     strike(random) {
       const missing = untried();
       if (!begun) strike('Postgres killed', random);
-      else if (missing.length > 0 && random.below(3) > 0) strike(random.pick(missing), random);
+      else if (missing.length > 0) strike(random.pick(missing), random);
       begun = true;
       if (random.below(4) === 0) strike(random.pick(Object.keys(faults)), random);
       if (random.below(15) === 0) begin('cleared', () => cheat('localnet_clearFaults'));

@@ -13,8 +13,8 @@ import type { Ground } from './ground.ts';
 
 /** Chain seconds of a step, at the least and the most. */
 const STEP_SECONDS = [1800, 7200] as const;
-/** Real milliseconds of a step: at least, so that faults and keepers meet; at most, since time does not wait. */
-const STEP_MS = [50, 600] as const;
+/** Real milliseconds of a step: at least, so that faults and keepers meet; at most the patience, since time does not wait. */
+const LEAST_MS = 50;
 /** The next step comes when no more than this part of the subscriptions is due or in hand, or the patience is at its end. */
 const LEFT_PART = 0.08;
 /** Of so many wallets one more acts in each step: over the months each of them does so a few times. */
@@ -42,7 +42,12 @@ interface Visit {
 }
 
 /** Nobody acts before the first step. */
-export function createScene(ground: Ground, offers: readonly Offer[], players: readonly Player[], random: Random): Scene {
+export function createScene(
+  ground: Ground,
+  offers: readonly Offer[],
+  players: readonly Player[],
+  { random, patienceMs }: { random: Random; patienceMs: number },
+): Scene {
   const acts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
   let visits: Visit[] = [];
@@ -93,8 +98,8 @@ export function createScene(ground: Ground, offers: readonly Offer[], players: r
         await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
       });
       await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
-      const patience = performance.now() + (isNight ? 5 : 1) * STEP_MS[1];
-      await pause(STEP_MS[0]);
+      const patience = performance.now() + (isNight ? 5 : 1) * patienceMs;
+      await pause(LEAST_MS);
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
       while (performance.now() < patience && (await workLeft(ground)) > left) await pause(50);
     },

@@ -18,6 +18,8 @@ export interface SoakOptions {
   subscriptions: number;
   /** Goes on until so many are recorded, and each kind of fault has struck. */
   payments: number;
+  /** Real milliseconds that a step waits for the keepers at the most. */
+  patienceMs?: number;
   /** No faults and no kills: what is slow or wrong even so. */
   calm?: boolean;
   /** Leaves Postgres's data and all logs in place even when nothing is wrong. */
@@ -52,6 +54,7 @@ export interface Soak {
   invariants: Record<string, boolean>;
 }
 
+const PATIENCE_MS = 600;
 const DRAIN_MS = 120_000;
 /** Steps between looks at how many payments there are, at the most. */
 const COUNT_EVERY = 10;
@@ -60,7 +63,7 @@ const SETUP_AT_ONCE = 32;
 
 /** Runs it once. Throws an Error when it cannot be set up. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
-  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false, signal } = options;
+  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false, patienceMs = PATIENCE_MS, signal } = options;
   const startedAt = Date.now();
   const random = seeded(seed);
   const sleep = watchSleep();
@@ -78,7 +81,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
 
     const chainStart = await chainNow(ground);
     const trouble = createTrouble(ground);
-    const scene = createScene(ground, offers, players, random);
+    const scene = createScene(ground, offers, players, { random, patienceMs });
     let steps = 0;
     let paid = 0;
     const tellHow = createTeller(async (perSecond) => {
@@ -98,6 +101,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await trouble.over();
     await scene.over();
     const chainDays = days(chainStart, await chainNow(ground));
+    tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = await drain(ground, sleep);
     await Promise.all(ground.keepers.map((one) => one.stop()));
     // Whatever the keepers had under way is final, and nobody is left to do more.
