@@ -109,7 +109,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await stopWatching();
     tell(`drained after ${since(startedAt)}`);
 
-    const { breaches, figures } = judge(await readBooks(ground, offers, witness, sleep.awake));
+    const { breaches, figures } = judge(await stubborn(() => readBooks(ground, offers, witness, sleep.awake)));
     const all: Record<string, string[]> = { ...breaches, nothingLeftUndone: undone };
     const elapsedMs = Date.now() - startedAt;
     const named = Object.entries(all).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
