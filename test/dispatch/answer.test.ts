@@ -133,9 +133,12 @@ void t.test('no end of announcements, of empty chunks’ extensions or of traile
   ] as const) {
     const answer = new AnswerReader();
     answer.read(Buffer.from(begin));
-    t.throws(() => {
-      for (let count = 0; count < 70; count += 1) answer.read(Buffer.from(again));
-    }, { code: 'BAD_ANSWER' });
+    t.throws(
+      () => {
+        for (let count = 0; count < 70; count += 1) answer.read(Buffer.from(again));
+      },
+      { code: 'BAD_ANSWER' },
+    );
   }
 });
 
