@@ -135,6 +135,16 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
   return run;
 }
 
+/** What another run of the same selection queued that ended after this one was planned: it has done what this one was to do. */
+export async function queuedMeanwhile(sql: Transaction, { id, until }: ReplayRun): Promise<number | undefined> {
+  const [other] = await sql<{ queued: number }[]>`
+    select other.queued from replays run
+      join replays other on md5(other.selection) = md5(run.selection) and other.selection = run.selection and other.id <> run.id
+    where run.id = ${id} and other.finished_at >= ${until}::timestamptz
+    order by other.finished_at desc limit 1`;
+  return other?.queued;
+}
+
 export interface Step {
   /** How many rows were looked at: fewer than the limit means that these were the last. */
   seen: number;

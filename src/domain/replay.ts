@@ -9,6 +9,7 @@ import {
   lockRun,
   missingDeliveries,
   queueDeliveriesAgain,
+  queuedMeanwhile,
   queueUnsent,
   readNow,
   sourcesExist,
@@ -71,7 +72,7 @@ export interface ReplayOptions {
 
 /**
  * Queues everything that `plan` counted, in batches, each of which moves the run's cursor in its own transaction: whenever it is interrupted, the
- * same selection goes on there and nothing is queued twice, also when two do so at once. Returns how many the run has queued so far.
+ * same selection goes on there and nothing is queued twice, also when two do so at once, or one after the other by plans of the same time. Returns how many the run has queued so far.
  */
 export async function runReplay(
   sql: Sql,
@@ -88,6 +89,11 @@ export async function runReplay(
     const step = await sql.begin(async (tx) => {
       const run = await lockRun(tx, open.id);
       if (run === undefined) return undefined;
+      const meanwhile = run.cursor === null ? await queuedMeanwhile(tx, run) : undefined;
+      if (meanwhile !== undefined) {
+        await updateRun(tx, run.id, { stage: run.stage, cursor: null, queued: 0, finished: true });
+        return { queued: meanwhile, finished: true };
+      }
       const fromDeliveries = run.stage === 'deliveries' && selection.status !== 'unsent';
       const { seen, queued: added, last } = await (fromDeliveries ? queueDeliveriesAgain : queueUnsent)(tx, selection, run, batch);
       const exhausted = seen < batch;

@@ -133,6 +133,17 @@ void t.test('two that replay the same selection at once queue it once', async (t
   t.same(await replayed(sql), [...failed].sort());
 });
 
+void t.test('what was planned before another replay of the same selection ended is not queued again', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const selection = { ...everything, appId: app.appId, status: 'failed' };
+  const plans = [await planReplay(sql, selection), await planReplay(sql, selection)] as const;
+  t.same(await runReplay(sql, selection, plans[0]), { queued: failed.length, finished: true });
+  t.same(await runReplay(sql, selection, plans[1]), { queued: failed.length, finished: true });
+  t.same(await replayed(sql), [...failed].sort());
+  await sql`update deliveries set status = 'failed', finished_at = now() where replay_of is not null`;
+  t.match(await runReplay(sql, selection, await planReplay(sql, selection)), { queued: failed.length }, 'a later plan is another replay');
+});
+
 void t.test('a replay of 25,000 that is killed with -9 midway, three times, queues each once', async (t) => {
   const { sql, url } = await testDatabase(t);
   const app = await seedApp(sql, 'http://127.0.0.1:9/');
