@@ -119,7 +119,7 @@ for (const version of versions) {
     // What else the machine does lengthens a start: the least of ten counts, and the first that is within the second is enough.
     for (let tries = 0; tries < 10 && !times.some((ms) => ms < 1000); tries += 1) {
       const startedAt = performance.now();
-      const { child, ended } = await startReady(t, 'serve', env, { node: nodeOf(version), program: asDependency });
+      const { child, ended } = await startReady(t, 'serve', env, { node: nodeOf(version), program: asDependency, judged: false });
       times.push(performance.now() - startedAt);
       child.kill('SIGTERM');
       await ended;
