@@ -2,12 +2,12 @@
 // begins and ends; what goes on meanwhile is in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { timeOf } from '../../src/domain/network.ts';
 import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
-import { timeOf } from '../../src/domain/network.ts';
 import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
 import { judge, readBooks } from './verdict.ts';
