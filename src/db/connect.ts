@@ -89,3 +89,13 @@ export async function assertReachable(sql: Sql, url: string): Promise<void> {
     );
   }
 }
+
+/** Why a daemon is not ready as far as Postgres goes; undefined while it answers. */
+export async function postgresSilence(sql: Sql): Promise<string | undefined> {
+  try {
+    await sql`select 1`;
+    return undefined;
+  } catch (error) {
+    return `Postgres does not answer: ${messageOf(error)}`;
+  }
+}

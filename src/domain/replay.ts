@@ -72,7 +72,8 @@ export interface ReplayOptions {
 
 /**
  * Queues everything that `plan` counted, in batches, each of which moves the run's cursor in its own transaction: whenever it is interrupted, the
- * same selection goes on there and nothing is queued twice, also when two do so at once, or one after the other by plans of the same time. Returns how many the run has queued so far.
+ * same selection goes on there and nothing is queued twice, also when two do so at once, or one after the other by plans of the same time. Returns
+ * how many the run has queued so far.
  */
 export async function runReplay(
   sql: Sql,

@@ -6,8 +6,7 @@ import { followProgram, websocketUrl } from '../chain/subscribe.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { required, type Config } from '../config.ts';
-import { readClock } from '../db/clock.ts';
-import type { Sql } from '../db/connect.ts';
+import { postgresSilence, type Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readBacklog } from '../db/subscriptions.ts';
@@ -176,13 +175,7 @@ export async function startKeeper({
   return {
     async ready() {
       const reason = refusal ?? watched.outage() ?? (verified ? funds.shortage() : 'the chain has not been reached yet');
-      if (reason !== undefined) return reason;
-      try {
-        await readClock(sql);
-        return undefined;
-      } catch (error) {
-        return `Postgres does not answer: ${messageOf(error)}`;
-      }
+      return reason ?? (await postgresSilence(sql));
     },
     async stop() {
       follower.close();

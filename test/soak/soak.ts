@@ -159,9 +159,9 @@ async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
   const deadline = sleep.awake(Date.now()) + DRAIN_MS;
   for (;;) {
     const left = await workLeft(ground);
-    if (left === 0 && !(await hasPutOff(ground))) return [];
-    // A pull that was not final yet is looked up again some seconds of the chain later: they are to pass.
     if (left === 0) {
+      if (!(await hasPutOff(ground))) return [];
+      // A pull that was not final yet is looked up again some seconds of the chain later: they are to pass.
       const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
       await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
     }

@@ -4,7 +4,7 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../chain/addresses.ts';
 import { oneChain, clusterMismatch, CLUSTERS } from '../../chain/clusters.ts';
 import { createRpc, type Rpc } from '../../chain/rpc.ts';
 import { required, type Config } from '../../config.ts';
-import type { Sql } from '../../db/connect.ts';
+import { postgresSilence, type Sql } from '../../db/connect.ts';
 import { deleteOldSamples } from '../../db/event-feed.ts';
 import { deleteOldKeys } from '../../db/idempotency.ts';
 import { deleteExpiredNonces } from '../../db/nonces.ts';
@@ -59,14 +59,7 @@ export async function startServe({ config, log, sql, registry }: DaemonResources
   log.info({ address, publicUrl: config.publicUrl }, 'listening');
   const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), settledMs);
   return {
-    async ready() {
-      try {
-        await sql`select 1`;
-        return undefined;
-      } catch (error) {
-        return `Postgres does not answer: ${messageOf(error)}`;
-      }
-    },
+    ready: () => postgresSilence(sql),
     async stop() {
       clearTimeout(asking);
       await app.close();
