@@ -38,7 +38,7 @@ export interface Findings {
   readonly pulls?: readonly FoundPull[];
   /** More transactions name the account than could be read: what was pulled is not known this time either. */
   readonly tooMany?: true;
-  /** What the account counts as pulled is final: a history that does not have it by now may never have it. */
+  /** What the account counts as pulled is final, or in the books: a history that does not have it by now may never have it. */
   readonly pulledFinally?: true;
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
   readonly closingNotFinal?: true;
@@ -73,8 +73,8 @@ const DAY = 86_400n;
 const YOUNG_SECONDS = 120;
 /** Setbacks after which a final pull that no history tells of holds nothing else up: half an hour (setbacks.ts). */
 const MOST_LOOKS = 8;
-/** Between looks at an account that is gone, but not finally yet (some 13 s on a cluster). */
-const GONE_LOOK_SECONDS = 4n;
+/** Between looks at what the chain shows, but not finally yet (some 13 s on a cluster): it is nobody's failure. */
+const FINALITY_LOOK_SECONDS = 4n;
 
 /** The decision for one subscription. `findings` answers an earlier `needs`. */
 export function decide(row: HeldSubscription, view: ChainView, rules: Rules, findings: Findings = {}): Decision {
@@ -95,12 +95,13 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
       if (findings.pulls === undefined) return { draft, needs: 'pulls' };
       recordPulls(draft, findings.pulls, account, period);
       if (hasUnknownPull(state, account)) {
+        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
+        if (findings.pulledFinally !== true) return { ...retrySoon(draft, view, FINALITY_LOOK_SECONDS), ...unread };
         // A further pull that nobody can read holds nothing up for long: the period is paid.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The pull is on chain but not final, or the endpoint's history does not have it yet. An endpoint that keeps no history that long never
-        // will: a period that is over does not keep the next one from being paid, which the chain does not count as pulled.
-        unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
-        if (!isGivenUp(row, findings) || account.periodStart >= period.start) return { ...ourSetback(draft, view), ...unread };
+        // The endpoint's history does not have the pull yet. An endpoint that keeps no history that long never will: a period that is over does
+        // not keep the next one from being paid, which the chain does not count as pulled.
+        if (!isGivenUp(row) || account.periodStart >= period.start) return { ...ourSetback(draft, view), ...unread };
       }
     }
     const repaired = observeDelegation(draft, view, account);
@@ -117,7 +118,7 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
 }
 
 /** A final pull was looked for often enough. */
-const isGivenUp = ({ setbacks }: HeldSubscription, { pulledFinally }: Findings) => pulledFinally === true && setbacks >= MOST_LOOKS;
+const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MOST_LOOKS;
 
 /** The account as long as it is the one that was registered: an address can be closed and subscribed anew, with other period boundaries or terms. */
 export function sameInstance(row: HeldSubscription, account: SubscriptionAccount | null): SubscriptionAccount | null {
@@ -174,7 +175,7 @@ function recordPulls(draft: Draft, pulls: readonly FoundPull[], account: Subscri
  */
 function lastLook(draft: Draft, view: ChainView, { pulls, tooMany, closingNotFinal }: Findings): Decision | undefined {
   const { row } = draft;
-  if (closingNotFinal === true) return retrySoon(draft, view, GONE_LOOK_SECONDS);
+  if (closingNotFinal === true) return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
   if (tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
   // Never seen: nothing is known that could have been pulled from.
   if (row.periodAnchor === null) return undefined;
@@ -285,7 +286,10 @@ function afterTheEnd(draft: Draft, view: ChainView, account: SubscriptionAccount
     if (findings.tooMany === true) return ourSetback(draft, view);
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };
     recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
-    if (hasUnknownPull(draft.state, account) && !isGivenUp(draft.row, findings)) return ourSetback(draft, view);
+    if (hasUnknownPull(draft.state, account)) {
+      if (findings.pulledFinally !== true) return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
+      if (!isGivenUp(draft.row)) return ourSetback(draft, view);
+    }
   }
   const { paidThrough } = draft.state;
   if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {

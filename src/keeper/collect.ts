@@ -238,7 +238,7 @@ async function lookInto(
   const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
   if (asking.length === 0) return { reading, findings };
   const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, reading) ?? null);
-  for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls });
+  for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
   const unbooked = asking.filter(({ id }) => !booked.has(id));
   if (unbooked.length === 0) return { reading, findings };
   const final = await readViews(context, unbooked, { commitment: 'finalized', periodsOnly: true });

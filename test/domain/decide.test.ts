@@ -476,11 +476,14 @@ void t.test(
       t.equal(held.collect, undefined);
       t.match(held.alert, { reason: 'pull_not_found' });
     }
+    t.match(decided(8, later, {}).draft.state, { setbacks: 8, dueAt: timeOf(later + 4n) }, 'what is not final is no failure, and soon is');
     t.equal(decided(2, later, { pulledFinally: true }).alert, undefined);
     const ended = { ...world.row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
     const looked = (setbacks: number) =>
       decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true }).draft.state;
     t.not(looked(7).dueAt, null);
     t.equal(looked(8).dueAt, null, 'and what has ended is not looked at for ever');
+    const unsettled = decide({ ...ended, setbacks: 8 }, viewOf(world), rules, { pulls: [] }).draft.state;
+    t.match(unsettled, { setbacks: 8, dueAt: timeOf(world.now + 4n) }, 'but what is not final is not given up');
   },
 );
