@@ -10,7 +10,8 @@ import {
   readSubscriptions,
   releaseClaims,
 } from '../db/subscriptions.ts';
-import { type Collectable, decide, type Decision, type Findings, sameInstance } from '../domain/decide.ts';
+import { decide, sameInstance } from '../domain/decide.ts';
+import type { Collectable, Decision, Findings } from '../domain/decision.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { LEASE_SECONDS, settle } from '../domain/settlement.ts';

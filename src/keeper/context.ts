@@ -3,7 +3,7 @@ import type { Keypair } from '../chain/keypair.ts';
 import type { Rpc } from '../chain/rpc.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Notifier } from '../db/notify.ts';
-import type { Rules } from '../domain/decide.ts';
+import type { Rules } from '../domain/decision.ts';
 import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
 

@@ -8,7 +8,7 @@ import type { Sql } from '../db/connect.ts';
 import { readPulled } from '../db/payments.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
-import type { FoundPull } from '../domain/decide.ts';
+import type { FoundPull } from '../domain/found-pulls.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 
 export interface PullParties {

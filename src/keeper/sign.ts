@@ -5,7 +5,7 @@ import type { PullLayout } from '../chain/errors.ts';
 import { type Collection, collectionInstructions, signTransaction, type SignedTransaction } from '../chain/transactions.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
-import type { Collectable } from '../domain/decide.ts';
+import type { Collectable } from '../domain/decision.ts';
 import type { Context } from './context.ts';
 import type { Fees, Shape } from './fees.ts';
 

@@ -5,7 +5,9 @@ import { periodSeconds, pullPeriod } from '../../src/chain/period.ts';
 import type { SubscriptionAccount } from '../../src/chain/layouts.ts';
 import type { HeldSubscription } from '../../src/db/subscriptions.ts';
 import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
-import { decide, type Decision, type Findings, nextAfter, sameInstance } from '../../src/domain/decide.ts';
+import { decide, sameInstance } from '../../src/domain/decide.ts';
+import type { Decision, Findings } from '../../src/domain/decision.ts';
+import { nextAfter } from '../../src/domain/found-pulls.ts';
 import { timeOf, unixSeconds } from '../../src/domain/network.ts';
 import { applyFailure, applyPayment, type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
 

@@ -1,0 +1,73 @@
+// What can be decided about a subscription (decide.ts), from what, and how it is put off.
+import type { OursReason } from '../chain/errors.ts';
+import type { ChainView } from './chain-view.ts';
+import type { FoundPull } from './found-pulls.ts';
+import type { Split } from './money.ts';
+import { timeOf } from './network.ts';
+import { setbackUntil } from './setbacks.ts';
+import type { Draft } from './transitions.ts';
+
+export interface Rules {
+  /** The keeper's wallet. */
+  readonly keeper: string;
+  readonly pastDueDays: number;
+  /** The operator's fee, where the merchant has none of its own. */
+  readonly feeBps: number;
+}
+
+/** What was found out, at some cost, because an earlier decision asked for it. */
+export interface Findings {
+  /** Pulls on chain that the database may not know of. */
+  readonly pulls?: readonly FoundPull[];
+  /** More transactions name the account than could be read: what was pulled is not known this time either. */
+  readonly tooMany?: true;
+  /** What the account counts as pulled is final, or in the books: a history that does not have it by now may never have it. */
+  readonly pulledFinally?: true;
+  /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
+  readonly closingNotFinal?: true;
+  /** The on-chain account could not be closed. */
+  readonly closingFailed?: true;
+}
+
+/** A payment to collect now. Times are Unix seconds. */
+export interface Collectable {
+  readonly periodStart: bigint;
+  readonly periodEnd: bigint;
+  readonly amounts: Split;
+  readonly createAccountsFor: readonly string[];
+}
+
+export interface Decision {
+  readonly draft: Draft;
+  readonly collect?: Collectable;
+  /** To be found out first; the decision is then made again. */
+  readonly needs?: 'pulls' | 'closing';
+  /** A failure that is ours: operators are told. */
+  readonly alert?: { readonly reason: OursReason | 'pull_not_found' | 'period_mismatch'; readonly detail?: string };
+}
+
+/** Between looks at what the chain shows, but not finally yet (some 13 s on a cluster): it is nobody's failure. */
+const FINALITY_LOOK_SECONDS = 4n;
+
+/** Tried again after a failure that is ours: nothing happens to the subscriber. */
+export function ourSetback(draft: Draft, { now }: ChainView): Decision {
+  draft.state.setbacks += 1;
+  draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
+  return { draft };
+}
+
+/** Looked at again so many seconds of the chain from now. */
+export function retrySoon(draft: Draft, { now }: ChainView, seconds: bigint): Decision {
+  return retryAt(draft, now + seconds);
+}
+
+/** Looked at again at `at` (Unix seconds). */
+export function retryAt(draft: Draft, at: bigint): Decision {
+  draft.state.dueAt = timeOf(at);
+  return { draft };
+}
+
+/** Looked at again when more is final. */
+export function awaitFinality(draft: Draft, view: ChainView): Decision {
+  return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
+}

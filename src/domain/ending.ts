@@ -1,0 +1,117 @@
+// How a subscription ends, as far as the chain has a say in it: the last looks at its account, and the account's own end, whose rent may be ours.
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { ChainView } from './chain-view.ts';
+import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
+import { hasUnknownPull, isGivenUp, oldestFirst, recordPull, recordPulls } from './found-pulls.ts';
+import { timeOf, unixSeconds } from './network.ts';
+import { applyEnd, type Draft } from './transitions.ts';
+
+const DAY = 86_400n;
+
+/** Why nothing can be collected any more for the plan's sake; null when it can. */
+export function planEnd(
+  row: HeldSubscription,
+  { plan, now }: ChainView,
+  account: SubscriptionAccount | null,
+  period: PullPeriod | null,
+): string | null {
+  if (plan === null) return 'plan_closed';
+  if (row.planCreatedAt !== null && plan.createdAt !== unixSeconds(row.planCreatedAt)) return 'plan_recreated';
+  if (period?.verdict === 'plan_changed') return 'plan_recreated';
+  if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
+  // The last period is paid up to the plan's end.
+  if (period?.verdict === 'collected' && period.next === null && account?.expiresAt === 0n && now >= period.end) return 'plan_ended';
+  return null;
+}
+
+/** Nothing is collected any more: the end comes at paidThrough, at once when nothing is paid. */
+export function end(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  rules: Rules,
+  findings: Findings,
+  endReason: string | null,
+): Decision {
+  const { state } = draft;
+  const prepaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
+  const waiting = account === null && (findings.closingNotFinal === true || !prepaid()) ? lastLook(draft, view, findings) : undefined;
+  if (waiting !== undefined) return waiting;
+  if (prepaid()) {
+    state.nextPaymentDue = null;
+    state.dueAt = state.paidThrough;
+    return { draft };
+  }
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true) return { draft, needs: 'closing' };
+  applyEnd(draft, { now: view.now, endReason, accountClosed: account === null, dueAt: closingDue(view, account, rules) });
+  return { draft };
+}
+
+/** The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now. */
+export function afterTheEnd(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  rules: Rules,
+  findings: Findings,
+): Decision {
+  if (account === null) {
+    const waiting = lastLook(draft, view, findings);
+    if (waiting !== undefined) return waiting;
+  } else if (hasUnknownPull(draft.state, account)) {
+    if (findings.tooMany === true) return ourSetback(draft, view);
+    if (findings.pulls === undefined) return { draft, needs: 'pulls' };
+    recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
+    if (hasUnknownPull(draft.state, account)) {
+      if (findings.pulledFinally !== true) return awaitFinality(draft, view);
+      if (!isGivenUp(draft.row)) return ourSetback(draft, view);
+    }
+  }
+  const { paidThrough } = draft.state;
+  if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {
+    draft.state.dueAt = paidThrough;
+    return { draft };
+  }
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true) return { draft, needs: 'closing' };
+  draft.state.dueAt = closingDue(view, account, rules);
+  return { draft };
+}
+
+/**
+ * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
+ * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
+ */
+function lastLook(draft: Draft, view: ChainView, { pulls, tooMany, closingNotFinal }: Findings): Decision | undefined {
+  const { row } = draft;
+  if (closingNotFinal === true) return awaitFinality(draft, view);
+  if (tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+  // Never seen: nothing is known that could have been pulled from.
+  if (row.periodAnchor === null) return undefined;
+  if (pulls === undefined) return { draft, needs: 'pulls' };
+  const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
+  for (const pull of oldestFirst(pulls)) {
+    if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
+    recordPull(draft, pull, null);
+  }
+  return undefined;
+}
+
+/** The program lets the rent payer close an account that expired or whose plan is over; only then the rent is ours to fetch. */
+function closable({ now, plan }: ChainView, account: SubscriptionAccount, { keeper }: Rules): boolean {
+  if (account.payer !== keeper) return false;
+  if (account.expiresAt !== 0n && account.expiresAt <= now) return true;
+  const verdict = pullPeriod(account, plan, now).verdict;
+  return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
+}
+
+/** When to look again whether an account that we pay the rent of can be closed; null when there is nothing to fetch. */
+export function closingDue(
+  { now }: Pick<ChainView, 'now'>,
+  account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,
+  { keeper }: Pick<Rules, 'keeper'>,
+): Date | null {
+  if (account === null || account.payer !== keeper) return null;
+  return timeOf(account.expiresAt > now ? account.expiresAt : now + DAY);
+}
