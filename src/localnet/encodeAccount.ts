@@ -1,6 +1,7 @@
 import bs58 from 'bs58';
 import { accountAt } from './accounts.ts';
 import { isMint, isTokenAccount } from './execute.ts';
+import { Json, toJson } from './json.ts';
 import { addressKey, base58, type Key } from './keys.ts';
 import { choice, integer, type Settings } from './params.ts';
 import { RpcError } from './rpcError.ts';
@@ -99,28 +100,39 @@ function parsed(chain: Chain, key: Key, state: AccountState, height: number) {
   return content === null ? null : { program: programName(state), parsed: content, space: state.data.length };
 }
 
-function encodedData(chain: Chain, key: Key, state: AccountState, { encoding, slice }: AccountEncoding, height: number) {
+// Bytes in base64 are by far the most that anybody asks for, and say all there is to say without a quote to escape.
+function encodedData(chain: Chain, key: Key, state: AccountState, { encoding, slice }: AccountEncoding, height: number): string {
   if (encoding === 'jsonParsed') {
     const content = parsed(chain, key, state, height);
-    if (content !== null) return content;
+    if (content !== null) return toJson(content);
   }
   const data = slice === null ? state.data : state.data.subarray(slice.offset, slice.offset + slice.length);
-  if (encoding === 'base64' || encoding === 'jsonParsed') return [data.toString('base64'), 'base64'];
+  if (encoding === 'base64' || encoding === 'jsonParsed') return `["${data.toString('base64')}","base64"]`;
   if (data.length > MAX_BASE58_BYTES) {
     throw new RpcError(-32600, `Encoded binary (base 58) data should be less than ${MAX_BASE58_BYTES} bytes, please use Base64 encoding.`);
   }
-  return encoding === 'base58' ? [bs58.encode(data), 'base58'] : bs58.encode(data);
+  return encoding === 'base58' ? `["${bs58.encode(data)}","base58"]` : `"${bs58.encode(data)}"`;
+}
+
+// Few programs own all there is.
+const OWNERS_KEPT = 1_000;
+const owners = new Map<Key, string>();
+
+function ownerOf({ owner }: AccountState): string {
+  const known = owners.get(owner);
+  if (known !== undefined) return known;
+  if (owners.size >= OWNERS_KEPT) owners.clear();
+  const text = base58(owner);
+  owners.set(owner, text);
+  return text;
 }
 
 /** An account for an answer, null where there is none. `height` is the state's: a token account's decimals come from its mint. */
-export function encodeAccount(chain: Chain, key: Key, state: AccountState | null, encoding: AccountEncoding, height: number) {
+export function encodeAccount(chain: Chain, key: Key, state: AccountState | null, encoding: AccountEncoding, height: number): Json | null {
   if (state === null) return null;
-  return {
-    data: encodedData(chain, key, state, encoding, height),
-    executable: state.executable,
-    lamports: state.lamports,
-    owner: base58(state.owner),
-    rentEpoch: state.rentEpoch,
-    space: state.data.length,
-  };
+  const { executable, lamports, rentEpoch, data } = state;
+  return new Json(
+    `{"data":${encodedData(chain, key, state, encoding, height)},"executable":${executable},"lamports":${lamports},` +
+      `"owner":"${ownerOf(state)}","rentEpoch":${rentEpoch},"space":${data.length}}`,
+  );
 }

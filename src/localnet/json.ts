@@ -1,11 +1,21 @@
+/** A value that is JSON already. */
+export class Json {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /**
  * JSON as a validator writes it: a bigint is a bare number, whatever its size (rentEpoch is 2^64 - 1). Otherwise like JSON.stringify for
- * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out.
+ * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out, and what is JSON already stays as it is.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) return listOf(value);
+  if (value instanceof Json) return value.text;
   if (typeof value === 'object' && value !== null) {
     const members: string[] = [];
     for (const [name, member] of Object.entries(value)) {

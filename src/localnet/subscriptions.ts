@@ -3,6 +3,7 @@ import { accountAt, blockAt, type Commitment, head, heightOf } from './accounts.
 import { type AccountEncoding, accountEncoding, encodeAccount } from './encodeAccount.ts';
 import { runLogs } from './encodeTransaction.ts';
 import { mentionsAccount } from './history.ts';
+import { toJson } from './json.ts';
 import { base58, type Key } from './keys.ts';
 import { API_VERSION, commitmentOf, flag, integer, publicKey, required, settings, signature } from './params.ts';
 import { invalidParams } from './rpcError.ts';
@@ -11,7 +12,8 @@ import { landedAt } from './blocks.ts';
 
 // The subscriptions of one WebSocket. Processed ones hear of a change at once, the others when its block has got that far.
 
-type Notify = (kind: string, subscription: number, result: unknown) => void;
+/** Sends a notification of a kind; its result is JSON. */
+type Notify = (kind: string, subscription: number, result: string) => void;
 
 interface Base {
   readonly id: number;
@@ -40,7 +42,8 @@ const MAX_SUBSCRIPTIONS = 10_000;
 // Unique over all connections, as with a validator.
 let lastId = 0;
 
-const contextOf = (slot: number) => ({ apiVersion: API_VERSION, slot });
+// There are thousands of them in a second, and nothing in them but the value differs.
+const inContext = (slot: number, value: string) => `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
 
 function mentionsOf(filter: unknown): Key | null {
   if (filter === 'all' || filter === 'allWithVotes') return null;
@@ -85,14 +88,17 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   // Blocks up to these heights have been told of.
   const told = { confirmed: heightOf(chain, 'confirmed'), finalized: heightOf(chain, 'finalized') };
 
-  // How many want to know at once: with none, a transaction costs nothing here.
-  let processed = 0;
+  // How many want to know of transactions and accounts at each commitment: where there is none, they cost nothing here.
+  const interested: Record<Commitment, number> = { processed: 0, confirmed: 0, finalized: 0 };
 
+  const count = ({ kind, commitment }: Subscription, change: 1 | -1) => {
+    if (kind !== 'slot' && kind !== 'root') interested[commitment] += change;
+  };
   const groupOf = ({ kind }: Subscription) => (kind === 'account' ? accounts : kind === 'signature' ? signatures : undefined);
 
   function add(subscription: Subscription): void {
     all.set(subscription.id, subscription);
-    if (subscription.commitment === 'processed') processed += 1;
+    count(subscription, 1);
     const group = groupOf(subscription);
     if (group === undefined || !('key' in subscription)) {
       others.add(subscription);
@@ -107,7 +113,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
     if (subscription === undefined) return false;
     all.delete(id);
     others.delete(subscription);
-    if (subscription.commitment === 'processed') processed -= 1;
+    count(subscription, -1);
     const group = groupOf(subscription);
     if (group !== undefined && 'key' in subscription) {
       const same = group.get(subscription.key);
@@ -123,20 +129,19 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
     if (subscription.kind === 'account') {
       // A closed account reads as an empty one: a notification always has a value.
       const shown = state ?? { lamports: 0n, owner: '\0'.repeat(32), data: Buffer.alloc(0), executable: false, rentEpoch: 0n };
-      const value = encodeAccount(chain, key, shown, subscription.encoding, height);
-      notify('account', subscription.id, { context: contextOf(slot), value });
+      notify('account', subscription.id, inContext(slot, toJson(encodeAccount(chain, key, shown, subscription.encoding, height))));
       return;
     }
     if (state?.owner !== subscription.key || !subscription.filters.every((filter) => filter(state))) return;
-    const account = encodeAccount(chain, key, state, subscription.encoding, height);
-    notify('program', subscription.id, { context: contextOf(slot), value: { account, pubkey: base58(key) } });
+    const account = toJson(encodeAccount(chain, key, state, subscription.encoding, height));
+    notify('program', subscription.id, inContext(slot, `{"account":${account},"pubkey":"${base58(key)}"}`));
   }
 
   function tellLogs(subscription: Subscription, landed: Landed, slot: number): void {
     if (subscription.kind !== 'logs' || landed.payload === null) return;
     if (subscription.mentions !== null && !mentionsAccount(landed, subscription.mentions)) return;
-    const value = { err: landed.err, logs: runLogs(landed.payload), signature: base58(landed.id) };
-    notify('logs', subscription.id, { context: contextOf(slot), value });
+    const logs = JSON.stringify(runLogs(landed.payload));
+    notify('logs', subscription.id, inContext(slot, `{"err":${toJson(landed.err)},"logs":${logs},"signature":"${base58(landed.id)}"}`));
   }
 
   // A signature is told of once, and also when it had got there before anybody subscribed.
@@ -146,7 +151,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
     const landed = landedAt(chain, subscription.key, height);
     if (landed === undefined) return;
     remove(subscription.id);
-    notify('signature', subscription.id, { context: contextOf(blockAt(chain, height)?.slot ?? landed.slot), value: { err: landed.err } });
+    notify('signature', subscription.id, inContext(blockAt(chain, height)?.slot ?? landed.slot, toJson({ err: landed.err })));
   }
 
   /** Tells of changed accounts who has asked for them, or for their program, with this commitment. */
@@ -167,7 +172,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   }
 
   const onChanged = (keys: readonly Key[], landed: Landed | null) => {
-    if (processed === 0) return;
+    if (interested.processed === 0) return;
     const { height, slot } = head(chain);
     if (landed !== null) {
       tellTransactions([landed], 'processed', slot);
@@ -180,11 +185,15 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
     const { slot, parentSlot } = head(chain);
     const root = blockAt(chain, heightOf(chain, 'finalized'))?.slot ?? 0;
     for (const { kind, id } of others) {
-      if (kind === 'slot') notify('slot', id, { parent: parentSlot, root, slot });
-      if (kind === 'root' && heightOf(chain, 'finalized') > told.finalized) notify('root', id, root);
+      if (kind === 'slot') notify('slot', id, `{"parent":${parentSlot},"root":${root},"slot":${slot}}`);
+      if (kind === 'root' && heightOf(chain, 'finalized') > told.finalized) notify('root', id, String(root));
     }
     for (const commitment of ['confirmed', 'finalized'] as const) {
       const reached = heightOf(chain, commitment);
+      if (interested[commitment] === 0) {
+        told[commitment] = reached;
+        continue;
+      }
       for (const same of signatures.values()) {
         for (const subscription of same) if (subscription.commitment === commitment) tellReached(subscription);
       }
@@ -205,7 +214,7 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
   const onReceived = (id: Key) => {
     for (const subscription of signatures.get(id) ?? []) {
       if (subscription.kind !== 'signature' || !subscription.received) continue;
-      notify('signature', subscription.id, { context: contextOf(head(chain).slot), value: 'receivedSignature' });
+      notify('signature', subscription.id, inContext(head(chain).slot, '"receivedSignature"'));
     }
   };
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { toJson } from '../../src/localnet/json.ts';
+import { Json, toJson } from '../../src/localnet/json.ts';
 
 void t.test('everything without a bigint is what JSON.stringify writes', async () => {
   fc.assert(fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => toJson(value) === JSON.stringify(value)));
@@ -8,4 +8,8 @@ void t.test('everything without a bigint is what JSON.stringify writes', async (
 
 void t.test('a bigint is a bare number of any size, and undefined members are left out', async (t) => {
   t.equal(toJson({ rentEpoch: 2n ** 64n - 1n, list: [0n, -5n], gone: undefined }), '{"rentEpoch":18446744073709551615,"list":[0,-5]}');
+});
+
+void t.test('what is JSON already stays as it is, wherever it stands', async (t) => {
+  t.equal(toJson({ value: [new Json('{"a": 1}'), null], other: new Json('7') }), '{"value":[{"a": 1},null],"other":7}');
 });

@@ -399,6 +399,38 @@ void t.test('malformed frames get JSON-RPC errors, and the connection goes on', 
   t.match(await socket.told(), [{ method: 'slotNotification' }]);
 });
 
+void t.test('messages of every length arrive whole and in order, whatever is in them', async (t) => {
+  const { chain, socket } = await setup(t);
+  const batch = (ids: readonly string[]) => JSON.stringify(ids.map((id) => ({ jsonrpc: '2.0', id, method: 'nothing' })));
+  const lengthOf = (answer: Frame | Frame[]) => Buffer.byteLength(JSON.stringify(answer));
+  socket.socket.send(batch(['']));
+  const least = lengthOf(await socket.next());
+  // A frame writes its length in one of three ways. Short ones come singly, long ones are answers to hundreds of requests.
+  for (const length of [least + 1, 125, 126, 127, 4_000, 65_535, 65_536, 65_537]) {
+    const count = Math.floor(length / least);
+    const rest = length - (count * (least - 1) + 1);
+    const ids = ['é'.repeat(Math.floor(rest / 2)) + 'x'.repeat(rest % 2), ...Array.from({ length: count - 1 }, () => '')];
+    socket.socket.send(batch(ids));
+    const answer = await socket.next();
+    t.equal(lengthOf(answer), length);
+    t.same(
+      (answer as Frame[]).map(({ id }) => id),
+      ids,
+    );
+  }
+  const key = Keypair.generate().publicKey.toBase58();
+  await socket.get('accountSubscribe', key, { commitment: 'processed', encoding: 'base64' });
+  await socket.get('slotSubscribe');
+  const sizes = [0, 3, 100, 24_000, 10];
+  for (const size of sizes) await chain.rpc('surfnet_setAccount', key, { lamports: 1_000_000_000, data: '07'.repeat(size) });
+  chain.mineBlocks(2);
+  const told = await socket.told<Partial<Told<{ data: [string, string] }>>>();
+  t.same(
+    told.map(({ method, result }) => [method, result.value === undefined ? null : Buffer.from(result.value.data[0], 'base64').length]),
+    [...sizes.map((size) => ['accountNotification', size]), ['slotNotification', null], ['slotNotification', null]],
+  );
+});
+
 void t.test('subscriptions end with their connection, and connections with the chain', async (t) => {
   const chain = openChain(0, undefined);
   const app = await buildWs(chain);
