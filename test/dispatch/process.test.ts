@@ -34,6 +34,8 @@ void t.test('SIGTERM lets the request in flight end and consumes no attempt of w
   running.child.kill('SIGTERM');
   await running.line('stopping');
   await delay(200);
+  // Of those that were on their way, too.
+  receiver.answer = (response) => response.end('late');
   for (const response of held) response.end('late');
   t.equal((await running.ended).code, 0);
   const states = await Promise.all(ids.map((id) => deliveryState(sql, id)));
@@ -194,7 +196,8 @@ void t.test('two dispatchers on one queue send each delivery once', besides, asy
 
 void t.test('a dispatcher that has more than it can do hands endpoints over to one that has little to do', besides, async (t) => {
   const { sql, url } = await testDatabase(t);
-  const receiver = await startReceiver(t, (response) => setTimeout(() => response.end('ok'), 20));
+  // One dispatcher would need a minute: enough for another to start, whatever else the machine does.
+  const receiver = await startReceiver(t, (response) => setTimeout(() => response.end('ok'), 100));
   const apps = await Promise.all(Array.from({ length: 8 }, () => seedApp(sql, receiver.url)));
   for (const app of apps) await queueDeliveries(sql, app, 600);
   // Eight endpoints want two places each, where there are eight.
@@ -205,7 +208,7 @@ void t.test('a dispatcher that has more than it can do hands endpoints over to o
   const { metrics } = JSON.parse(await second.line('dispatch is running')) as { metrics: string };
   const delivers = async () =>
     /billing_webhook_attempts_total\{.*outcome="delivered".*\} [1-9]/.test(await (await fetch(`${metrics}/metrics`)).text());
-  await until(delivers);
+  await until(delivers, 30_000);
   const waiting = await sql`select 1 from deliveries where status = 'pending' limit 1`;
   t.equal(waiting.length, 1, 'while there was still enough to do for the first');
   receiver.answer = (response) => response.end('ok');

@@ -5,6 +5,7 @@ import { claimDue, type DuePlace } from '../../src/db/subscriptions.ts';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import { createFlight } from '../../src/keeper/flight.ts';
+import { sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 void t.test('a registered subscription is collected once: net to the merchant, fee to the treasury, and told', async (t) => {
@@ -139,10 +140,10 @@ void t.test("when the second transfer fails the first has not happened, and it i
   const subscription = await stage.subscriber(plan);
   const merchantBefore = await stage.balance(plan.merchant.address);
   const freeze = (state: string) => stage.net.rpc('surfnet_setTokenAccount', stage.treasury.address, stage.net.mint, { state });
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 30, count: 1 });
-  await stage.startKeeper();
-  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+  await sent(stage, await stage.startKeeper());
   await freeze('frozen');
+  stage.net.mineBlocks(90);
   await stage.until(
     'the attempt has failed',
     async () => (await stage.sql`select 1 from payment_attempts where state = 'failed'`).length === 1,

@@ -1,10 +1,9 @@
 // What a plan's owner pulls by itself while nobody looks: no payment on chain stays unrecorded, however the subscription goes on. (The plain case is
 // in collect.test.ts.)
-import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { cancelSubscription, revokeDelegation, transferSubscription } from '../../src/chain/instructions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
-import { AMOUNT, agree, due } from '../fixtures/agreement.ts';
+import { AMOUNT, agree, due, sent } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD = 720 * HOUR;
@@ -38,12 +37,11 @@ const THEIRS = { source: 'foreign', platformFee: 0n };
 void t.test('pulled while our payment is on its way, which then lands a period later: both are recorded', async (t) => {
   const { stage, subscription } = await due(t);
   // The keeper has looked, signed and sent; nothing of it is on chain yet.
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 60, count: 1 });
-  await stage.startKeeper();
-  await stage.until('a payment is under way', async () => (await stage.sql`select 1 from payment_attempts`).length === 1);
-  await pause(100);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+  await sent(stage, await stage.startKeeper());
   await ownerPulls(stage, subscription);
   stage.net.passSeconds(PERIOD + 5);
+  stage.net.mineBlocks(90);
   await agree(t, stage, subscription, 2);
   t.same(await sourcesOf(stage, subscription), [THEIRS, OURS]);
 });

@@ -139,10 +139,10 @@ void t.test(
     const plan = await stage.plan({ periodHours: 1 });
     const subscription = await stage.subscriber(plan);
     await stage.send([plan.merchant], [pullOf(stage, subscription, plan.terms.amount)]);
+    stage.net.mineBlocks(40);
     const { collector, landing, taken } = stage.parts(forgetful);
     await collector.turn();
     t.match(await stage.row(subscription), { status: 'active', paidThrough: null, setbacks: 1 });
-    stage.net.mineBlocks(40);
     stage.net.passSeconds(HOUR);
     for (let turn = 2; turn <= 8; turn += 1) {
       await collector.turn();
