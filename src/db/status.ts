@@ -61,7 +61,9 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
     select pending.count as pending, pending.retrying, (
       select count(*)::int from (
         select 1 from webhook_endpoints e cross join lateral (
-          select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed' and d.created_at > now() - interval '2 days' limit ${countLimit}
+          select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed'
+            and d.id >= (lpad(to_hex((extract(epoch from now() - interval '2 days') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+          limit ${countLimit}
         ) as given_up
         where e.deleted_at is null limit ${countLimit}
       ) as counted
