@@ -51,7 +51,8 @@ export async function walkDeliveries(
   { status, appId, endpointId, type }: LogFilters,
   { source, before, from, walk, limit }: Walk,
 ): Promise<Walked> {
-  // Each source's condition is a one-time filter: the other three are not run. The laterals keep Postgres from reading a whole table for a hash.
+  // Each source's condition is a one-time filter: the other three are not run. The laterals keep Postgres from reading a whole table for a hash. An
+  // endpoint's rows are in an index by their status: of each as many are read as are looked at in all.
   const found = await sql<(Walked & LoggedDelivery)[]>`
     with walked as materialized (
       (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
@@ -60,19 +61,14 @@ export async function walkDeliveries(
         order by id desc limit ${walk})
       union all
       (select each.* from webhook_endpoints endpoint cross join lateral (
-          select * from (
-            (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error from deliveries
-              where endpoint_id = endpoint.id and status = 'pending' and id < ${before}::uuid and id >= ${from}::uuid)
-            union all
-            (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error from deliveries
-              where endpoint_id = endpoint.id and status = 'delivered' and id < ${before}::uuid and id >= ${from}::uuid)
-            union all
-            (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error from deliveries
-              where endpoint_id = endpoint.id and status = 'failed' and id < ${before}::uuid and id >= ${from}::uuid)
-            union all
-            (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error from deliveries
-              where endpoint_id = endpoint.id and status = 'cancelled' and id < ${before}::uuid and id >= ${from}::uuid)
-          ) as one
+          select found.* from unnest(array['pending', 'delivered', 'failed', 'cancelled']) as wanted (status) cross join lateral (
+            select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
+            from deliveries
+            where (endpoint_id, status, id) >= (endpoint.id, wanted.status, ${from}::uuid)
+              and (endpoint_id, status, id) < (endpoint.id, wanted.status, ${before}::uuid)
+            order by endpoint_id desc, status desc, id desc limit ${walk}
+          ) as found
+          where ${status}::text is null or wanted.status = ${status}
           order by id desc limit ${walk}
         ) as each
         where ${source}::text = 'endpoints' and (endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid)
