@@ -38,8 +38,8 @@ create index payments_by_plan on payments (plan_id, status, occurred_at, id);
 create index payments_by_app_status on payments (status, app_id, occurred_at, id);
 create index events_by_app_time on events (app_id nulls first, created_at, id);
 create index events_by_app_type on events (type, app_id, created_at, id);
-create index deliveries_by_endpoint_status on deliveries (status, endpoint_id, created_at, id);
-create index deliveries_by_endpoint_type on deliveries (event_type, endpoint_id, status, created_at, id);
+create index deliveries_by_endpoint on deliveries (endpoint_id, status, id) with (fillfactor = 50);
+create index deliveries_by_type on deliveries (event_type, endpoint_id, status, id) with (fillfactor = 50);
 
 -- Unlogged: samples are for whoever tries out a receiver just now.
 create unlogged table sample_events (

@@ -19,6 +19,17 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.made_at(id uuid)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+  select to_timestamp((
+      ('x0000' || substr(id::text, 1, 8) || substr(id::text, 10, 4))::bit(64)::int8 * 1000
+        + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
+    ) / 1000000::float8)
+$function$;
+
 CREATE OR REPLACE FUNCTION public.uuid_v7()
  RETURNS uuid
  LANGUAGE sql
@@ -79,40 +90,36 @@ create table deliveries (
   attempts integer not null default 0,
   due_at timestamp with time zone not null default now(),
   replay_of uuid,
-  created_at timestamp with time zone not null default now(),
+  created_at timestamp with time zone not null generated always as (made_at(id)) stored,
   finished_at timestamp with time zone,
+  last_started_at timestamp with time zone,
+  last_duration_ms integer,
+  last_http_status integer,
+  last_error text,
+  last_response bytea,
+  last_address text,
   constraint deliveries_attempts_check CHECK (((attempts >= 0) AND (attempts <= 6))),
   constraint deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text, 'cancelled'::text]))),
   constraint finished_has_time CHECK (((status = 'pending'::text) = (finished_at IS NULL))),
+  constraint last_attempt_is_whole CHECK (
+CASE
+    WHEN (last_started_at IS NULL) THEN ((last_duration_ms IS NULL) AND (last_http_status IS NULL) AND (last_error IS NULL) AND (last_response IS NULL) AND (last_address IS NULL))
+    ELSE ((attempts > 0) AND (last_duration_ms >= 0) AND ((last_http_status IS NULL) = (last_error IS NOT NULL)))
+END),
   constraint deliveries_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
   constraint deliveries_event_id_fkey FOREIGN KEY (event_id) REFERENCES events(id),
   constraint deliveries_replay_of_fkey FOREIGN KEY (replay_of) REFERENCES deliveries(id) ON DELETE SET NULL,
   constraint deliveries_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 comment on column deliveries.event_type is 'the event''s, so that an endpoint''s deliveries of a type are in an index';
-CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, id) WITH (fillfactor='50');
-CREATE INDEX deliveries_by_endpoint_status ON public.deliveries USING btree (status, endpoint_id, created_at, id);
-CREATE INDEX deliveries_by_endpoint_type ON public.deliveries USING btree (event_type, endpoint_id, status, created_at, id);
+comment on column deliveries.last_started_at is 'this and the next five: the last attempt; those before it are in earlier_attempts, all of them in delivery_attempts';
+comment on column deliveries.last_response is 'the first 4 KiB of the answer''s body, as received';
+CREATE INDEX deliveries_by_endpoint ON public.deliveries USING btree (endpoint_id, status, id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_event ON public.deliveries USING btree (event_id) WITH (fillfactor='50');
 CREATE INDEX deliveries_by_lane ON public.deliveries USING btree (endpoint_id, LEAST(attempts, 1), due_at, id) WHERE (finished_at IS NULL);
 CREATE INDEX deliveries_by_replayed ON public.deliveries USING btree (replay_of) WHERE (replay_of IS NOT NULL);
+CREATE INDEX deliveries_by_type ON public.deliveries USING btree (event_type, endpoint_id, status, id) WITH (fillfactor='50');
 CREATE INDEX deliveries_undelivered ON public.deliveries USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'cancelled'::text]));
-
-create table delivery_attempts (
-  delivery_id uuid not null,
-  number integer not null,
-  started_at timestamp with time zone not null,
-  duration_ms integer not null,
-  http_status integer,
-  error text,
-  response bytea,
-  address text,
-  constraint answered_or_errored CHECK (((http_status IS NULL) = (error IS NOT NULL))),
-  constraint delivery_attempts_duration_ms_check CHECK ((duration_ms >= 0)),
-  constraint delivery_attempts_number_check CHECK ((number > 0)),
-  constraint delivery_attempts_pkey PRIMARY KEY (delivery_id, number)
-);
-comment on column delivery_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
 create table delivery_leases (
   endpoint_id uuid not null,
@@ -124,6 +131,22 @@ create table delivery_leases (
 ) with (fillfactor=25);
 comment on column delivery_leases.lease_until is 'database time until which the dispatcher with this claim_id alone sends to the endpoint; whoever finds it past may take it over';
 comment on column delivery_leases.wanted_until is 'database time until which a dispatcher with little to do would take the endpoint over; one that is busy hands it over';
+
+create table earlier_attempts (
+  delivery_id uuid not null,
+  number integer not null,
+  started_at timestamp with time zone not null,
+  duration_ms integer not null,
+  http_status integer,
+  error text,
+  response bytea,
+  address text,
+  constraint answered_or_errored CHECK (((http_status IS NULL) = (error IS NOT NULL))),
+  constraint earlier_attempts_duration_ms_check CHECK ((duration_ms >= 0)),
+  constraint earlier_attempts_number_check CHECK ((number > 0)),
+  constraint earlier_attempts_pkey PRIMARY KEY (delivery_id, number)
+);
+comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
 create table events (
   id uuid not null default uuid_v7(),
@@ -426,3 +449,26 @@ create table webhook_endpoints (
 );
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
+
+create view delivery_attempts as
+ SELECT earlier_attempts.delivery_id,
+    earlier_attempts.number,
+    earlier_attempts.started_at,
+    earlier_attempts.duration_ms,
+    earlier_attempts.http_status,
+    earlier_attempts.error,
+    earlier_attempts.response,
+    earlier_attempts.address
+   FROM earlier_attempts
+UNION ALL
+ SELECT deliveries.id AS delivery_id,
+    deliveries.attempts AS number,
+    deliveries.last_started_at AS started_at,
+    deliveries.last_duration_ms AS duration_ms,
+    deliveries.last_http_status AS http_status,
+    deliveries.last_error AS error,
+    deliveries.last_response AS response,
+    deliveries.last_address AS address
+   FROM deliveries
+  WHERE (deliveries.last_started_at IS NOT NULL);
+comment on view delivery_attempts is 'every request that was made: number 1 is the first of its delivery';

@@ -28,11 +28,9 @@ async function fill({ sql }: Database): Promise<void> {
         lateral (select now() - ${days}::int * interval '1 day' + (number - ${old}::int - 0.5) * interval '1 second'
           + case when number <= ${old}::int then interval '-1 hour' else interval '1 hour' end as made) as at`;
     await tx`
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, created_at, finished_at, due_at)
-      select id, ${app.endpointId}, id, type, 'delivered', 1, created_at, created_at, created_at from events`;
-    await tx`
-      insert into delivery_attempts (delivery_id, number, started_at, duration_ms, http_status, response, address)
-      select id, 1, created_at, 5, 200, 'ok', '127.0.0.1' from deliveries`;
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, finished_at, due_at, last_started_at, last_duration_ms,
+        last_http_status, last_response, last_address)
+      select id, ${app.endpointId}, id, type, 'delivered', 1, created_at, created_at, created_at, 5, 200, 'ok', '127.0.0.1' from events`;
   });
   await sql`vacuum analyze`;
 }

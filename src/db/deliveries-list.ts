@@ -1,6 +1,7 @@
 // Deliveries and their attempts as merchants read them.
 import type { Queryable } from './connect.ts';
 import type { EventType } from './events.ts';
+import { firstId, firstIdAt, lastId } from './ids.ts';
 
 export interface DeliveryRow {
   id: string;
@@ -35,41 +36,41 @@ export interface DeliveryFilters {
   until: Date | null;
 }
 
-/** An endpoint's deliveries, newest first. One arm for each set of filters, as in registrations.ts. */
+/**
+ * An endpoint's deliveries, newest first: by their ids, whose time is that of their creation. One arm for each set of filters, as in
+ * registrations.ts.
+ */
 export function listDeliveries(
   sql: Queryable,
   endpointId: string,
   { status, type, since, until }: DeliveryFilters,
   { after, limit }: { after: string | null; limit: number },
 ): Promise<DeliveryRow[]> {
+  const first = since === null ? firstId : firstIdAt(since);
+  const bound = until === null ? lastId : firstIdAt(until);
+  const end = after === null || after > bound ? bound : after;
   return sql<DeliveryRow[]>`
-    with place as materialized (
-      select '00000000-0000-0000-0000-000000000000'::uuid as nil, coalesce(${until}::timestamptz, 'infinity') as until,
-        case when ${after}::uuid is null then 'infinity' else (select created_at from deliveries where id = ${after}) end as before
-    ), asked as materialized (
-      select ${endpointId}::uuid as endpoint_id, ${type}::text as type,
-        case when ${status}::text is null then array['pending', 'delivered', 'failed', 'cancelled'] else array[${status}::text] end as statuses,
-        coalesce(${since}::timestamptz, '-infinity') as since, nil,
-        case when until <= before then until else before end as end_time, case when until <= before then nil else ${after}::uuid end as end_id
-      from place
+    with asked as materialized (
+      select ${endpointId}::uuid as endpoint_id, ${type}::text as type, ${first}::uuid as first_id, ${end}::uuid as end_id,
+        case when ${status}::text is null then array['pending', 'delivered', 'failed', 'cancelled'] else array[${status}::text] end as statuses
     ), found as (
       select d.* from asked, unnest(asked.statuses) as wanted (status), lateral (
         select * from deliveries
-        where (status, endpoint_id, created_at, id) >= (wanted.status, asked.endpoint_id, asked.since, asked.nil)
-          and (status, endpoint_id, created_at, id) < (wanted.status, asked.endpoint_id, asked.end_time, asked.end_id)
-        order by status desc, endpoint_id desc, created_at desc, id desc limit ${limit}
+        where (endpoint_id, status, id) >= (asked.endpoint_id, wanted.status, asked.first_id)
+          and (endpoint_id, status, id) < (asked.endpoint_id, wanted.status, asked.end_id)
+        order by endpoint_id desc, status desc, id desc limit ${limit}
       ) as d where asked.type is null
       union all
       select d.* from asked, unnest(asked.statuses) as wanted (status), lateral (
         select * from deliveries
-        where (event_type, endpoint_id, status, created_at, id) >= (asked.type, asked.endpoint_id, wanted.status, asked.since, asked.nil)
-          and (event_type, endpoint_id, status, created_at, id) < (asked.type, asked.endpoint_id, wanted.status, asked.end_time, asked.end_id)
-        order by event_type desc, endpoint_id desc, status desc, created_at desc, id desc limit ${limit}
+        where (event_type, endpoint_id, status, id) >= (asked.type, asked.endpoint_id, wanted.status, asked.first_id)
+          and (event_type, endpoint_id, status, id) < (asked.type, asked.endpoint_id, wanted.status, asked.end_id)
+        order by event_type desc, endpoint_id desc, status desc, id desc limit ${limit}
       ) as d where asked.type is not null
     )
     select id, endpoint_id as webhook_id, event_id, event_type, status, attempts, case when status = 'pending' then due_at end as next_attempt_at,
       replay_of, created_at, finished_at
-    from found order by created_at desc, id desc limit ${limit}`;
+    from found order by id desc limit ${limit}`;
 }
 
 export async function findDelivery(sql: Queryable, id: string): Promise<DeliveryRow | undefined> {

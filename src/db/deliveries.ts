@@ -149,7 +149,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes outcomes and their attempts, each only while its lease is still the one that it was sent under, and once: a dispatcher that comes after its
  * lease was taken over changes nothing. A delivery that was cancelled while its request was under way has its attempt logged, and stays cancelled
- * unless it arrived. Returns how many were written.
+ * unless it arrived. The row has its last attempt; the one that it had goes to those before, as this statement's snapshot still shows it. Returns
+ * how many were written.
  */
 export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[]): Promise<number> {
   const attempts = outcomes.map((outcome) => outcome.attempt);
@@ -173,7 +174,13 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
       update deliveries delivery set attempts = delivery.attempts + outcome.sent,
         status = case when outcome.status = 'pending' then delivery.status else outcome.status end,
         due_at = coalesce(to_timestamp(outcome.due_at / 1000), delivery.due_at),
-        finished_at = case when outcome.status = 'pending' then delivery.finished_at else clock_timestamp() end
+        finished_at = case when outcome.status = 'pending' then delivery.finished_at else clock_timestamp() end,
+        last_started_at = case when outcome.sent = 1 then to_timestamp(outcome.started_at / 1000) else delivery.last_started_at end,
+        last_duration_ms = case when outcome.sent = 1 then outcome.duration_ms else delivery.last_duration_ms end,
+        last_http_status = case when outcome.sent = 1 then outcome.http_status else delivery.last_http_status end,
+        last_error = case when outcome.sent = 1 then outcome.error else delivery.last_error end,
+        last_response = case when outcome.sent = 1 then decode(outcome.response, 'hex') else delivery.last_response end,
+        last_address = case when outcome.sent = 1 then outcome.address else delivery.last_address end
       from unnest(${literal(outcomes.map((outcome) => outcome.id))}::uuid[], ${literal(claimed)}::int8[],
         ${literal(outcomes.map((outcome) => outcome.attempts))}::int[],
         ${literal(outcomes.map((outcome) => outcome.status))}::text[], ${literal(outcomes.map((outcome) => outcome.dueAt))}::float8[],
@@ -185,11 +192,12 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
       ) as outcome (id, claim, attempts, status, due_at, sent, started_at, duration_ms, http_status, error, response, address)
       where outcome.claim = any((select array_agg(number) from held)::int8[])
         and delivery.id = outcome.id and delivery.attempts = outcome.attempts and delivery.status in ('pending', 'cancelled')
-      returning delivery.attempts as number, outcome.*
-    ), logged as (
-      insert into delivery_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
-      select id, number, to_timestamp(started_at / 1000), duration_ms, http_status, error, decode(response, 'hex'), address
-      from written where sent = 1
+      returning delivery.id, outcome.attempts, outcome.sent
+    ), earlier as (
+      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
+      select id, before.attempts, last_started_at, last_duration_ms, last_http_status, last_error, last_response, last_address
+      from written join deliveries before using (id)
+      where written.attempts > 0 and written.sent = 1 and last_started_at is not null
     )
     select count(*) as count from written`;
   return Number(row?.count ?? 0n);

@@ -51,26 +51,36 @@ export async function walkDeliveries(
   { status, appId, endpointId, type }: LogFilters,
   { source, before, from, walk, limit }: Walk,
 ): Promise<Walked> {
-  // Each source's condition is a one-time filter: the other three are not run. The laterals keep Postgres from reading a whole table for a hash.
+  // Each source's condition is a one-time filter: the other three are not run. The laterals keep Postgres from reading a whole table for a hash. An
+  // endpoint's rows are in an index by their status: of each as many are read as are looked at in all.
   const found = await sql<(Walked & LoggedDelivery)[]>`
     with walked as materialized (
-      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at from deliveries
+      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
+        from deliveries
         where ${source}::text = 'all' and id < ${before}::uuid and id >= ${from}::uuid
         order by id desc limit ${walk})
       union all
       (select each.* from webhook_endpoints endpoint cross join lateral (
-          select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at from deliveries
-          where endpoint_id = endpoint.id and id < ${before}::uuid and id >= ${from}::uuid
+          select found.* from unnest(array['pending', 'delivered', 'failed', 'cancelled']) as wanted (status) cross join lateral (
+            select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
+            from deliveries
+            where (endpoint_id, status, id) >= (endpoint.id, wanted.status, ${from}::uuid)
+              and (endpoint_id, status, id) < (endpoint.id, wanted.status, ${before}::uuid)
+            order by endpoint_id desc, status desc, id desc limit ${walk}
+          ) as found
+          where ${status}::text is null or wanted.status = ${status}
           order by id desc limit ${walk}
         ) as each
         where ${source}::text = 'endpoints' and (endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid)
         order by each.id desc limit ${walk})
       union all
-      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at from deliveries
+      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
+        from deliveries
         where ${source}::text = 'undelivered' and status in ('failed', 'cancelled') and id < ${before}::uuid and id >= ${from}::uuid
         order by id desc limit ${walk})
       union all
-      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at from deliveries
+      (select id, endpoint_id, event_id, status, attempts, due_at, replay_of, created_at, finished_at, last_http_status, last_error
+        from deliveries
         where ${source}::text = 'waiting' and finished_at is null and id < ${before}::uuid and id >= ${from}::uuid
         order by endpoint_id, least(attempts, 1), due_at, id limit ${walk + 1})
     ), matching as (
@@ -87,13 +97,10 @@ export async function walkDeliveries(
     select (select count(*)::int from walked) as walked, (select id from walked order by id limit 1) as walked_to,
       matching.id, matching.endpoint_id as webhook_id, matching.event_id, matching.event_type, matching.status, matching.attempts,
       case when matching.status = 'pending' then matching.due_at end as next_attempt_at, matching.replay_of, matching.created_at, matching.finished_at,
-      matching.app_id, app.name as app_name, matching.url, last.http_status as last_status, last.error as last_error
+      matching.app_id, app.name as app_name, matching.url, matching.last_http_status as last_status, matching.last_error
     from (select) as always
       left join matching on true
       left join lateral (select name from apps where id = matching.app_id limit 1) as app on true
-      left join lateral (
-        select http_status, error from delivery_attempts where delivery_id = matching.id order by number desc limit 1
-      ) as last on true
     order by matching.id desc`;
   const [first] = found;
   return {

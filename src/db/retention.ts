@@ -18,7 +18,7 @@ export async function deleteOldDeliveries(sql: Queryable, { days, after, limit }
         (extract(epoch from now() - ${days}::int * interval '1 day') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
       order by id limit ${limit} for update skip locked
     ), attempts as (
-      delete from delivery_attempts using old where delivery_attempts.delivery_id = old.id
+      delete from earlier_attempts using old where earlier_attempts.delivery_id = old.id
     )
     delete from deliveries using old where deliveries.id = old.id returning deliveries.id`;
   return rows.map((row) => row.id).sort();

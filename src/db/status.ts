@@ -61,7 +61,9 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
     select pending.count as pending, pending.retrying, (
       select count(*)::int from (
         select 1 from webhook_endpoints e cross join lateral (
-          select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed' and d.created_at > now() - interval '2 days' limit ${countLimit}
+          select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed'
+            and d.id >= (lpad(to_hex((extract(epoch from now() - interval '2 days') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+          limit ${countLimit}
         ) as given_up
         where e.deleted_at is null limit ${countLimit}
       ) as counted
@@ -93,7 +95,8 @@ export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentE
       (select a.started_at, 'delivery', d.id,
           coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
         from (select id, endpoint_id from deliveries order by id desc limit 1000) as d
-          join delivery_attempts a on a.delivery_id = d.id join webhook_endpoints e on e.id = d.endpoint_id
+          cross join lateral (select * from delivery_attempts where delivery_id = d.id limit 6) as a
+          join webhook_endpoints e on e.id = d.endpoint_id
         where a.http_status is null or a.http_status not between 200 and 299 order by a.started_at desc limit ${limit})
     ) as errors order by at desc limit ${limit}`;
 }

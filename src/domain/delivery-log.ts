@@ -1,5 +1,6 @@
 // The log of all deliveries, read from its newest end, a bounded step at a time.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../db/delivery-log.ts';
+import { firstId, firstIdAt, lastId, timeOfId } from '../db/ids.ts';
 
 export interface LogQuery extends LogFilters {
   /** Queued at this time or later, by the time in the delivery's id. */
@@ -20,9 +21,6 @@ export interface LogStep {
 const walkRows = 10_000;
 /** Rows that one statement may return. */
 const pageRows = 500;
-
-const firstId = '00000000-0000-0000-0000-000000000000';
-const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 /**
  * Steps through the deliveries that match, newest first, until `limit` of them are found or there are no more. Each step is one statement by way of
@@ -61,18 +59,4 @@ function sourceOf(filters: LogFilters): Source {
 
 function placeOf({ appId, endpointId }: LogFilters): Source {
   return appId === null && endpointId === null ? 'all' : 'endpoints';
-}
-
-/** The lowest id that can be made at this time (RFC 9562, version 7). */
-function firstIdAt(time: Date): string {
-  const ms = time.getTime();
-  if (ms < 0) return firstId;
-  if (ms >= 2 ** 48) return lastId;
-  const hex = ms.toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-0000-000000000000`;
-}
-
-/** When a version 7 id was made, to the millisecond. */
-export function timeOfId(id: string): Date {
-  return new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
 }

@@ -80,7 +80,7 @@ void t.test('a delivery that is due in twelve hours is signed when it is sent, n
   const receiver = await startReceiver(t);
   const app = await seedApp(sql, receiver.url);
   const [id = ''] = await queueDeliveries(sql, app, 1);
-  await sql`update deliveries set attempts = 5, created_at = now() - interval '15 hours', due_at = now() - interval '1 second' where id = ${id}`;
+  await sql`update deliveries set attempts = 5, due_at = now() - interval '1 second' where id = ${id}`;
   await runDispatcher(t, database);
   await receiver.got(1);
   const [request] = receiver.requests;

@@ -17,14 +17,13 @@ void t.test(
         ${app.appId}, ${app.subscriptionId}, number, 'payment_success', '{}', day
       from generate_series(now() - interval '99 days 12 hours', now(), interval '1 day') with ordinality as days (day, number)`;
       await tx`
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, created_at, finished_at, due_at)
-      select id, ${app.endpointId}, id, type, 'delivered', 2, created_at, created_at, created_at from events`;
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, finished_at, due_at, last_started_at, last_duration_ms, last_http_status)
+      select id, ${app.endpointId}, id, type, 'delivered', 2, created_at, created_at, created_at, 1, 200 from events`;
       await tx`
       update deliveries set status = 'pending', finished_at = null, due_at = now() + interval '1 day'
       where created_at < now() - interval '98 days'`;
       await tx`
-      insert into delivery_attempts (delivery_id, number, started_at, duration_ms, http_status)
-      select id, number, created_at, 1, 200 from deliveries, generate_series(1, 2) as number`;
+      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status) select id, 1, created_at, 1, 200 from deliveries`;
     });
     const counts = async () => {
       const [row] = await sql<{ deliveries: bigint; pending: bigint; attempts: bigint; events: bigint; oldest: number }[]>`

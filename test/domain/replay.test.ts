@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
 import { planReplay, replayDelivery, runReplay, type Selection } from '../../src/domain/replay.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { queueDeliveries, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
+import { queueDeliveries, queuedAt, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
 
 const everything: Selection = { ids: null, endpointId: null, appId: null, status: null, type: null, since: null, until: null };
 
@@ -73,10 +73,10 @@ void t.test('filters choose by webhook, app, status, type and time; counts come 
   t.equal(await count({ appId: app.appId, type: 'payment_success' }), 35);
   t.equal(await count({ appId: app.appId, type: 'payment_failed' }), 0);
   const hour = 3_600_000;
-  await sql`update deliveries set created_at = now() - interval '2 hours' where id = any(${failed.slice(0, 4)}::uuid[])`;
+  const older = await Promise.all(failed.slice(0, 4).map((id) => queuedAt(sql, id, new Date(Date.now() - 2 * hour))));
   t.equal(await count({ appId: app.appId, until: new Date(Date.now() - hour) }), 4);
   t.equal(await count({ appId: app.appId, since: new Date(Date.now() - hour) }), 31);
-  t.equal(await count({ ids: [...failed.slice(0, 3), ...pending.slice(0, 1)] }), 4);
+  t.equal(await count({ ids: [...older.slice(0, 3), ...pending.slice(0, 1)] }), 4);
   await t.rejects(planReplay(sql, { ...everything, ids: [app.appId] }), /There is no delivery/);
   t.equal((await replayed(sql)).length, 0, 'counting queues nothing');
 });

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { queuedAt } from '../../fixtures/webhooks.ts';
 
 interface Delivery {
   id: string;
@@ -21,20 +22,19 @@ async function hooked(api: TestApi) {
 void t.test('failed deliveries can be listed per endpoint; filters are status, type, since, until', async (t) => {
   const api = await testApi(t);
   const { key, path, subscription } = await hooked(api);
-  const [one, two, three] = [
-    await insertEvent(api.sql, subscription),
-    await insertEvent(api.sql, subscription),
-    await insertEvent(api.sql, subscription),
-  ];
-  await api.sql`update deliveries set status = 'failed', attempts = 6, finished_at = now(), created_at = '2026-01-01' where id = ${one.deliveryId!}`;
-  await api.sql`update deliveries set status = 'delivered', attempts = 1, finished_at = now(), created_at = '2026-01-02' where id = ${two.deliveryId!}`;
+  const queued = async () => (await insertEvent(api.sql, subscription)).deliveryId!;
+  const one = await queuedAt(api.sql, await queued(), new Date('2026-01-01'));
+  const two = await queuedAt(api.sql, await queued(), new Date('2026-01-02'));
+  const three = await queued();
+  await api.sql`update deliveries set status = 'failed', attempts = 6, finished_at = now() where id = ${one}`;
+  await api.sql`update deliveries set status = 'delivered', attempts = 1, finished_at = now() where id = ${two}`;
   const list = async (query: string) =>
     (await api.call<Delivery[]>('GET', `${path}?${query}`, { token: key })).body.data.map(({ id }) => id);
-  t.same(await list(''), [three.deliveryId, two.deliveryId, one.deliveryId]);
-  t.same(await list('status=failed'), [one.deliveryId]);
-  t.same(await list('type=payment_success&until=2026-01-03'), [two.deliveryId, one.deliveryId]);
+  t.same(await list(''), [three, two, one]);
+  t.same(await list('status=failed'), [one]);
+  t.same(await list('type=payment_success&until=2026-01-03'), [two, one]);
   t.same(await list('type=cancel_forced'), []);
-  t.same(await list('since=2026-01-02&until=2026-01-03'), [two.deliveryId]);
+  t.same(await list('since=2026-01-02&until=2026-01-03'), [two]);
   t.equal((await api.call('GET', `${path}?status=lost`, { token: key })).status, 400);
   const failed = await api.call<Delivery[]>('GET', `${path}?status=failed`, { token: key });
   t.match(failed.body.data[0], { eventType: 'payment_success', attempts: 6, nextAttemptAt: null, replayOf: null });
@@ -45,8 +45,8 @@ void t.test('a delivery shows its attempts, whatever bytes came back', async (t)
   const { key, path, subscription } = await hooked(api);
   const { deliveryId } = await insertEvent(api.sql, subscription);
   const bytes = Buffer.from([0x00, 0xff, 0x41, 0xc3]);
-  await api.sql`insert into delivery_attempts (delivery_id, number, started_at, duration_ms, http_status, response, address) values (${deliveryId!}, 1, '2026-01-01', 12, 500, ${bytes}, '203.0.113.1')`;
-  await api.sql`insert into delivery_attempts (delivery_id, number, started_at, duration_ms, error) values (${deliveryId!}, 2, '2026-01-02', 5000, 'timeout')`;
+  await api.sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, response, address) values (${deliveryId!}, 1, '2026-01-01', 12, 500, ${bytes}, '203.0.113.1')`;
+  await api.sql`update deliveries set attempts = 2, last_started_at = '2026-01-02', last_duration_ms = 5000, last_error = 'timeout' where id = ${deliveryId!}`;
   const { status, body } = await api.call<Delivery>('GET', `${path}/${deliveryId!}`, { token: key });
   t.equal(status, 200);
   t.same(body.data.attemptLog, [
