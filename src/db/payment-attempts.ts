@@ -44,6 +44,16 @@ export function readOpenAttempts(sql: Queryable, subscriptionIds: string[]): Pro
     order by created_at, id`;
 }
 
+/** What an open attempt is to pull, and of which period. */
+export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
+
+/** What is under way of these subscriptions. */
+export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
+  return sql<UnderWay[]>`
+    select subscription_id, period_start, amount_gross from payment_attempts
+    where subscription_id = any(${literal(subscriptionIds)}::uuid[]) and state = 'open'`;
+}
+
 export interface Resolution {
   id: string;
   state: 'landed' | 'failed' | 'expired';

@@ -1,16 +1,18 @@
 // The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
 // off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
 import { setTimeout as pause } from 'node:timers/promises';
+import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { outageOf } from '../db/outage.ts';
 import { stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
+import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import { makeDue, readSubscriptions, type DuePlace, type HeldSubscription } from '../db/subscriptions.ts';
 import { decide, sameInstance } from '../domain/decide.ts';
 import type { Rules } from '../domain/decision.ts';
-import { timeOf } from '../domain/network.ts';
+import { timeOf, unixSeconds } from '../domain/network.ts';
 import type { ChainClock } from './clock.ts';
 import type { Context } from './context.ts';
-import { type View, readViews } from './read.ts';
+import { readViews, type View } from './read.ts';
 
 /** Three requests' worth: each has its subscription, authority and token account, and shares plan and receivers. */
 const BATCH = 96;
@@ -51,6 +53,19 @@ function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
   return told || repaired;
 }
 
+/**
+ * The row as it will be once the payment that is under way is recorded, when that and nothing else was pulled: whoever has it in hand settles it from the
+ * same account, and what else the account tells is judged as if that were done. Otherwise the row as it is. Pure.
+ */
+function withPayment(row: HeldSubscription, view: View, underWay: UnderWay | undefined): HeldSubscription {
+  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  if (account === null || underWay === undefined) return row;
+  const isIt = account.periodStart === unixSeconds(underWay.periodStart) && account.amountPulled === underWay.amountGross;
+  if (!isIt || (row.paidThrough !== null && row.paidThrough > underWay.periodStart)) return row;
+  const paidThrough = timeOf(account.periodStart + periodSeconds(account.periodHours));
+  return { ...row, paidThrough, periodPulled: account.amountPulled };
+}
+
 export interface Sweep {
   /** Goes on by one batch in each walk; resolves with true while one is behind its time. */
   turn(): Promise<boolean>;
@@ -75,7 +90,13 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
     onRead?.(rows);
     const reading = await readViews(context, rows, { minSlot });
     clock.heard(reading.now);
-    const news = rows.filter((row) => isNews(row, reading.of(row), rules)).map(({ id }) => id);
+    const isNew = (row: HeldSubscription) => isNews(row, reading.of(row), rules);
+    const seen = rows.filter(isNew).map(({ id }) => id);
+    if (seen.length === 0) return;
+    // Mostly our own payments, which are recorded once they are final. What is not under way any more may have been since these rows were read.
+    const underWay = new Map((await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]));
+    const again = await readSubscriptions(sql, seen);
+    const news = again.filter((row) => isNew(withPayment(row, reading.of(row), underWay.get(row.id)))).map(({ id }) => id);
     if (news.length === 0) return;
     log.debug({ subscriptions: news.length }, 'the chain has news');
     await makeDue(sql, news, { chainNow: timeOf(reading.now), slot: reading.slot });

@@ -217,3 +217,28 @@ void t.test('what a look has seen binds whoever collects next: a preferred endpo
     ['subscription_created', 'cancel_requested', 'cancel_finalized'],
   );
 });
+
+void t.test('a payment of ours that has landed and is not recorded yet is no news; what else the account tells is', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const [paid, cancelled, foreign] = [await stage.subscriber(plan), await stage.subscriber(plan), await stage.subscriber(plan)];
+  const { context, clock, collector, taken } = stage.parts();
+  await collector.turn();
+  t.equal(taken.length, 3);
+  for (const { attempt } of taken) await stage.rpc.sendTransaction(attempt.transaction);
+  const pulled = async ({ pda }: { pda: string }) =>
+    (await stage.rpc.getMultipleAccounts([pda])).accounts[0]!.data.readBigUInt64LE(131) > 0n;
+  for (const one of [paid, cancelled, foreign]) await stage.until('it has landed', () => pulled(one));
+  const parties = { subscriber: cancelled.wallet.address, plan: plan.pda, subscription: cancelled.pda };
+  await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  // What another amount tells of, nobody has under way.
+  await stage.sql`update payment_attempts set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${foreign.id}`;
+  const all = [paid, cancelled, foreign].map(({ id }) => id);
+  const noticed = async () =>
+    (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`).map(({ id }) => id).sort();
+  await createSweep(context, clock).look(all);
+  t.same(await noticed(), [cancelled.id, foreign.id].sort());
+  await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${paid.id}`;
+  await createSweep(context, clock).look(all);
+  t.same(await noticed(), all.sort(), 'nobody is going to record it');
+});
