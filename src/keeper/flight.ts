@@ -61,6 +61,8 @@ const MOST_IN_FLIGHT = 8192;
 const MOST_UNSENT = 1024;
 /** Rounds of sending at once: while one waits for its locks or its commit, the other sends. */
 const LANES = 2;
+/** Batches that are settled at once: while one waits for the chain, another uses the database. */
+const SETTLED_AT_ONCE = 2;
 const RESEND_MS = 2000;
 const RESEND_UNSEEN_MS = 3 * RESEND_MS;
 const MOST_AGAIN = 1024;
@@ -149,7 +151,7 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
     if (old.length > 0) await renew(old, now);
     await look(recent, false);
     await look(past, true);
-    if (settleable(performance.now()).length > 0) settling.wake();
+    if (settleable(performance.now()).length > 0) for (const lane of settling) lane.wake();
     return false;
   }
 
@@ -166,14 +168,19 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
       if (one !== undefined) one.settleAt = now + SETTLE_AGAIN_MS;
     }
     if (batch.length > 0) await isolating(batch, async (some) => forget(await landing.landed(some)), fault);
-    if (now - expiryCheckedAt >= EXPIRY_CHECK_MS) {
-      expiryCheckedAt = now;
-      const unseen = [...flying.values()].filter(
-        ({ status, takenAt, periodEnd }) => status === null && (periodEnd === null || now - takenAt > RESEND_MS),
-      );
-      if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
-    }
     return settleable(performance.now()).length > 0;
+  }
+
+  /** One round of looking for what can never land any more. */
+  async function expire(): Promise<boolean> {
+    const now = performance.now();
+    if (now - expiryCheckedAt < EXPIRY_CHECK_MS) return false;
+    expiryCheckedAt = now;
+    const unseen = [...flying.values()].filter(
+      ({ status, takenAt, periodEnd }) => status === null && (periodEnd === null || now - takenAt > RESEND_MS),
+    );
+    if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
+    return false;
   }
 
   const fault = ({ id, attempt }: Flying, error: unknown) => {
@@ -213,7 +220,10 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
   const sending = Array.from({ length: LANES }, () =>
     startLoop({ idleMs: 500, turn: send, onError: onError('payments could not be sent') }),
   );
-  const settling = startLoop({ idleMs: 500, turn: settle, onError: onError('payments could not be settled') });
+  const settling = Array.from({ length: SETTLED_AT_ONCE }, () =>
+    startLoop({ idleMs: 500, turn: settle, onError: onError('payments could not be settled') }),
+  );
+  const expiring = startLoop({ idleMs: 500, turn: expire, onError: onError('payments could not be settled') });
   const watching = startLoop({
     idleMs: () => Math.max(SOONEST_POLL_MS, flying.size / POLLED_PER_MS),
     turn: poll,
@@ -277,7 +287,7 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
           };
         });
       }
-      await Promise.all([...sending, watching, settling].map((loop) => loop.stop()));
+      await Promise.all([...sending, watching, ...settling, expiring].map((loop) => loop.stop()));
       if (flying.size > 0) {
         log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
         await releaseClaims(sql, [...flying.values()]);

@@ -199,10 +199,10 @@ export function createLanding(context: Context, fees: Fees): Landing {
     async landed(batch) {
       const rows = new Map(batch.map(({ row }) => [row.id, row]));
       const minSlot = batch.reduce((highest, { status }) => (status.slot > highest ? status.slot : highest), 0n);
-      const reading = await readAfter(batch, rows, { commitment: 'finalized', minSlot });
-      const times = await blockTimes(
-        batch.flatMap(({ status, periodEnd }) => (status.err === null && periodEnd !== null ? [status.slot] : [])),
-      );
+      const [reading, times] = await Promise.all([
+        readAfter(batch, rows, { commitment: 'finalized', minSlot }),
+        blockTimes(batch.flatMap(({ status, periodEnd }) => (status.err === null && periodEnd !== null ? [status.slot] : []))),
+      ]);
       const ends = new Map<string, End>();
       await each(batch, LOOKUPS_AT_ONCE, async (one) => {
         const { row } = one;
