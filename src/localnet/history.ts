@@ -91,13 +91,11 @@ function getTransaction(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
+/** Whether a transaction that landed names an account, signer, program or otherwise. `keyBytes` are the key's: many are asked about the same one. */
+export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
   return namesKey(bytes, keyBytes);
 }
-
-/** Whether a transaction that landed names an account, signer, program or otherwise. */
-export const mentionsAccount = (landed: Landed, key: Key) => landed.payload !== null && mentions(landed.payload, key, bytesOf(key));
 
 // As a validator joins them: each with its length.
 function memoOf({ bytes }: Payload): string | null {
