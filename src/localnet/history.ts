@@ -17,7 +17,7 @@ import {
 } from './params.ts';
 import { invalidParams } from './rpcError.ts';
 import { type Chain, type Landed, type Payload, STATUS_BLOCKS } from './state.ts';
-import { dataOf, decodeTransaction, type WireTransaction } from './wire.ts';
+import { dataOf, decodeTransaction, namesKey, type WireTransaction } from './wire.ts';
 import { MEMO_PROGRAM } from '../chain/addresses.ts';
 
 // What became of transactions.
@@ -91,14 +91,11 @@ function getTransaction(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-// Whether the transaction names the account. The static keys lie one after the other in its bytes, so most need no decoding.
-function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
+/** Whether a transaction that landed names an account, signer, program or otherwise. `keyBytes` are the key's: many are asked about the same one. */
+export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;
-  return bytes.includes(keyBytes) && decodeTransaction(bytes).message.keys.includes(key);
+  return namesKey(bytes, keyBytes);
 }
-
-/** Whether a transaction that landed names an account, signer, program or otherwise. */
-export const mentionsAccount = (landed: Landed, key: Key) => landed.payload !== null && mentions(landed.payload, key, bytesOf(key));
 
 // As a validator joins them: each with its length.
 function memoOf({ bytes }: Payload): string | null {

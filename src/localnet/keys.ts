@@ -5,7 +5,7 @@ export type Key = string;
 
 /** The key of these bytes. */
 export function keyOf(bytes: Uint8Array): Key {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  return (Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)).toString('latin1');
 }
 
 /** The bytes of a key. */

@@ -2,9 +2,9 @@ import { type Filter, filtersOf } from './accountMethods.ts';
 import { accountAt, blockAt, type Commitment, head, heightOf } from './accounts.ts';
 import { type AccountEncoding, accountEncoding, encodeAccount } from './encodeAccount.ts';
 import { runLogs } from './encodeTransaction.ts';
-import { mentionsAccount } from './history.ts';
+import { mentions } from './history.ts';
 import { toJson } from './json.ts';
-import { base58, type Key } from './keys.ts';
+import { base58, bytesOf, type Key } from './keys.ts';
 import { API_VERSION, commitmentOf, flag, integer, publicKey, required, settings, signature } from './params.ts';
 import { invalidParams } from './rpcError.ts';
 import type { Chain, Landed } from './state.ts';
@@ -24,7 +24,7 @@ type Subscription = Base &
     | { readonly kind: 'account'; readonly key: Key; readonly encoding: AccountEncoding }
     | { readonly kind: 'program'; readonly key: Key; readonly encoding: AccountEncoding; readonly filters: readonly Filter[] }
     | { readonly kind: 'signature'; readonly key: Key; readonly received: boolean }
-    | { readonly kind: 'logs'; readonly mentions: Key | null }
+    | { readonly kind: 'logs'; readonly mentioned: { readonly key: Key; readonly bytes: Buffer } | null }
     | { readonly kind: 'slot' }
     | { readonly kind: 'root' }
   );
@@ -45,12 +45,13 @@ let lastId = 0;
 // There are thousands of them in a second, and nothing in them but the value differs.
 const inContext = (slot: number, value: string) => `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
 
-function mentionsOf(filter: unknown): Key | null {
+function mentionedOf(filter: unknown): { key: Key; bytes: Buffer } | null {
   if (filter === 'all' || filter === 'allWithVotes') return null;
-  const mentions = settings([filter], 0)['mentions'];
-  if (!Array.isArray(mentions)) throw invalidParams('Invalid Request: expected "all", "allWithVotes" or {"mentions": [address]}');
-  if (mentions.length !== 1) throw invalidParams('Invalid Request: Only 1 address supported');
-  return publicKey(mentions[0]);
+  const addresses = settings([filter], 0)['mentions'];
+  if (!Array.isArray(addresses)) throw invalidParams('Invalid Request: expected "all", "allWithVotes" or {"mentions": [address]}');
+  if (addresses.length !== 1) throw invalidParams('Invalid Request: Only 1 address supported');
+  const key = publicKey(addresses[0]);
+  return { key, bytes: bytesOf(key) };
 }
 
 const KINDS = ['account', 'program', 'signature', 'logs', 'slot', 'root'] as const;
@@ -68,7 +69,7 @@ function read(kind: Subscription['kind'], params: readonly unknown[]): Subscript
       return { ...base, kind, key: signature(required(params, 0)), received };
     }
     case 'logs':
-      return { ...base, kind, mentions: mentionsOf(required(params, 0)) };
+      return { ...base, kind, mentioned: mentionedOf(required(params, 0)) };
     case 'slot':
     case 'root':
       return { ...base, kind };
@@ -139,7 +140,8 @@ export function openSubscriptions(chain: Chain, notify: Notify): Subscriptions {
 
   function tellLogs(subscription: Subscription, landed: Landed, slot: number): void {
     if (subscription.kind !== 'logs' || landed.payload === null) return;
-    if (subscription.mentions !== null && !mentionsAccount(landed, subscription.mentions)) return;
+    const { mentioned } = subscription;
+    if (mentioned !== null && !mentions(landed.payload, mentioned.key, mentioned.bytes)) return;
     const logs = JSON.stringify(runLogs(landed.payload));
     notify('logs', subscription.id, inContext(slot, `{"err":${toJson(landed.err)},"logs":${logs},"signature":"${base58(landed.id)}"}`));
   }

@@ -190,6 +190,19 @@ export function decodeMessage(bytes: Buffer): WireMessage {
   return readMessage(new Reader(bytes));
 }
 
+/** Whether a transaction's own keys include this one. Nothing but where they are is read: `bytes` have been decoded before. */
+export function namesKey(bytes: Buffer, key: Buffer): boolean {
+  const reader = new Reader(bytes);
+  reader.skip(reader.length() * SIGNATURE_LENGTH);
+  reader.skip(((bytes[reader.at] ?? 0) & VERSION_BIT) === 0 ? 3 : 4);
+  const count = reader.length();
+  const end = reader.at + count * KEY_LENGTH;
+  for (let at = bytes.indexOf(key, reader.at); at !== -1 && at < end; at = bytes.indexOf(key, at + 1)) {
+    if ((at - reader.at) % KEY_LENGTH === 0) return true;
+  }
+  return false;
+}
+
 /** Whether the static account at `index` may be written, by the message's header. */
 export function isWritable(message: WireMessage, index: number): boolean {
   const { requiredSignatures, readonlySigned, readonlyUnsigned, keys } = message;
