@@ -104,6 +104,8 @@ void t.test('a check of readiness that throws is a reason; one that never ends s
     return new Promise(() => undefined);
   };
   await hangs;
+  // What was said before may still be on its way here.
+  await new Promise((resolve) => setTimeout(resolve, 300));
   const before = messages.length;
   await new Promise((resolve) => setTimeout(resolve, 500));
   t.equal(messages.length, before);

@@ -1,5 +1,5 @@
 // `npm test`: one Postgres for the whole suite (the server DATABASE_URL names, or an embedded one), then tap over every test file. What comes
-// after `--` goes to tap: `npm test -- test/domain`. Closes with the line "N passed, N failed" that CI reads.
+// after `--` goes to tap: `npm test -- test/domain/money.test.ts`. Closes with the line "N passed, N failed" that CI reads.
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';

@@ -1,5 +1,6 @@
 // The API: builds a Fastify instance and never listens. One schema per route, beside its handler, gives validation, types and documentation.
 import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
 import cors from '@fastify/cors';
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
@@ -113,8 +114,15 @@ export function buildApp(deps: ApiDeps): Api {
     done();
   });
   let closing = false;
+  const connections = new Set<Socket>();
+  app.server.on('connection', (socket: Socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
   app.addHook('preClose', (done) => {
     closing = true;
+    // To Node a connection is idle only after a request. One that was opened ahead of its first would hold the stop up for a minute.
+    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {

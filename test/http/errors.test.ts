@@ -143,19 +143,22 @@ void t.test('a slow client is cut off, and others are served meanwhile', async (
   t.ok(Date.now() - began < 45_000);
 });
 
-void t.test('stopping cuts idle keep-alive connections and finishes what is in hand', async (t) => {
+void t.test('stopping cuts idle connections, kept alive or not used yet, and finishes what is in hand', async (t) => {
   const { api, port } = await listening(t);
+  const unused = connect(port, '127.0.0.1');
+  await new Promise((resolve) => unused.once('connect', resolve));
   const idle = connect(port, '127.0.0.1');
   idle.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
   await new Promise((resolve) => idle.once('data', resolve));
-  const closed = new Promise((resolve) => idle.once('close', resolve));
+  const closed = Promise.all([idle, unused].map((socket) => new Promise((resolve) => socket.once('close', resolve))));
   const body = JSON.stringify({ wallet: api.deps.network.treasury });
   const inHand = connect(port, '127.0.0.1');
   const answered = new Promise<string>((resolve) => inHand.setEncoding('utf8').once('data', resolve));
+  const begun = new Promise((resolve) => api.app.server.once('request', resolve));
   inHand.write(
     `POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
   );
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await begun;
   const began = Date.now();
   const stopped = api.app.close();
   await closed;

@@ -101,7 +101,7 @@ void t.test('it is streamed: rows are read only as the client takes them', async
   const { sql } = api;
   api.deps.sql = new Proxy(sql, {
     apply(target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) {
-      if (strings[0]?.includes('plan_name') === true) pages += 1;
+      if (strings.join('').includes('plan_name')) pages += 1;
       return Reflect.apply(target, self, [strings, ...values]) as unknown;
     },
   });
@@ -111,7 +111,7 @@ void t.test('it is streamed: rows are read only as the client takes them', async
   await reader.read();
   // What the client has not taken stays in Postgres, but for what sockets and streams buffer on the way.
   const settled = await quiet(() => pages);
-  t.ok(settled < 35, `${settled} of 40 pages were read for a client that took one chunk`);
+  t.ok(settled > 0 && settled < 35, `${settled} of 40 pages were read for a client that took one chunk`);
   await reader.cancel();
   t.equal(await quiet(() => pages), settled, 'nothing more is read for a client that has gone');
 });
