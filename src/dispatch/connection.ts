@@ -1,5 +1,6 @@
 // One connection to an endpoint, TLS or not, which carries one request at a time.
 import type { Socket } from 'node:net';
+import type { Deadline } from './deadlines.ts';
 import { ClosedConnection } from './failure.ts';
 
 /** Who sends on a connection and hears what comes back. */
@@ -20,7 +21,9 @@ export class Connection {
   /** The peer, once there is a connection. */
   address: string | null = null;
   /** While it is idle: keeps it from being ended for that. */
-  stopIdling: (() => void) | undefined;
+  idling: Deadline | undefined;
+  /** Ends it once it has been idle for too long. */
+  readonly endIdle = (): void => this.drop();
   private readonly connect: (connection: Connection) => void;
   private readonly onGone: (connection: Connection) => void;
   private socket: Socket | undefined;

@@ -43,7 +43,7 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
   let closed = false;
 
   const forget = (connection: Connection) => {
-    connection.stopIdling?.();
+    idling.stop(connection.idling);
     const list = idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
     if (list === undefined || at < 0) return;
@@ -72,7 +72,7 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
       const connection = list?.pop();
       if (list?.length === 0) idle.delete(origin);
       if (connection !== undefined) {
-        connection.stopIdling?.();
+        idling.stop(connection.idling);
         return connection;
       }
       const fresh = new Connection(origin, connect, forget);
@@ -84,7 +84,7 @@ export function createConnections(guard: Guard, connectMs: number): Connections 
         connection.drop();
         return;
       }
-      connection.stopIdling = idling.start(() => connection.drop());
+      connection.idling = idling.start(connection.endIdle);
       const list = idle.get(connection.origin);
       if (list === undefined) idle.set(connection.origin, [connection]);
       else list.push(connection);

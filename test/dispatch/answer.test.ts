@@ -181,3 +181,19 @@ void t.test('whatever comes, it is an answer or it is refused', async (t) => {
   );
   t.pass();
 });
+
+void t.test('an answer is the same whichever came before it: itself, another or one that is refused', (t) => {
+  const all = Object.values(answers);
+  const alone = all.map(([text, , ends]) => read([text], ends));
+  for (const [at, [text, , ends]] of all.entries()) {
+    for (const [other, , otherEnds] of all) {
+      read([other], otherEnds);
+      t.throws(() => read(['HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n']), { code: 'BAD_ANSWER' });
+      for (let time = 0; time < 2; time += 1) {
+        const again = read([text], ends);
+        if (JSON.stringify(again) !== JSON.stringify(alone[at])) t.same(again, alone[at], `${text} after ${other}`);
+      }
+    }
+  }
+  t.end();
+});
