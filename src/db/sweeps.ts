@@ -28,6 +28,13 @@ export interface SweepStep {
   isBehind: boolean;
 }
 
+/** The last place at which anything stands now: what is found behind it later was moved or registered meanwhile. */
+export async function lastPlace(sql: Queryable): Promise<DuePlace> {
+  const [last] = await sql<DuePlace[]>`
+    select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc limit 1`;
+  return last ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+}
+
 /**
  * Goes on by up to `limit` subscriptions in every walk whose lap has begun and that nobody else is moving at this moment. `near` goes from `from` to `to`
  * (chain time); `hurry` begins the lap of `all` though it is not time yet.

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { outageOf } from '../db/outage.ts';
-import { stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
+import { lastPlace, stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
 import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import { makeDue, readSubscriptions, type DuePlace, type HeldSubscription } from '../db/subscriptions.ts';
 import { decide, sameInstance } from '../domain/decide.ts';
@@ -32,6 +32,14 @@ const CATCH_UP_PAUSE_MS = 50;
 /** A place in the walk through all subscriptions, lap by lap. */
 interface Mark extends DuePlace {
   lap: bigint;
+}
+
+/**
+ * Once the walk that stands behind `after` in this lap has come to here, everything has been looked at, where `last` was the last place of all when it
+ * set out. What is paid meanwhile moves on beyond that place, and was looked at for it: a lap that ran after it would never end. Pure.
+ */
+function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
+  return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
 }
 
 /** Whether the walk has come to `mark`. Pure. */
@@ -105,10 +113,11 @@ export function createSweep(context: Context, clock: ChainClock, onRead?: (rows:
   async function step(): Promise<SweepStep[]> {
     const now = await clock.now();
     const hurry = isGap || goal !== undefined;
+    const last = isGap ? await lastPlace(sql) : undefined;
     const steps = await stepSweeps(sql, { paces: PACES, from: now, to: new Date(now.getTime() + NEAR_MS), hurry, limit: BATCH });
     const all = steps.find(({ name }) => name === 'all');
-    if (all !== undefined && isGap) {
-      goal = { ...all.after, lap: all.lap + 1n };
+    if (all !== undefined && last !== undefined) {
+      goal = allRound(all, last);
       isGap = false;
     }
     missed = [...new Set(steps.flatMap(({ ids }) => ids))];

@@ -89,6 +89,21 @@ void t.test('after a gap everything is looked at again at once, from where the w
   t.equal(await keeper.turn(), false);
 });
 
+void t.test('after a gap nothing is looked at for having been paid and moved on meanwhile: the way round would have no end', async (t) => {
+  const { stage, ids, looks, sweep, begin } = await swept(t, 3 * SIZE);
+  await begin('revoked');
+  const keeper = sweep();
+  keeper.gap();
+  const moveOn = () => stage.sql`
+    update subscriptions set due_at = due_at + interval '10 years' where id = any(${looks.at(-1) ?? []}::uuid[])`;
+  for (let turns = 0; await keeper.turn(); turns += 1) {
+    if (turns === 10) throw new Error('it does not come to its end');
+    await moveOn();
+  }
+  t.same([...new Set(looks.flat())].toSorted(), ids.toSorted());
+  t.ok(looks.flat().length <= ids.length + SIZE, `${looks.flat().length} looks at ${ids.length}`);
+});
+
 void t.test('keepers share the walk: after a gap that all of them had they go round once, not once each', async (t) => {
   const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
   await begin('revoked');
