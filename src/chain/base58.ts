@@ -23,8 +23,8 @@ const digits = Buffer.alloc(4 * sums.length);
 const codes = Uint8Array.from(ALPHABET, (digit) => digit.charCodeAt(0));
 
 /**
- * The text of some bytes. Keys and signatures are sums of powers that are carried once, at the end: 0.4 us and 0.9, where it takes 0.9 and 1.8 to carry
- * after every third byte (and bs58 ten times as long).
+ * The text of some bytes. Keys and signatures are sums of powers that are carried once, at the end: it takes half to three quarters of the time of
+ * carrying after every third byte (and bs58 takes many times as long).
  */
 export function encodeBase58(bytes: Uint8Array): string {
   let zeros = 0;

@@ -10,43 +10,26 @@ import { openSubscriptions } from './subscriptions.ts';
 /** Bytes that may wait for a client that does not read before it is cut off. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
-/** The first byte of a whole message of text. */
-const FINAL_TEXT = 0x81;
-
 /** ms that a client has to say goodbye when the chain stops. */
 const CLOSE_GRACE_MS = 500;
 
-/** Text frames as a server sends them (RFC 6455, 5.2): unmasked, each in one piece, with a length of 1, 3 or 9 bytes. */
-function framesOf(texts: readonly string[]): Buffer {
-  const lengths = texts.map((text) => Buffer.byteLength(text));
-  const frames = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + length + (length < 126 ? 2 : length < 65_536 ? 4 : 10), 0));
-  let at = 0;
-  for (const [place, text] of texts.entries()) {
-    const length = lengths[place] ?? 0;
-    at = frames.writeUInt8(FINAL_TEXT, at);
-    if (length < 126) at = frames.writeUInt8(length, at);
-    else if (length < 65_536) at = frames.writeUInt16BE(length, frames.writeUInt8(126, at));
-    else at = frames.writeBigUInt64BE(BigInt(length), frames.writeUInt8(127, at));
-    at += frames.write(text, at);
-  }
-  return frames;
-}
-
 function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
-  // A block is told of in hundreds of messages. They go to the system in one piece, past the library, which would write two for each. Nothing is
-  // compressed, so what the library itself writes (answers to pings, the goodbye) comes between them and never into one.
-  let waiting: string[] = [];
-  let waitingLength = 0;
-  const flush = () => {
-    if (socket.readyState === socket.OPEN) stream.write(framesOf(waiting));
-    waiting = [];
-    waitingLength = 0;
+  let corked = false;
+  // A block is told of in hundreds of messages: they go to the system in one piece.
+  const cork = () => {
+    if (corked) return;
+    corked = true;
+    stream.cork();
+    process.nextTick(() => {
+      corked = false;
+      stream.uncork();
+    });
   };
   const send = (text: string) => {
     if (socket.readyState !== socket.OPEN) return;
-    if (waiting.push(text) === 1) process.nextTick(flush);
-    waitingLength += text.length;
-    if (stream.writableLength + waitingLength > MAX_BUFFERED_BYTES) socket.terminate();
+    cork();
+    if (socket.bufferedAmount > MAX_BUFFERED_BYTES) socket.terminate();
+    else socket.send(text);
   };
   const subscriptions = openSubscriptions(chain, (kind, subscription, result) =>
     send(`{"jsonrpc":"2.0","method":"${kind}Notification","params":{"result":${result},"subscription":${subscription}}}`),
