@@ -69,32 +69,45 @@ function gate() {
   };
 }
 
+/** 200 to send, of which as many as go out at once do not come to an end; meanwhile two are cancelled, one of them on its way. */
+async function cancelMeanwhile(stage: Stage, cancel: typeof forceCancel) {
+  const all = await outgoing(stage, 200);
+  const { begun, release, sendTransaction } = gate();
+  const { context } = stage.parts({ sendTransaction });
+  const startedAt = performance.now();
+  const sent = sendAll(context, all);
+  await stage.until('some are on their way', async () => begun.length >= 128);
+  const ids = new Set(begun);
+  const onItsWay = begun[0]!;
+  const later = all.find(({ id }) => !ids.has(id))?.id;
+  if (later !== undefined) await stage.sql.begin((tx) => cancel(tx, { id: later, status: 'active' }));
+  let answered = false;
+  const cancelled = stage.sql.begin((tx) => cancel(tx, { id: onItsWay, status: 'active' })).then(() => (answered = true));
+  await stage.until('it waits', async () => answered || (await stage.sql`select 1 from pg_locks where not granted`).length > 0);
+  const answeredEarly = answered;
+  const inTime = performance.now() - startedAt < 900;
+  release();
+  await Promise.all([sent, cancelled]);
+  const sentOf = (id: string | undefined) => begun.filter((one) => one === id).length;
+  const figures = { inTime, answeredEarly, begun: begun.length, later: sentOf(later) };
+  await sendAll(context, all);
+  return { ...figures, again: sentOf(onItsWay) };
+}
+
 void t.test('a cancellation waits for the send that is on its way, and nothing is sent once it is answered', async (t) => {
+  const stage = await startStage(t);
   for (const [name, cancel] of [
     ['forced', forceCancel],
     ['at the end of the period', requestCancel],
   ] as const) {
-    const stage = await startStage(t);
-    const all = await outgoing(stage, 200);
-    const { begun, release, sendTransaction } = gate();
-    const { context } = stage.parts({ sendTransaction });
-    const sent = sendAll(context, all);
-    await stage.until('some are on their way', async () => begun.length === 128);
-    const ids = new Set(begun);
-    const [onItsWay] = begun;
-    const later = all.find(({ id }) => !ids.has(id))!.id;
-
-    await stage.sql.begin((tx) => cancel(tx, { id: later, status: 'active' }));
-    let answered = false;
-    const cancelled = stage.sql.begin((tx) => cancel(tx, { id: onItsWay!, status: 'active' })).then(() => (answered = true));
-    await stage.until('it waits', async () => (await stage.sql`select 1 from pg_locks where not granted`).length > 0);
-    t.notOk(answered, `${name}: it is not answered while the bytes are on their way`);
-    release();
-    await Promise.all([sent, cancelled]);
-    t.equal(begun.length, 199);
-    t.notOk(begun.includes(later), `${name}: what was answered before is not sent`);
-    await sendAll(context, all);
-    t.equal(begun.filter((id) => id === onItsWay).length, 1, `${name}: and not again`);
+    // A send holds up a cancellation for a second: a machine that stood still for as long in between shows nothing.
+    let seen = await cancelMeanwhile(stage, cancel);
+    for (let tries = 1; !seen.inTime && tries < 8; tries += 1) seen = await cancelMeanwhile(stage, cancel);
+    t.ok(seen.inTime);
+    t.notOk(seen.answeredEarly, `${name}: it is not answered while the bytes are on their way`);
+    t.equal(seen.begun, 199);
+    t.equal(seen.later, 0, `${name}: what was answered before is not sent`);
+    t.equal(seen.again, 1, `${name}: and not again`);
   }
 });
 
