@@ -1,7 +1,7 @@
 // Deliveries and their attempts as merchants read them.
 import type { Queryable } from './connect.ts';
 import type { EventType } from './events.ts';
-import { firstId, firstIdAt, lastId } from './ids.ts';
+import { idsBetween } from './ids.ts';
 
 export interface DeliveryRow {
   id: string;
@@ -46,8 +46,7 @@ export function listDeliveries(
   { status, type, since, until }: DeliveryFilters,
   { after, limit }: { after: string | null; limit: number },
 ): Promise<DeliveryRow[]> {
-  const first = since === null ? firstId : firstIdAt(since);
-  const bound = until === null ? lastId : firstIdAt(until);
+  const { first, end: bound } = idsBetween(since, until);
   const end = after === null || after > bound ? bound : after;
   return sql<DeliveryRow[]>`
     with asked as materialized (

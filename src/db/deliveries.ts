@@ -3,6 +3,7 @@
 import { literal } from './arrays.ts';
 import type { Queryable } from './connect.ts';
 import type { EndpointClaim } from './delivery-leases.ts';
+import { firstIdAt } from './ids.ts';
 
 /** 0: never sent before; 1: a retry. */
 export type LaneKind = 0 | 1;
@@ -104,7 +105,7 @@ export async function readDue(sql: Queryable, lanes: readonly (Grant & { claimId
 export function findQueued(sql: Queryable, since: number): Promise<{ endpointId: string }[]> {
   return sql<{ endpointId: string }[]>`
     select distinct endpoint_id from deliveries
-    where id >= (lpad(to_hex(${Math.floor(since)}::int8), 12, '0') || '70000000000000000000')::uuid and finished_at is null`;
+    where id >= ${firstIdAt(new Date(since))}::uuid and finished_at is null`;
 }
 
 /** Every lane whose oldest delivery is due. Steps from lane to lane through the index: what it costs follows the lanes, not their rows. */

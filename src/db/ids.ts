@@ -16,3 +16,8 @@ export function firstIdAt(time: Date): string {
 export function timeOfId(id: string): Date {
   return new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
 }
+
+/** The ids that are made from `since` on and before `until`, null where there is no bound: `first` is the lowest, `end` the lowest that is none. */
+export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
+  return { first: since === null ? firstId : firstIdAt(since), end: until === null ? lastId : firstIdAt(until) };
+}

@@ -1,6 +1,6 @@
 // The log of all deliveries, read from its newest end, a bounded step at a time.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../db/delivery-log.ts';
-import { firstId, firstIdAt, lastId, timeOfId } from '../db/ids.ts';
+import { idsBetween, lastId, timeOfId } from '../db/ids.ts';
 
 export interface LogQuery extends LogFilters {
   /** Queued at this time or later, by the time in the delivery's id. */
@@ -31,8 +31,7 @@ export async function* readLog(
   { since, until, ...filters }: LogQuery,
   { before = lastId, limit }: { before?: string | undefined; limit: number },
 ): AsyncGenerator<LogStep, void, undefined> {
-  const from = since === null ? firstId : firstIdAt(since);
-  const bound = until === null ? lastId : firstIdAt(until);
+  const { first: from, end: bound } = idsBetween(since, until);
   let at = before < bound ? before : bound;
   let source = sourceOf(filters);
   for (let left = limit; left > 0;) {

@@ -5,7 +5,7 @@ import { AUTHORITY_LENGTH, decodeAuthority, decodeSubscription, PLAN_LENGTH, SUB
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { hasSilentCall } from '../chain/logs.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/subscribe.ts';
-import { readOpenAttempts } from '../db/payment-attempts.ts';
+import { readUnderWay } from '../db/payment-attempts.ts';
 import { findFollowed, readSubscriptions } from '../db/subscriptions.ts';
 import { sameInstance } from '../domain/decide.ts';
 import { hasUnknownPull } from '../domain/found-pulls.ts';
@@ -83,7 +83,7 @@ export function createNotices(
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const ids = await findFollowed(sql, { pdas: [...subscriptions.keys(), ...named], wallets: [...wallets.keys(), ...named] });
     if (ids.length === 0) return;
-    const [rows, open] = await Promise.all([readSubscriptions(sql, ids), readOpenAttempts(sql, ids)]);
+    const [rows, open] = await Promise.all([readSubscriptions(sql, ids), readUnderWay(sql, ids)]);
     const underWay = new Set(open.map(({ subscriptionId }) => subscriptionId));
     const certain = new Set([...wallets.keys(), ...named]);
     const notable = rows.filter((row) => {
