@@ -40,6 +40,7 @@ export async function latencyOurs(database: Database, receivers: Receivers, coun
   await sql`alter table events disable trigger user`;
   const dispatcher = await startOurs(database, {});
   const notifier = createNotifier(sql, deliveriesQueued);
+  const endpoints = new Set([app.endpointId]);
   let sequence = 0;
   const latency = await measure(receivers, count, async (id) => {
     sequence += 1;
@@ -49,7 +50,7 @@ export async function latencyOurs(database: Database, receivers: Receivers, coun
         values (${app.appId}, ${app.subscriptionId}, ${sequence}, 'payment_success', ${bodyOf(id)}, now()) returning id
       )
       insert into deliveries (endpoint_id, event_id, event_type) select ${app.endpointId}, id, 'payment_success' from event`;
-    notifier.notify();
+    notifier.notify(endpoints);
   });
   await notifier.flush();
   await dispatcher.stop();

@@ -54,9 +54,9 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet`;
 }
 
-/** Stores events and queues one delivery of each for the app's live endpoint, if it has one; returns how many were queued. */
-export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<number> {
-  const [queued] = await sql<{ count: bigint }[]>`
+/** Stores events and queues one delivery of each for the app's live endpoint, if it has one; returns the endpoints, each once, that have one now. */
+export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
+  const queued = await sql<{ endpointId: string }[]>`
     with written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
       select * from unnest(
@@ -68,8 +68,8 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<nu
       insert into deliveries (endpoint_id, event_id, event_type)
       select endpoint.id, written.id, written.type
       from written join webhook_endpoints endpoint on endpoint.app_id = written.app_id and endpoint.deleted_at is null
-      returning 1
+      returning endpoint_id
     )
-    select count(*) as count from queued`;
-  return Number(queued?.count ?? 0n);
+    select distinct endpoint_id from queued`;
+  return queued.map(({ endpointId }) => endpointId);
 }

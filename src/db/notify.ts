@@ -7,9 +7,13 @@ export const deliveriesQueued = 'billing_deliveries';
 /** Subscriptions became due before their time: keepers listen. */
 export const subscriptionsDue = 'billing_due';
 
+/** More are not named in one notification, whose payload may have 8,000 bytes: it is then about anything. */
+const namedAtMost = 200;
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 export interface Notifier {
-  /** Asks for one notification soon; never throws, never waits. */
-  notify(): void;
+  /** Asks for one notification soon, about the rows with these ids, or about anything where they are not known; never throws, never waits. */
+  notify(ids?: ReadonlySet<string>): void;
   /** Sends what is still owed. */
   flush(): Promise<void>;
 }
@@ -20,28 +24,38 @@ export interface Notifier {
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  let owed = false;
+  /** What the next notification is about; undefined when there is none to send. */
+  let owed: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
-    owed = false;
+    const payload = owed === undefined || owed === 'anything' ? '' : [...owed].join(' ');
+    owed = undefined;
     // A lost notification only costs the listeners one poll interval.
-    sending = sql.notify(channel, '').catch(() => undefined);
+    sending = sql.notify(channel, payload).catch(() => undefined);
     timer = setTimeout(() => {
       timer = undefined;
-      if (owed) send();
+      if (owed !== undefined) send();
     }, intervalMs).unref();
   };
   return {
-    notify() {
+    notify(ids) {
+      if (ids?.size === 0) return;
+      owed = ids === undefined || owed === 'anything' ? 'anything' : new Set([...(owed ?? []), ...ids]);
+      if (owed !== 'anything' && owed.size > namedAtMost) owed = 'anything';
       if (timer === undefined) send();
-      else owed = true;
     },
     async flush() {
       clearTimeout(timer);
       timer = undefined;
-      if (owed) send();
+      if (owed !== undefined) send();
       clearTimeout(timer);
       await sending;
     },
   };
+}
+
+/** The ids that a notification is about; undefined when it may be about anything. */
+export function idsIn(payload: string): string[] | undefined {
+  const ids = payload.split(' ');
+  return ids.every((id) => uuid.test(id)) ? ids : undefined;
 }

@@ -1,5 +1,5 @@
-// Finds lanes that have something due. A NOTIFY leads to a look at what was queued since the last look; a sweep over the heads of all lanes, each
-// second, finds everything else: retries that came due, leases that passed, what a notification that got lost was about.
+// Finds lanes that have something due. A NOTIFY names them, or leads to a look at what was queued since the last look; a sweep over the heads of all
+// lanes, each second, finds everything else: retries that came due, leases that passed, what a notification that got lost was about.
 import type { Sql } from '../db/connect.ts';
 import { readClock } from '../db/clock.ts';
 import { findDueLanes, findQueued } from '../db/deliveries.ts';
@@ -7,8 +7,10 @@ import type { DatabaseClock } from './clock.ts';
 import type { Lanes } from './lanes.ts';
 
 export interface Scout {
-  /** Looks where it is time to. `told`: a notification came. */
-  look(told: boolean): Promise<void>;
+  /** Takes a notification: there is something new for these endpoints, or for any. */
+  hear(endpointIds: readonly string[] | undefined): void;
+  /** Looks where it is time to. */
+  look(): Promise<void>;
   /** Sweeps at the next look. */
   sweepNext(): void;
   /** Milliseconds for which the oldest due delivery had been due at the last sweep. */
@@ -27,9 +29,11 @@ export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock
   let nextSweep = 0;
   let since = 0;
   let oldestMs = 0;
+  let told = false;
 
   const sweep = async () => {
     const askedAt = performance.now();
+    told = false;
     const [now, heads] = await Promise.all([readClock(queue), findDueLanes(queue)]);
     clock.sync(now, askedAt);
     oldestMs = 0;
@@ -44,12 +48,17 @@ export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock
   };
 
   return {
-    async look(told) {
+    hear(endpointIds) {
+      if (endpointIds === undefined) told = true;
+      else for (const endpointId of endpointIds) lanes.found(endpointId, 0, false);
+    },
+    async look() {
       if (performance.now() >= nextSweep) {
         await sweep();
         return;
       }
       if (!told) return;
+      told = false;
       const until = clock.now() - commitMs;
       for (const { endpointId } of await findQueued(queue, since)) lanes.found(endpointId, 0, false);
       since = until;

@@ -9,7 +9,7 @@ import type { Registry } from 'prom-client';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { countDue, readDue, recordOutcomes, type DueDelivery, type Grant } from '../db/deliveries.ts';
-import { deliveriesQueued } from '../db/notify.ts';
+import { deliveriesQueued, idsIn } from '../db/notify.ts';
 import { connectQueue } from '../db/queue-connection.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -102,7 +102,6 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
 
   let trouble: string | undefined;
   let workedAt = performance.now();
-  let told = false;
   let stopping = false;
 
   const sendOn = () => {
@@ -156,9 +155,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
   const loop = startLoop({
     idleMs: pollMs,
     async turn() {
-      const wasTold = told;
-      told = false;
-      await scout.look(wasTold);
+      await scout.look();
       await read();
       if (trouble !== undefined) log.info('deliveries go out again');
       trouble = undefined;
@@ -190,12 +187,12 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     onError: (error, failures) => log.warn({ failures }, `old rows cannot be deleted: ${messageOf(error)}`),
   });
 
-  const hear = () => {
-    told = true;
+  const hear = (payload: string) => {
+    scout.hear(idsIn(payload));
     loop.wake();
   };
   // Also when the connection is made again: something may have been missed.
-  await queue.listen(deliveriesQueued, hear, hear);
+  await queue.listen(deliveriesQueued, hear, () => hear(''));
 
   return {
     ready() {

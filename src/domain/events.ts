@@ -11,11 +11,11 @@ export interface Happening {
 
 /**
  * Writes one event for each happening and queues its delivery, inside the caller's transaction, after the caller has written the change itself
- * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns how many deliveries were queued: when any,
- * the caller wakes the dispatchers after its commit.
+ * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns the endpoints for which deliveries were queued:
+ * the caller tells the dispatchers of them after its commit.
  */
-export async function appendEvents(sql: Transaction, happenings: readonly Happening[]): Promise<number> {
-  let queued = 0;
+export async function appendEvents(sql: Transaction, happenings: readonly Happening[]): Promise<Set<string>> {
+  const queued = new Set<string>();
   let rest = [...happenings];
   while (rest.length > 0) {
     // A subscription's counter moves by one at a time, so its second event waits for the next round.
@@ -27,20 +27,21 @@ export async function appendEvents(sql: Transaction, happenings: readonly Happen
     }
     const contexts = await takeSequences(sql, [...round.keys()]);
     if (contexts.length !== round.size) throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
-    queued += await storeEvents(
+    const endpoints = await storeEvents(
       sql,
       contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
     );
+    for (const endpointId of endpoints) queued.add(endpointId);
     rest = later;
   }
   return queued;
 }
 
-/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns how many. */
+/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns the endpoints that they go to. */
 export function storeEvents(
   sql: Transaction,
   told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
-): Promise<number> {
+): Promise<string[]> {
   return insertEvents(
     sql,
     told.map(({ context, type, extra }) => {

@@ -35,8 +35,8 @@ export interface Settled {
   attempts: Map<string, string>;
   /** Subscriptions that were written, or were as they are to be. The others were taken away from us: whoever holds them now goes on. */
   written: Set<string>;
-  /** Deliveries queued: dispatchers are to be woken. */
-  queued: number;
+  /** Endpoints for which deliveries were queued: dispatchers are to be told of them. */
+  queued: Set<string>;
 }
 
 /**
@@ -110,12 +110,12 @@ function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): b
   return (Object.keys(state) as (keyof typeof state)[]).every((field) => field === 'observedSlot' || state[field] === row[field]);
 }
 
-/** Stores the events of what was written; returns how many deliveries were queued. */
+/** Stores the events of what was written; returns the endpoints for which deliveries were queued. */
 async function tell(
   tx: Transaction,
   outcomes: readonly { draft: Draft; row: ReadSubscription }[],
   written: ReadonlyMap<string, Written>,
-): Promise<number> {
+): Promise<Set<string>> {
   // The first event of each took its number along with the state: one version of a row less than taking it afterwards.
   const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
@@ -129,6 +129,7 @@ async function tell(
   const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
     happenings.slice(1).map((happening) => ({ ...happening, subscriptionId: row.id })),
   );
-  if (first.length === 0) return 0;
-  return (await storeEvents(tx, first)) + (await appendEvents(tx, later));
+  if (first.length === 0) return new Set();
+  const endpoints = await storeEvents(tx, first);
+  return new Set([...endpoints, ...(await appendEvents(tx, later))]);
 }

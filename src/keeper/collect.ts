@@ -167,7 +167,7 @@ async function commit(
       return { draft: decision.draft, attempt };
     },
   );
-  if (settled.queued > 0) context.deliveries.notify();
+  context.deliveries.notify(settled.queued);
   for (const { decision } of reports) {
     if (settled.written.has(decision.draft.row.id)) report(context, decision.draft, decision.alert?.reason, decision.alert?.detail);
   }

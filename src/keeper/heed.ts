@@ -40,7 +40,7 @@ export async function heed(context: Context, flying: readonly Flying[]): Promise
       draft.state.observedSlot = reading.slot;
       return { draft, keep: true };
     });
-    if (queued > 0) deliveries.notify();
+    deliveries.notify(queued);
   }
   return new Map(rows.filter((row) => stands(row, reading.of(row))).map(({ id, notices }) => [id, notices]));
 }

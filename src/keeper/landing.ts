@@ -125,7 +125,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
       drafts.push({ draft: outcome.draft, alert: outcome.alert });
       return outcome;
     });
-    if (settled.queued > 0) context.deliveries.notify();
+    context.deliveries.notify(settled.queued);
     for (const { draft, alert } of drafts) if (settled.written.has(draft.row.id)) report(context, draft, alert);
     return concluded;
   }

@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createNotifier } from '../../src/db/notify.ts';
+import { createNotifier, idsIn } from '../../src/db/notify.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 void t.test('a burst of wakes costs few notifications, and the last of them is never lost', async (t) => {
@@ -35,6 +36,59 @@ void t.test('flush sends what is still owed', async (t) => {
   await notifier.flush();
   await second;
   t.equal(heard, 2);
+});
+
+void t.test(
+  'a notification names what it is about: the ids of all that was asked for, or nothing when that is too many or not known',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const heard: (string[] | undefined)[] = [];
+    let onHeard = () => {};
+    await sql.listen('test_channel', (payload) => {
+      heard.push(idsIn(payload)?.sort());
+      onHeard();
+    });
+    const told = async (...wanted: (string[] | undefined)[]) => {
+      const notifier = createNotifier(sql, 'test_channel', 3_600_000);
+      const next = () => new Promise<void>((resolve) => (onHeard = resolve));
+      const first = next();
+      notifier.notify(new Set([randomUUID()]));
+      await first;
+      const second = next();
+      for (const ids of wanted) notifier.notify(ids && new Set(ids));
+      await notifier.flush();
+      await second;
+      return heard.at(-1);
+    };
+    const ids = Array.from({ length: 201 }, () => randomUUID()).sort();
+    t.same(await told(ids.slice(0, 2), [], ids.slice(1, 4)), ids.slice(0, 4), 'each once');
+    t.same(await told(ids.slice(0, 200)), ids.slice(0, 200), 'as many as the payload holds');
+    t.equal(await told(ids.slice(0, 150), ids.slice(100)), undefined, 'one more');
+    t.equal(await told(ids.slice(0, 1), undefined, ids.slice(1, 2)), undefined, 'anything is not made less by what is named');
+  },
+);
+
+void t.test('nothing to tell of is no notification', async (t) => {
+  const { sql } = await testDatabase(t);
+  const heard: string[] = [];
+  let onHeard = () => {};
+  await sql.listen('test_channel', (payload) => {
+    heard.push(payload);
+    onHeard();
+  });
+  const something = new Promise<void>((resolve) => (onHeard = resolve));
+  const notifier = createNotifier(sql, 'test_channel');
+  notifier.notify(new Set());
+  notifier.notify();
+  await notifier.flush();
+  await something;
+  t.same(heard, ['']);
+});
+
+void t.test('a payload that somebody else made up is about anything', (t) => {
+  for (const payload of ['', ' ', 'x', `${randomUUID()} x`, `${randomUUID()}  ${randomUUID()}`, randomUUID().toUpperCase()])
+    t.equal(idsIn(payload), undefined, payload);
+  t.end();
 });
 
 void t.test('a database that is gone is no error for the one who notifies', async (t) => {
