@@ -258,7 +258,7 @@ rule('planId | string | yes', async (t) => {
 
 rule('subscriptionPda | string (Base58 on-chain address) | yes', async (t) => {
   const { subscriptionPda: pda, ...rest } = registration;
-  for (const wrong of [undefined, 5, null, '', '0OIl', `0x${'ab'.repeat(32)}`, pda.slice(0, 30), `${pda}1`])
+  for (const wrong of [undefined, 5, null, '', '0OIl', `0x${'ab'.repeat(32)}`, pda.slice(0, 30), `1${pda}`])
     t.match(
       await register({ ...rest, subscriptionPda: wrong }, stranger.token),
       { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path: 'subscriptionPda' }] } } },

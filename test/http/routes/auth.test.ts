@@ -124,7 +124,7 @@ void t.test('bad input is VALIDATION_ERROR with the field’s name', async (t) =
   const cases: [string, Record<string, unknown>, string][] = [
     ['/auth/nonce', {}, 'wallet'],
     ['/auth/nonce', { wallet: '0OIl' }, 'wallet'],
-    ['/auth/nonce', { wallet: `${wallet}1` }, 'wallet'],
+    ['/auth/nonce', { wallet: `1${wallet}` }, 'wallet'],
     ['/auth/nonce', { wallet: 5 }, 'wallet'],
     ['/auth/nonce', { wallet, role: 'admin' }, 'role'],
     ['/auth/nonce', { wallet, extra: 1 }, 'extra'],
