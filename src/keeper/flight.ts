@@ -3,57 +3,26 @@
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in landing.ts)
 //                  \-> never seen, blockhash expired, finally                        -> expired
-import type { SignatureStatus } from '../chain/answers.ts';
-import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { AttemptRow } from '../db/payment-attempts.ts';
-import { type HeldSubscription, releaseClaims, renewLeases } from '../db/subscriptions.ts';
-import { type Held, LEASE_SECONDS } from '../domain/settlement.ts';
+import { releaseClaims, renewLeases } from '../db/subscriptions.ts';
+import { LEASE_SECONDS } from '../domain/settlement.ts';
 import { startLoop } from '../loop.ts';
 import type { Context } from './context.ts';
+import { createInFlight, type Flying, type InFlight, type Watched } from './in-flight.ts';
 import { isolating } from './isolate.ts';
 import type { Landing } from './landing.ts';
 import { isWorthALook, type Root } from './looks.ts';
-import { type Outgoing, SENT_AT_ONCE, sendAll } from './send.ts';
+import { SENT_AT_ONCE, sendAll } from './send.ts';
 
-/** An open attempt that this keeper watches. */
-export interface Flying extends Held {
-  readonly attempt: AttemptRow;
-  /** The subscription as it was when the attempt was committed or taken over. */
-  readonly row: HeldSubscription;
-  /** Since when the claim's lease runs, by the process's own clock in milliseconds. */
-  readonly leasedAt: number;
-  /** Unix seconds; what the payment buys as it was when it was signed. Null for an attempt that another process signed. */
-  readonly periodEnd: bigint | null;
-  /** The on-chain subscription as it will be when the payment has landed and nothing else has happened. Null where another process signed. */
-  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
-}
-
-export interface Flight {
+export interface Flight extends Pick<InFlight, 'explains' | 'isOurs'> {
   /** How many more can be taken in. Whoever finds too little is told (`onRoom`) when there is more. */
   room(): number;
   /** Takes committed attempts in and sends them. */
   add(flying: readonly Flying[]): void;
-  /** Whether a notice about an account tells of nothing but a payment that is under way here. */
-  explains(address: string, account: SubscriptionAccount, slot: bigint): boolean;
-  /** Whether a transaction is one that was signed here and is under way: it does what it says. */
-  isOurs(signature: string): boolean;
   /** The node's newest root: what landed at or before it is about to be final. */
   rooted(slot: bigint): void;
   /** Waits up to `ms` until nothing is in the air, then gives what is left back to whoever comes. */
   stop(ms: number): Promise<void>;
-}
-
-interface Watched extends Outgoing {
-  readonly takenAt: number;
-  renewedAt: number;
-  polledAt: number;
-  settleAt: number;
-  status: SignatureStatus | null;
-  /** Where it seems to have landed: what the stream or an endpoint said last. */
-  slot: bigint | null;
-  /** Something else was heard of the subscription. A cancellation that is taken back looks like nothing but a payment, so nothing is explained after that. */
-  disturbed: boolean;
 }
 
 const MOST_IN_FLIGHT = 8192;
@@ -83,13 +52,9 @@ const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 /** Starts watching; `landing` settles what has come to its end. `onRoom` is called when there is room again for somebody who found none. */
 export function createFlight(context: Context, landing: Landing, onRoom: () => void = () => undefined): Flight {
   const { sql, rpc, log, metrics } = context;
-  const flying = new Map<string, Watched>();
-  const byAddress = new Map<string, Watched>();
-  const signedHere = new Set<string>();
+  const flying = createInFlight();
   /** What was just taken in. */
   const unsent: Watched[] = [];
-  /** What can be settled. */
-  const final = new Map<string, Watched>();
   let scannedAt = -Infinity;
   let root: Root = { slot: 0n, heardAt: -Infinity };
   let expiryCheckedAt = -Infinity;
@@ -103,16 +68,8 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
     onRoom();
   };
 
-  /** A subscription may be back under a new claim by now: that one stays. */
   const forget = (done: Iterable<Pick<Flying, 'id' | 'claimId'>>) => {
-    for (const { id, claimId } of done) {
-      const one = flying.get(id);
-      if (one?.claimId !== claimId) continue;
-      flying.delete(id);
-      final.delete(id);
-      if (one.afterwards !== null && byAddress.get(one.afterwards.address) === one) byAddress.delete(one.afterwards.address);
-      signedHere.delete(one.attempt.signature);
-    }
+    flying.forget(done);
     metrics.inFlight.set(flying.size);
     if (flying.size === 0) emptied?.();
     tellRoom();
@@ -126,12 +83,12 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
     const now = performance.now();
     const isDue = ({ status, sentAt, polledAt, sends }: Watched) =>
       status === null && now - sentAt >= (polledAt > sentAt || sends === 0 ? RESEND_MS : RESEND_UNSEEN_MS);
-    const ready = unsent.splice(0, SENT_AT_ONCE).filter((one) => flying.get(one.id) === one && one.sentAt === -Infinity);
+    const ready = unsent.splice(0, SENT_AT_ONCE).filter((one) => flying.has(one) && one.sentAt === -Infinity);
     for (const one of ready) one.sentAt = now;
     tellRoom();
     if (now - scannedAt >= SCAN_MS) {
       scannedAt = now;
-      const again = [...flying.values()].filter(isDue).slice(0, MOST_AGAIN);
+      const again = [...flying.all()].filter(isDue).slice(0, MOST_AGAIN);
       for (const one of again) one.sentAt = now;
       ready.push(...again);
     }
@@ -144,31 +101,30 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
     const now = performance.now();
     // One pass over all: there are thousands.
     const [old, recent, past]: [Watched[], Watched[], Watched[]] = [[], [], []];
-    for (const one of flying.values()) {
+    for (const one of flying.all()) {
       if (now - one.renewedAt >= RENEW_MS) old.push(one);
       if (isWorthALook(one, root, now)) (one.periodEnd !== null && now - one.takenAt < RECENT_MS ? recent : past).push(one);
     }
     if (old.length > 0) await renew(old, now);
     await look(recent, false);
     await look(past, true);
-    if (settleable(performance.now()).length > 0) for (const lane of settling) lane.wake();
+    if (flying.settleable(performance.now()).length > 0) for (const lane of settling) lane.wake();
     return false;
   }
-
-  const settleable = (now: number) => [...final.values()].filter(({ settleAt }) => now >= settleAt);
 
   /** One round of settling what is final, while the next is looked for. */
   async function settle(): Promise<boolean> {
     const now = performance.now();
-    const batch = settleable(now)
+    const batch = flying
+      .settleable(now)
       .slice(0, STATUSES_AT_ONCE)
       .flatMap((one) => (one.status === null ? [] : [{ ...one, status: one.status }]));
     for (const { id } of batch) {
-      const one = flying.get(id);
+      const one = flying.of(id);
       if (one !== undefined) one.settleAt = now + SETTLE_AGAIN_MS;
     }
     if (batch.length > 0) await isolating(batch, async (some) => forget(await landing.landed(some)), fault);
-    return settleable(performance.now()).length > 0;
+    return flying.settleable(performance.now()).length > 0;
   }
 
   /** One round of looking for what can never land any more. */
@@ -176,7 +132,7 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
     const now = performance.now();
     if (now - expiryCheckedAt < EXPIRY_CHECK_MS) return false;
     expiryCheckedAt = now;
-    const unseen = [...flying.values()].filter(
+    const unseen = [...flying.all()].filter(
       ({ status, takenAt, periodEnd }) => status === null && (periodEnd === null || now - takenAt > RESEND_MS),
     );
     if (unseen.length > 0) await isolating(unseen, async (some) => forget(await landing.expired(some)), fault);
@@ -184,7 +140,7 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
   }
 
   const fault = ({ id, attempt }: Flying, error: unknown) => {
-    const one = flying.get(id);
+    const one = flying.of(id);
     if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
     metrics.alerts.inc({ reason: 'cannot_be_settled' });
     log.error({ err: error, subscription: id, signature: attempt.signature }, 'a payment cannot be settled: run "billing reconcile"');
@@ -202,7 +158,7 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
         one.polledAt = now;
         one.status = statuses[place] ?? null;
         one.slot = one.status?.slot ?? null;
-        if (one.status?.commitment === 'finalized' && flying.get(one.id) === one) final.set(one.id, one);
+        if (one.status?.commitment === 'finalized') flying.ended(one);
       });
     }
   }
@@ -236,44 +192,12 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
       return room();
     },
     add(taken) {
-      const now = performance.now();
-      for (const one of taken) {
-        const watched: Watched = {
-          ...one,
-          takenAt: now,
-          renewedAt: one.leasedAt,
-          sentAt: -Infinity,
-          sends: 0,
-          // What another process signed may be old: the chain is looked at before it goes out.
-          heeded: one.periodEnd === null ? null : one.notices,
-          polledAt: now,
-          settleAt: now,
-          status: null,
-          slot: null,
-          disturbed: false,
-        };
-        signedHere.delete(flying.get(one.id)?.attempt.signature ?? '');
-        flying.set(one.id, watched);
-        unsent.push(watched);
-        final.delete(one.id);
-        if (one.afterwards !== null) {
-          byAddress.set(one.afterwards.address, watched);
-          signedHere.add(one.attempt.signature);
-        }
-      }
+      unsent.push(...flying.take(taken));
       metrics.inFlight.set(flying.size);
       for (const lane of sending) lane.wake();
     },
-    explains(address, account, slot) {
-      const one = byAddress.get(address);
-      const expected = one?.afterwards ?? null;
-      if (one === undefined || expected === null) return false;
-      // Looked at again since: something was heard of it.
-      if (one.heeded !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
-      if (!one.disturbed) one.slot = slot;
-      return !one.disturbed;
-    },
-    isOurs: (signature) => signedHere.has(signature),
+    explains: (address, account, slot) => flying.explains(address, account, slot),
+    isOurs: (signature) => flying.isOurs(signature),
     rooted(slot) {
       root = { slot, heardAt: performance.now() };
     },
@@ -290,14 +214,11 @@ export function createFlight(context: Context, landing: Landing, onRoom: () => v
       await Promise.all([...sending, watching, ...settling, expiring].map((loop) => loop.stop()));
       if (flying.size > 0) {
         log.info({ attempts: flying.size }, 'payments on their way are left to the next keeper');
-        await releaseClaims(sql, [...flying.values()]);
+        await releaseClaims(sql, [...flying.all()]);
       }
-      for (const all of [flying, byAddress, signedHere, final]) all.clear();
+      flying.clear();
       unsent.length = 0;
       metrics.inFlight.set(0);
     },
   };
 }
-
-const isSame = (one: SubscriptionAccount, other: SubscriptionAccount) =>
-  (Object.keys(one) as (keyof SubscriptionAccount)[]).every((field) => one[field] === other[field]);

@@ -7,7 +7,7 @@ import { timeOf } from '../domain/network.ts';
 import { settle } from '../domain/settlement.ts';
 import { applyCancelSeen, draftOf, isLive } from '../domain/transitions.ts';
 import type { Context } from './context.ts';
-import type { Flying } from './flight.ts';
+import type { Flying } from './in-flight.ts';
 import { readViews } from './read.ts';
 
 /** Whether the on-chain subscription is the one that was signed for, and not cancelled. Pure. */

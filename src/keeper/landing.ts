@@ -17,7 +17,7 @@ import { each } from '../each.ts';
 import { createBlockTimes } from './block-times.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
-import type { Flying } from './flight.ts';
+import type { Flying } from './in-flight.ts';
 import { findPulls, pullsIn } from './pulls.ts';
 import { type Reading, readViews, type View } from './read.ts';
 import { report } from './report.ts';

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { lockCollectable, readCollectable } from '../db/subscriptions.ts';
 import type { Context } from './context.ts';
-import type { Flying } from './flight.ts';
+import type { Flying } from './in-flight.ts';
 import { heed } from './heed.ts';
 
 /** A transaction to send. */

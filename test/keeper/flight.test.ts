@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Commitment, SignatureStatus } from '../../src/chain/answers.ts';
-import { createFlight, type Flying } from '../../src/keeper/flight.ts';
+import { createFlight } from '../../src/keeper/flight.ts';
+import type { Flying } from '../../src/keeper/in-flight.ts';
 import type { Landing } from '../../src/keeper/landing.ts';
 import { startStage } from '../fixtures/billing.ts';
 
