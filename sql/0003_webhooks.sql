@@ -54,6 +54,12 @@ as $$
         + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
     ) / 1000000::float8)
 $$;
+-- The lowest version 7 id that can be made at a time: what is older than that has a lower one.
+create function first_id_at(moment timestamptz) returns uuid
+language sql stable strict parallel safe
+as $$
+  select (lpad(to_hex((extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+$$;
 
 -- Each row is updated once as a rule: finished, with its only attempt. That is never HOT, since the row leaves its lane and changes its
 -- place in the lists: each index more costs a delivery 1.4 us of Postgres's time. So the lists go by the id, whose time is the row's. Half-filled

@@ -14,8 +14,7 @@ export async function deleteOldDeliveries(sql: Queryable, { days, after, limit }
   const rows = await sql<{ id: string }[]>`
     with old as (
       select id from deliveries
-      where id > ${after}::uuid and finished_at is not null and id < (lpad(to_hex(
-        (extract(epoch from now() - ${days}::int * interval '1 day') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+      where id > ${after}::uuid and finished_at is not null and id < first_id_at(now() - ${days}::int * interval '1 day')
       order by id limit ${limit} for update skip locked
     ), attempts as (
       delete from earlier_attempts using old where earlier_attempts.delivery_id = old.id
@@ -29,8 +28,7 @@ export async function deleteOldEvents(sql: Queryable, { days, after, limit }: Ba
   const rows = await sql<{ id: string }[]>`
     with old as (
       select id from events
-      where id > ${after}::uuid and id < (lpad(to_hex(
-        (extract(epoch from now() - ${days}::int * interval '1 day') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+      where id > ${after}::uuid and id < first_id_at(now() - ${days}::int * interval '1 day')
         and not exists (select from deliveries where deliveries.event_id = events.id)
       order by id limit ${limit} for update skip locked
     )

@@ -62,7 +62,7 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
       select count(*)::int from (
         select 1 from webhook_endpoints e cross join lateral (
           select 1 from deliveries d where d.endpoint_id = e.id and d.status = 'failed'
-            and d.id >= (lpad(to_hex((extract(epoch from now() - interval '2 days') * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+            and d.id >= first_id_at(now() - interval '2 days')
           limit ${countLimit}
         ) as given_up
         where e.deleted_at is null limit ${countLimit}
