@@ -241,7 +241,12 @@ void t.test('wrong usage: a clear line, the right exit code, no stack trace, and
     [['listen', '--forward-to', 'ftp://x'], env, 2, /--forward-to must be an absolute/],
     [listen, keyless, 2, /An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file/],
     [listen, { ...env, BILLING_API_KEY: 'secret' }, 2, /not an API key: it should start with sk_test_/],
-    [listen, { ...env, BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')) }, 1, /not valid here or has been revoked/],
+    [
+      listen,
+      { ...env, BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')) },
+      1,
+      /not valid here or has been revoked/,
+    ],
     [listen, { ...env, BILLING_API_KEY: merchant.key.replace('test', 'live') }, 2, /live key.*Add --live/],
     [listen, { ...env, BILLING_API_URL: 'http://billing.example' }, 2, /billing\.example in clear text: use https/],
     [

@@ -9,7 +9,15 @@ const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as Subscr
 function signed({ id = '', address = 'another', here = true } = {}): Flying {
   const attempt = { signature: randomUUID() };
   const afterwards = here ? { address, account } : null;
-  return { id: id || randomUUID(), claimId: randomUUID(), notices: 0n, attempt, afterwards, leasedAt: 7, periodEnd: here ? 9n : null } as unknown as Flying;
+  return {
+    id: id || randomUUID(),
+    claimId: randomUUID(),
+    notices: 0n,
+    attempt,
+    afterwards,
+    leasedAt: 7,
+    periodEnd: here ? 9n : null,
+  } as unknown as Flying;
 }
 
 void t.test('what is done with is forgotten by its claim: a subscription that is back under a new one stays', (t) => {
