@@ -58,7 +58,7 @@ $$;
 create function first_id_at(moment timestamptz) returns uuid
 language sql stable strict parallel safe
 as $$
-  select (lpad(to_hex((extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+  select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
 $$;
 
 -- Each row is updated once as a rule: finished, with its only attempt. That is never HOT, since the row leaves its lane and changes its

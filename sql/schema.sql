@@ -24,7 +24,7 @@ CREATE OR REPLACE FUNCTION public.first_id_at(moment timestamp with time zone)
  LANGUAGE sql
  STABLE PARALLEL SAFE STRICT
 AS $function$
-  select (lpad(to_hex((extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+  select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
 $function$;
 
 CREATE OR REPLACE FUNCTION public.made_at(id uuid)

@@ -1,14 +1,14 @@
 // What several commands take: ids, times, merchants. Each refusal says what would be right.
 import type { Queryable } from '../db/connect.ts';
+import { isId } from '../db/ids.ts';
 import { findMerchantBy, type MerchantAdminRow } from '../db/merchants-admin.ts';
 import { OperatorError } from '../errors.ts';
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 /** An id in lower case. Throws an OperatorError (exit code 2) for what is none. */
 export function parseId(text: string): string {
-  if (!uuid.test(text)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
-  return text.toLowerCase();
+  const id = text.toLowerCase();
+  if (!isId(id)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
+  return id;
 }
 
 /** A time; null where none was given. Throws an OperatorError (exit code 2). */
@@ -23,7 +23,7 @@ export function parseTime(flag: string, text: string | undefined): Date | null {
 
 /** The merchant of an id or a wallet. Throws an OperatorError: 2 for what can be neither, 1 when there is no such merchant. */
 export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
-  const id = uuid.test(text) ? text.toLowerCase() : null;
+  const id = isId(text.toLowerCase()) ? text.toLowerCase() : null;
   if (id === null && !/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(text)) {
     throw new OperatorError(`"${text}" is neither the id of a merchant (a UUID) nor a wallet (a Solana address in Base58).`, 2);
   }

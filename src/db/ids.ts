@@ -3,6 +3,11 @@
 export const firstId = '00000000-0000-0000-0000-000000000000';
 export const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
+/** Whether a text has the form of our ids. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
+}
+
 /** The lowest id that can be made at this time. */
 export function firstIdAt(time: Date): string {
   const ms = time.getTime();

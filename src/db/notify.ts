@@ -1,6 +1,7 @@
 // Waking other processes. A NOTIFY serialises commits (measured.md: one on each insert cuts the producer to a quarter), so each process sends
 // at most one per channel and interval, after its commit; listeners poll behind it.
 import type { Sql } from './connect.ts';
+import { isId } from './ids.ts';
 
 /** Deliveries were queued: dispatchers listen. */
 export const deliveriesQueued = 'billing_deliveries';
@@ -9,7 +10,6 @@ export const subscriptionsDue = 'billing_due';
 
 /** More are not named in one notification, whose payload may have 8,000 bytes: it is then about anything. */
 const namedAtMost = 200;
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export interface Notifier {
   /** Asks for one notification soon, about the rows with these ids, or about anything where they are not known; never throws, never waits. */
@@ -28,7 +28,7 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
   let owed: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
-    const payload = owed === undefined || owed === 'anything' ? '' : [...owed].join(' ');
+    const payload = owed instanceof Set ? [...owed].join(' ') : '';
     owed = undefined;
     // A lost notification only costs the listeners one poll interval.
     sending = sql.notify(channel, payload).catch(() => undefined);
@@ -57,5 +57,5 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
 /** The ids that a notification is about; undefined when it may be about anything. */
 export function idsIn(payload: string): string[] | undefined {
   const ids = payload.split(' ');
-  return ids.every((id) => uuid.test(id)) ? ids : undefined;
+  return ids.every(isId) ? ids : undefined;
 }

@@ -5,13 +5,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { findApp, type AppRow } from '../db/apps.ts';
 import type { Sql } from '../db/connect.ts';
 import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
+import { isId } from '../db/ids.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
 import type { ChainReader, Network } from '../domain/network.ts';
 import type { Environment } from '../domain/keys.ts';
 import type { SecretBox } from '../domain/secrets.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { isId } from './fields.ts';
 
 export interface ApiDeps {
   sql: Sql;

@@ -1,6 +1,7 @@
 // The fields that schemas are made of. What Postgres hands over goes to JSON as it is: a bigint and a Date are written as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/addresses.ts';
+import { isId } from '../db/ids.ts';
 
 const maxAmount = 2n ** 63n - 1n;
 // Beyond the year 9998 neither Postgres nor an ISO date of four digits is sure.
@@ -43,13 +44,8 @@ export const formats = {
     fits: (text: string) => /^[\x20-\x7e]{1,255}$/.test(text),
     message: 'must be 1 to 255 printable ASCII characters',
   },
-  uuid: { fits: (text: string) => isId(text), message: 'must be an id: a UUID in lower case' },
+  uuid: { fits: isId, message: 'must be an id: a UUID in lower case' },
 } as const;
-
-/** Whether a text has the form of our ids. */
-export function isId(text: string): boolean {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(text);
-}
 
 const exampleId = '019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60';
 const exampleTime = '2026-01-31T12:00:00.000Z';

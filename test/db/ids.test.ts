@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { firstId, firstIdAt, lastId, timeOfId } from '../../src/db/ids.ts';
+import { firstId, firstIdAt, isId, lastId, timeOfId } from '../../src/db/ids.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 void t.test('the first id of a time is that time, and no id of an earlier one comes after it', (t) => {
@@ -26,8 +26,18 @@ void t.test('Postgres reads the time of an id as we do, and of its own ids to th
   ];
   const rows = await sql<{ id: string; at: Date }[]>`select id, made_at(id) as at from unnest(${ids}::uuid[]) as given (id)`;
   for (const { id, at } of rows) t.equal(at.getTime(), timeOfId(id).getTime(), id);
+  const firsts = await sql<{ at: Date; id: string }[]>`
+    select at, first_id_at(at) as id from unnest(${ids}::uuid[]) as given (id) cross join lateral (select made_at(given.id) as at) as made`;
+  for (const { at, id } of firsts) t.equal(id, firstIdAt(at), 'and the first id of a time is the same for both');
   const [own] = await sql<{ within: boolean }[]>`
     with times as materialized (select clock_timestamp() as before, uuid_v7() as id)
     select made_at(id) between before - interval '2 us' and clock_timestamp() as within from times`;
   t.ok(own?.within);
+});
+
+void t.test('an id is a UUID in lower case, and nothing more', (t) => {
+  t.ok([firstId, lastId, firstIdAt(new Date())].every(isId));
+  for (const text of ['', lastId.toUpperCase(), ` ${lastId}`, `${lastId}\n`, lastId.replaceAll('-', ''), `${lastId}0`])
+    t.notOk(isId(text), text);
+  t.end();
 });

@@ -108,7 +108,7 @@ void t.test('slots, blockhashes, epochs and fees answer in the shape of a valida
   ];
   for (const [method, params, types] of shapes) t.strictSame(typesOf(await chain.rpc(method, ...params)), types, method);
   t.equal(await chain.rpc('getHealth'), 'ok');
-  t.match(await chain.rpc('getGenesisHash'), /^[1-9A-HJ-NP-Za-km-z]{40,44}$/);
+  t.equal(bs58.decode(await chain.rpc('getGenesisHash')).length, 32);
   t.equal(await chain.rpc('getMinimumBalanceForRentExemption', 165), 2_039_280, 'the rent of a token account on every cluster');
   t.match(await chain.rpc('getFeeForMessage', message, { commitment: 'confirmed' }), { value: FEE });
   const [processed, confirmed, finalized] = await Promise.all(
