@@ -1,4 +1,5 @@
-import { useInput } from 'ink';
+import { type Key, useInput } from 'ink';
+import { useCallback, useLayoutEffect, useRef } from 'react';
 
 const named = {
   upArrow: 'up',
@@ -27,22 +28,23 @@ const byCharacter: Record<string, string> = {
 
 /** Calls back for each key: its name, or the character typed. Keys that arrive together come one by one. */
 export function useKeys(onKey: (key: string) => void): void {
-  useInput((input, key) => {
-    const name = Object.entries(named).find(([flag]) => key[flag as keyof typeof named])?.[1];
-    if (name !== undefined) {
-      onKey(name);
-      return;
-    }
-    if (key.ctrl) {
-      if (input === 'c') onKey('ctrl-c');
-      return;
-    }
-    // An escape and the key after it, read at once.
-    if (key.meta) onKey('escape');
-    for (const character of input) {
-      const known = byCharacter[character];
-      if (known !== undefined) onKey(known);
-      else if (character >= ' ') onKey(character);
-    }
+  // ink takes a new callback some time after it has drawn; a key pressed before that is about the new picture too.
+  const latest = useRef(onKey);
+  useLayoutEffect(() => {
+    latest.current = onKey;
   });
+  useInput(
+    useCallback((input: string, key: Key) => {
+      for (const each of keysOf(input, key)) latest.current(each);
+    }, []),
+  );
+}
+
+function keysOf(input: string, key: Key): string[] {
+  const name = Object.entries(named).find(([flag]) => key[flag as keyof typeof named])?.[1];
+  if (name !== undefined) return [name];
+  if (key.ctrl) return input === 'c' ? ['ctrl-c'] : [];
+  const characters = Array.from(input).flatMap((character) => byCharacter[character] ?? (character >= ' ' ? [character] : []));
+  // An escape and the key after it, read at once.
+  return key.meta ? ['escape', ...characters] : characters;
 }

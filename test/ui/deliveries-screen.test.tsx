@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap';
 import { type DeliveriesSource, DeliveriesScreen } from '../../src/ui/deliveries-screen.tsx';
 import { type DeliveryFilter, type DeliveryItem, type ListView, noFilter, noRows } from '../../src/ui/deliveries-state.ts';
+import type { DetailView } from '../../src/ui/delivery-detail.tsx';
 import { widthOf } from '../../src/ui/width.ts';
 import { renderScreen } from '../fixtures/screen.ts';
 import { until } from '../fixtures/webhooks.ts';
@@ -22,9 +23,25 @@ const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem 
 /** Newest first. */
 const items = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
 
+/** A delivery whose body takes many lines. */
+const longDelivery = (number: number): DetailView['item'] => ({
+  ...item(number),
+  appId: 'app id',
+  webhookId: 'webhook id',
+  eventId: 'event id',
+  merchant: 'Ada 7xK',
+  replayOf: null,
+  nextAttemptAt: null,
+  finishedAt: null,
+  endpointDeletedAt: null,
+  body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)),
+  attemptLog: [],
+});
+
 /** A source that is told what to tell. */
 function stagedSource() {
   let tell: (list: ListView) => void = () => undefined;
+  let tellOfOne: (detail: DetailView) => void = () => undefined;
   const filters: DeliveryFilter[] = [];
   let wanted = 0;
   const source: DeliveriesSource = {
@@ -39,7 +56,10 @@ function stagedSource() {
         stop: () => undefined,
       };
     },
-    watchOne: () => ({ look: () => undefined, stop: () => undefined }),
+    watchOne(_id, told) {
+      tellOfOne = told;
+      return { look: () => undefined, stop: () => undefined };
+    },
     apps: () => Promise.resolve([]),
     outlook: () => Promise.reject(new Error('Postgres did not answer within 5 s')),
   };
@@ -48,6 +68,7 @@ function stagedSource() {
     filters,
     wanted: () => wanted,
     tell: (list: Partial<ListView>) => tell({ ...noRows, asOf: new Date(), ...list }),
+    tellOfOne: (item: DetailView['item']) => tellOfOne({ item, asOf: new Date(), askedAt: null, trouble: null }),
   };
 }
 
@@ -131,4 +152,17 @@ void t.test('a filter is asked of the source as it is chosen; what comes of anot
   await shows('looked back to 2026-02-01 00:00:00');
   tell({ rows: [] });
   await shows('No delivery matches.');
+});
+
+void t.test('a key pressed the moment a picture stands is about that picture', async (t) => {
+  const { tell, tellOfOne, shows, drawn, press } = await screen(t);
+  tell({ rows: items(3, 1) });
+  await shows('1 of 3');
+  press('\r');
+  await shows('Reading...');
+  const read = drawn('lines 1 to');
+  tellOfOne(longDelivery(3));
+  await read;
+  press(' ');
+  await shows('lines 19 to');
 });
