@@ -41,7 +41,8 @@ export interface Collection extends SubscriptionParties {
 
 /** The instructions of a collection, net and fee in one transaction, and where in it the transfers are. Throws a RangeError when both are 0. */
 export function collectionInstructions(collection: Collection): { instructions: Instruction[]; layout: PullLayout } {
-  const { programId, mint, keeper, merchant, treasury, net, fee, reference, createAccountsFor } = collection;
+  const { programId, mint, keeper, merchant, treasury, subscriber, plan, subscription, net, fee, reference, createAccountsFor } =
+    collection;
   if (net <= 0n && fee <= 0n) throw new RangeError('a collection moves at least one base unit');
   const before = [
     computeUnitLimit(collection.computeUnits),
@@ -53,7 +54,9 @@ export function collectionInstructions(collection: Collection): { instructions: 
     { receiver: treasury, amount: fee },
   ]
     .filter(({ amount }) => amount !== 0n)
-    .map(({ receiver, amount }) => transferSubscription(programId, { ...collection, caller: keeper, receiver, amount }));
+    .map(({ receiver, amount }) =>
+      transferSubscription(programId, { caller: keeper, receiver, amount, subscriber, plan, subscription, mint }),
+    );
   return {
     instructions: [...before, ...pulls, memo(reference)],
     layout: {

@@ -54,7 +54,8 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
   // Without an account the subscription was cancelled or has ended: both have returned.
   if (account === null || period === null) throw new Error('a live subscription without an account');
-  return { ...unread, ...collection(draft, view, account, period, rules) };
+  const decision = collection(draft, view, account, period, rules);
+  return unread === undefined ? decision : { ...unread, ...decision };
 }
 
 /** The account as long as it is the one that was registered: an address can be closed and subscribed anew, with other period boundaries or terms. */

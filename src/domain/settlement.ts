@@ -58,7 +58,7 @@ export async function settle(
     const outcomes = rows.flatMap((row) => {
       const outcome = judge(row, (signature) => recorded.has(`${signature} ${row.subscriptionPda}`));
       const claim = claims.get(row.id);
-      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
+      return outcome === undefined || claim === undefined ? [] : [{ claim, row, ...outcome }];
     });
 
     const payments = outcomes.flatMap(({ draft }) => draft.payments);
@@ -66,14 +66,16 @@ export async function settle(
     const resolutions = outcomes.flatMap(({ resolution }) => resolution ?? []);
     if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
     const attempts = outcomes.flatMap(({ attempt, claim }) =>
-      attempt === undefined ? [] : [{ ...attempt, subscriptionId: claim.id, claimId: claim.claimId }],
+      attempt === undefined ? [] : [{ subscriptionId: claim.id, claimId: claim.claimId, ...attempt }],
     );
     const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
     const [untouched, touched] = [outcomes.filter(isUntouched), outcomes.filter((outcome) => !isUntouched(outcome))];
     const written = await writeStates(
       tx,
-      touched.map(({ draft, attempt, keep, claim }) => ({
-        ...claim,
+      touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
+        id,
+        claimId,
+        notices,
         state: draft.state,
         keep: keep ?? attempt !== undefined,
         tells: draft.happenings.length > 0,

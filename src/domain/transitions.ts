@@ -94,7 +94,6 @@ export function applyFurther({ row, payments }: Draft, pull: Pull): void {
 
 function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentRow {
   return {
-    ...parties(row),
     status: 'succeeded',
     source: pull.source,
     further: false,
@@ -107,6 +106,7 @@ function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentR
     failureReason: null,
     attempt,
     occurredAt: timeOf(pull.at),
+    ...parties(row),
   };
 }
 

@@ -10,13 +10,10 @@ import {
   readSubscriptions,
   releaseClaims,
 } from '../db/subscriptions.ts';
-import { decide, sameInstance } from '../domain/decide.ts';
-import type { Collectable, Decision, Findings } from '../domain/decision.ts';
+import type { Collectable, Decision } from '../domain/decision.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { LEASE_SECONDS, settle } from '../domain/settlement.ts';
-import { draftOf, isLive } from '../domain/transitions.ts';
-import { each } from '../each.ts';
 import type { ChainClock } from './clock.ts';
 import { type Closed, createClosings } from './close.ts';
 import type { Context } from './context.ts';
@@ -24,16 +21,13 @@ import type { Fees } from './fees.ts';
 import type { Flight } from './flight.ts';
 import type { Flying } from './in-flight.ts';
 import { isolating } from './isolate.ts';
-import { findPulls, pullsInBooks, type PullParties } from './pulls.ts';
-import { type Reading, readViews } from './read.ts';
+import { judge, lookInto, withRecorded } from './judge.ts';
+import type { Reading } from './read.ts';
 import { report } from './report.ts';
 import { signCollection, signingTerms, type SigningTerms } from './sign.ts';
 
 /** Subscriptions claimed at once: their accounts are some seven requests of 100. */
 const BATCH = 200;
-/** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
-const LOOKUPS_AT_ONCE = 16;
-
 /** A pass over what is due begins anew after this, so that what has come back meanwhile (a lease that ran out, news) waits no longer. */
 const PASS_MS = 2000;
 
@@ -124,10 +118,9 @@ async function commit(
   closed?: Closed,
 ): Promise<{ taken: Flying[]; closable: ReadSubscription[] }> {
   const { sql } = context;
-  const { reading, findings } = await lookInto(context, batch, closed);
+  const { reading, findings, decisions } = await lookInto(context, batch, closed);
   clock.heard(reading.now);
-  const judged = batch.map((row) => ({ row, decision: judge(context, row, reading, findings.get(row.id)) }));
-  const decisions = new Map(judged.map(({ row, decision }) => [row, decision]));
+  const judged = [...decisions].map(([row, decision]) => ({ row, decision }));
   const isClosable = ({ decision }: { decision: Decision }) => decision.needs === 'closing';
   const closable = judged.filter(isClosable).map(({ row }) => row);
   const rows = judged.filter((one) => !isClosable(one)).map(({ row }) => row);
@@ -152,7 +145,7 @@ async function commit(
       if (decision.collect === undefined) return { draft: decision.draft };
       const attempt = terms === undefined ? undefined : sign(context, row, decision.collect, fees, terms);
       if (attempt === undefined) return { draft: decision.draft };
-      const { periodStart, periodEnd } = decision.collect;
+      const { periodEnd } = decision.collect;
       const notices = noticesOf.get(row.id) ?? row.notices;
       committed.push({
         id: row.id,
@@ -163,7 +156,7 @@ async function commit(
         row: { ...row, ...decision.draft.state },
         periodEnd,
         afterwards: afterwardsOf(row, reading, decision.collect),
-        attempt: { ...attempt, id: '', subscriptionId: row.id, periodStart: timeOf(periodStart) },
+        attempt: { id: '', subscriptionId: row.id, ...attempt },
       });
       return { draft: decision.draft, attempt };
     },
@@ -179,30 +172,11 @@ async function commit(
   return { taken, closable };
 }
 
-/** What is decided about one row; accounts that cannot be understood are a failure of ours. */
-function judge({ rules }: Context, row: HeldSubscription, reading: Reading, findings: Findings | undefined): Decision {
-  const view = reading.of(row);
-  if (!(view instanceof Error)) return decide(row, view, rules, findings);
-  const draft = draftOf(row);
-  if (!isLive(row)) {
-    draft.state.dueAt = null;
-    return { draft };
-  }
-  draft.state.setbacks += 1;
-  draft.state.dueAt = setbackUntil(reading.now, draft.state.setbacks);
-  return { draft, alert: { reason: 'malformed', detail: view.message } };
-}
-
 /** What the payment alone makes of the on-chain subscription. */
 function afterwardsOf(row: HeldSubscription, reading: Reading, { periodStart, amounts }: Collectable): Flying['afterwards'] {
   const view = reading.of(row);
   if (view instanceof Error || view.subscription === null) return null;
   return { address: row.subscriptionPda, account: { ...view.subscription, periodStart, amountPulled: amounts.gross } };
-}
-
-function withRecorded(findings: Findings | undefined, isRecorded: (signature: string) => boolean): Findings | undefined {
-  if (findings?.pulls === undefined) return findings;
-  return { ...findings, pulls: findings.pulls.map((pull) => ({ ...pull, recorded: isRecorded(pull.signature) })) };
 }
 
 function sign(context: Context, row: HeldSubscription, collectable: NonNullable<Decision['collect']>, fees: Fees, terms: SigningTerms) {
@@ -217,58 +191,4 @@ function sign(context: Context, row: HeldSubscription, collectable: NonNullable<
     platformFee: amounts.fee,
     amountNet: amounts.net,
   };
-}
-
-/** The account that was registered, null when it is gone; undefined when what is there cannot be understood. */
-function accountOf(row: HeldSubscription, reading: Reading) {
-  const view = reading.of(row);
-  return view instanceof Error ? undefined : sameInstance(row, view.subscription);
-}
-
-/** Reads the accounts, and looks up the pulls that some decisions need. `closed` tells which accounts are closed; the others could not be. */
-async function lookInto(
-  context: Context,
-  rows: readonly HeldSubscription[],
-  closed: Closed | undefined,
-): Promise<{ reading: Reading; findings: Map<string, Findings> }> {
-  const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
-  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
-  const reading = await readViews(context, rows, { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) });
-  const findings = new Map<string, Findings>();
-  if (closed !== undefined) for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
-
-  const asking = rows.filter((row) => judge(context, row, reading, findings.get(row.id)).needs === 'pulls');
-  if (asking.length === 0) return { reading, findings };
-  const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, reading) ?? null);
-  for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
-  const unbooked = asking.filter(({ id }) => !booked.has(id));
-  if (unbooked.length === 0) return { reading, findings };
-  const final = await readViews(context, unbooked, { commitment: 'finalized', periodsOnly: true });
-  await each(unbooked, LOOKUPS_AT_ONCE, async (row) => {
-    const account = accountOf(row, reading);
-    if (account === undefined) return;
-    const settled = accountOf(row, final);
-    if (account === null && settled !== null) {
-      findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
-      return;
-    }
-    const parties: PullParties = {
-      programId: context.programId,
-      keeper: context.keypair.address,
-      treasury: row.treasury,
-      subscriptionPda: row.subscriptionPda,
-    };
-    // A registration's first period is the one that runs; what was pulled before it is not this registration's.
-    const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
-    const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
-    const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
-    const found = await findPulls(context.rpc, parties, since);
-    const pulls = found?.map((pull) => ({ ...pull, recorded: false }));
-    const isFinal = account !== null && settled?.periodStart === account.periodStart && settled.amountPulled === account.amountPulled;
-    findings.set(row.id, {
-      ...findings.get(row.id),
-      ...(pulls === undefined ? { tooMany: true } : { pulls, ...(isFinal && { pulledFinally: true }) }),
-    });
-  });
-  return { reading, findings };
 }

@@ -59,9 +59,9 @@ export function signCollection(
   terms: SigningTerms,
 ): SignedTransaction {
   const { instructions } = collectionInstructions({
-    ...collectionOf(context, row, collectable),
     computeUnits: fees.units(shapeOf(context, row, collectable)),
     microLamportsPerUnit: terms.microLamportsPerUnit,
+    ...collectionOf(context, row, collectable),
   });
   return signTransaction(context.keypair, instructions, terms.blockhash.blockhash);
 }

@@ -1,0 +1,107 @@
+// What is to be done with each of some subscriptions, and what has to be looked up before that can be said. Step 2 of collecting (chain.md).
+import type { HeldSubscription } from '../db/subscriptions.ts';
+import { decide, sameInstance } from '../domain/decide.ts';
+import type { Decision, Findings } from '../domain/decision.ts';
+import { timeOf, unixSeconds } from '../domain/network.ts';
+import { setbackUntil } from '../domain/setbacks.ts';
+import { draftOf, isLive } from '../domain/transitions.ts';
+import { each } from '../each.ts';
+import type { Closed } from './close.ts';
+import type { Context } from './context.ts';
+import { findPulls, pullsInBooks, type PullParties } from './pulls.ts';
+import { type Reading, readViews } from './read.ts';
+
+/** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
+const LOOKUPS_AT_ONCE = 16;
+
+/** What was read and found out, and what follows from that for each row. */
+export interface Looked<Row> {
+  reading: Reading;
+  findings: Map<string, Findings>;
+  decisions: Map<Row, Decision>;
+}
+
+/** What is decided about one row; accounts that cannot be understood are a failure of ours. */
+export function judge({ rules }: Context, row: HeldSubscription, reading: Reading, findings: Findings | undefined): Decision {
+  const view = reading.of(row);
+  if (!(view instanceof Error)) return decide(row, view, rules, findings);
+  const draft = draftOf(row);
+  if (!isLive(row)) {
+    draft.state.dueAt = null;
+    return { draft };
+  }
+  draft.state.setbacks += 1;
+  draft.state.dueAt = setbackUntil(reading.now, draft.state.setbacks);
+  return { draft, alert: { reason: 'malformed', detail: view.message } };
+}
+
+/** These findings, with what the books have of the pulls. */
+export function withRecorded(findings: Findings | undefined, isRecorded: (signature: string) => boolean): Findings | undefined {
+  if (findings?.pulls === undefined) return findings;
+  return { ...findings, pulls: findings.pulls.map((pull) => ({ ...pull, recorded: isRecorded(pull.signature) })) };
+}
+
+/** The account that was registered, null when it is gone; undefined when what is there cannot be understood. */
+function accountOf(row: HeldSubscription, reading: Reading) {
+  const view = reading.of(row);
+  return view instanceof Error ? undefined : sameInstance(row, view.subscription);
+}
+
+/** Reads the accounts, and looks up the pulls that some decisions need. `closed` tells which accounts are closed; the others could not be. */
+export async function lookInto<Row extends HeldSubscription>(
+  context: Context,
+  rows: readonly Row[],
+  closed: Closed | undefined,
+): Promise<Looked<Row>> {
+  const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
+  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
+  const reading = await readViews(context, rows, { commitment: 'confirmed', ...(minSlot > 0n && { minSlot }) });
+  const findings = new Map<string, Findings>();
+  if (closed !== undefined) for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
+
+  const decisions = new Map(rows.map((row) => [row, judge(context, row, reading, findings.get(row.id))]));
+  const asking = rows.filter((row) => decisions.get(row)?.needs === 'pulls');
+  if (asking.length > 0) await findOut(context, asking, reading, findings);
+  for (const row of asking) decisions.set(row, judge(context, row, reading, findings.get(row.id)));
+  return { reading, findings, decisions };
+}
+
+/** Adds what was pulled to `findings`: from the books, and where they do not tell, from the chain's history. */
+async function findOut(
+  context: Context,
+  asking: readonly HeldSubscription[],
+  reading: Reading,
+  findings: Map<string, Findings>,
+): Promise<void> {
+  const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, reading) ?? null);
+  for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
+  const unbooked = asking.filter(({ id }) => !booked.has(id));
+  if (unbooked.length === 0) return;
+  const final = await readViews(context, unbooked, { commitment: 'finalized', periodsOnly: true });
+  await each(unbooked, LOOKUPS_AT_ONCE, async (row) => {
+    const account = accountOf(row, reading);
+    if (account === undefined) return;
+    const settled = accountOf(row, final);
+    if (account === null && settled !== null) {
+      findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
+      return;
+    }
+    const parties: PullParties = {
+      programId: context.programId,
+      keeper: context.keypair.address,
+      treasury: row.treasury,
+      subscriptionPda: row.subscriptionPda,
+    };
+    // A registration's first period is the one that runs; what was pulled before it is not this registration's.
+    const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
+    const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
+    const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
+    const found = await findPulls(context.rpc, parties, since);
+    const pulls = found?.map((pull) => ({ ...pull, recorded: false }));
+    const isFinal = account !== null && settled?.periodStart === account.periodStart && settled.amountPulled === account.amountPulled;
+    findings.set(row.id, {
+      ...findings.get(row.id),
+      ...(pulls === undefined ? { tooMany: true } : { pulls, ...(isFinal && { pulledFinally: true }) }),
+    });
+  });
+}
