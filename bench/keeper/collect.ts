@@ -1,7 +1,7 @@
-// A keeper as it is installed (`billing keeper`, a process of its own) that collects everything which falls due at once, from the claim to the
+// A keeper as it is installed (`billing keeper`, a process of its own, with its unit's settings of Node) that collects everything which falls due at once, from the claim to the
 // committed payment.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import type { Database } from '../dispatch/harness.ts';
 import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+const UNIT = new URL('../../deploy/systemd/billing-keeper.service', import.meta.url);
 // Asking costs the database something, and rounds take many seconds.
 const POLL_MS = 50;
 const PATIENCE_MS = 120_000;
@@ -34,7 +35,7 @@ export async function startCollecting(chain: Chain, plan: Plan, { sql, url }: Da
   const keypairFile = join(directory, 'keeper.json');
   await writeFile(keypairFile, JSON.stringify([...bs58.decode(chain.keeper.secret)]), { mode: 0o600 });
   const [metricsPort = 0] = await freePorts(1);
-  const child: ChildProcess = spawn(process.execPath, [BILLING, 'keeper'], {
+  const child: ChildProcess = spawn(process.execPath, [...(await nodeArguments()), BILLING, 'keeper'], {
     env: {
       DATABASE_URL: url,
       SOLANA_RPC_URL: chain.rpcUrl,
@@ -97,6 +98,13 @@ async function register(sql: Database['sql'], chain: Chain, plan: Plan, now: Dat
     from unnest(${plan.subscribers.map(({ subscription }) => subscription)}::text[], ${plan.subscribers.map(({ wallet }) => wallet)}::text[])
       as v (pda, wallet)`;
   await sql`vacuum analyze`;
+}
+
+/** What the keeper's unit gives to Node. */
+async function nodeArguments(): Promise<string[]> {
+  const [, given] = /^ExecStart=\/usr\/bin\/node (.*)\/\S*billing\.js keeper$/m.exec(await readFile(UNIT, 'utf8')) ?? [];
+  if (given === undefined) throw new Error('the unit does not start a keeper');
+  return given.split(' ').filter((argument) => argument.startsWith('--'));
 }
 
 /** HTTP requests that the keeper has made of RPC endpoints. */

@@ -1,7 +1,9 @@
 // compose.yaml, the image and the workflow agree with each other and with the configuration. There is no engine here to run them: what they would
 // run is run by test/package/image.ts.
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
 import { describeVariables } from '../../src/config/variables.ts';
@@ -10,6 +12,7 @@ import { readDockerfile } from '../fixtures/dockerfile.ts';
 interface Service {
   image?: string;
   command?: string[];
+  entrypoint?: string[];
   env_file?: string;
   environment?: Record<string, string>;
   secrets?: string[];
@@ -119,4 +122,12 @@ void t.test('the workflow runs the suite on Node 20 and 24 with a Postgres besid
   const check = suite?.steps.find(({ run }) => run === 'npm run check');
   t.match(check?.env?.DATABASE_URL, `postgres:${suite?.services?.postgres?.env.POSTGRES_PASSWORD ?? ''}@127.0.0.1:5432`);
   t.ok(image?.steps.some(({ run }) => run === 'docker build -t billing .'));
+});
+
+void t.test("the keeper's settings of Node are the same in its unit and its container, and this Node knows them", async (t) => {
+  const unit = await readFile(new URL('deploy/systemd/billing-keeper.service', root), 'utf8');
+  const settings = compose.services.keeper?.entrypoint?.slice(1, -1) ?? [];
+  t.ok(settings.length > 0);
+  t.ok(unit.includes(`\nExecStart=/usr/bin/node ${settings.join(' ')} /opt/billing/bin/billing.js keeper\n`));
+  t.match(await promisify(execFile)(process.execPath, [...settings, '--version']), { stdout: process.version, stderr: '' });
 });
