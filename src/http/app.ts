@@ -135,7 +135,7 @@ export function buildApp(deps: ApiDeps): Api {
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request;
     const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
-    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
+    deps.onAnswer({ seconds: reply.elapsedTime / 1000, ...answer });
     request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });

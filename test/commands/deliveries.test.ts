@@ -11,7 +11,8 @@ async function readThrough(terminal: Terminal): Promise<string> {
   terminal.press('g');
   let all = '';
   for (;;) {
-    const screen = terminal.screen();
+    // Whatever stands there, but a whole picture.
+    const screen = await terminal.waitFor('');
     const [, first = '', last, count] = /lines (\d+) to (\d+) of (\d+)/.exec(screen) ?? [];
     const body = screen.split('\n').slice(2, -3);
     all += `${body.join('\n')}\n`;
