@@ -41,7 +41,7 @@ const longDelivery = (number: number): DetailView['item'] => ({
 /** A source that is told what to tell. */
 function stagedSource() {
   let tell: (list: ListView) => void = () => undefined;
-  let tellOfOne: (detail: DetailView) => void = () => undefined;
+  let tellOfOne: ((detail: DetailView) => void) | undefined;
   const filters: DeliveryFilter[] = [];
   let wanted = 0;
   const source: DeliveriesSource = {
@@ -68,7 +68,11 @@ function stagedSource() {
     filters,
     wanted: () => wanted,
     tell: (list: Partial<ListView>) => tell({ ...noRows, asOf: new Date(), ...list }),
-    tellOfOne: (item: DetailView['item']) => tellOfOne({ item, asOf: new Date(), askedAt: null, trouble: null }),
+    /** Waits until one is asked for, which comes after the picture. */
+    tellOfOne: async (item: DetailView['item']) => {
+      await until(() => tellOfOne !== undefined);
+      tellOfOne?.({ item, asOf: new Date(), askedAt: null, trouble: null });
+    },
   };
 }
 
@@ -160,9 +164,8 @@ void t.test('a key pressed the moment a picture stands is about that picture', a
   await shows('1 of 3');
   press('\r');
   await shows('Reading...');
-  const read = drawn('lines 1 to');
-  tellOfOne(longDelivery(3));
+  const read = drawn('lines 1 to').then(() => press(' '));
+  await tellOfOne(longDelivery(3));
   await read;
-  press(' ');
   await shows('lines 19 to');
 });
