@@ -1,5 +1,5 @@
-// A keeper as it is installed (`billing keeper`, a process of its own, with its unit's settings of Node) that collects everything which falls due at once, from the claim to the
-// committed payment.
+// A keeper as it is installed (`billing keeper`, a process of its own, with its unit's settings of Node) that collects everything which falls due
+// at once, from the claim to the committed payment.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { once } from 'node:events';

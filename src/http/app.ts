@@ -135,7 +135,7 @@ export function buildApp(deps: ApiDeps): Api {
   app.addHook('onResponse', (request, reply, done) => {
     const { method, routeOptions } = request;
     const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
-    deps.onAnswer({ seconds: reply.elapsedTime / 1000, ...answer });
+    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
     request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });

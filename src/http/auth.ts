@@ -48,7 +48,7 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (owner.role === 'subscriber') return { role: 'subscriber', wallet: owner.wallet };
     const merchant = await findMerchant(owner);
     if (merchant === undefined) throw unauthorized('The access token is of a merchant that does not exist.');
-    return { role: 'merchant', via: 'token', ...merchant };
+    return { ...merchant, role: 'merchant', via: 'token' };
   };
 }
 

@@ -8,7 +8,7 @@ import { draftOf, isLive } from '../domain/transitions.ts';
 import { each } from '../each.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
-import { findPulls, pullsInBooks, type PullParties } from './pulls.ts';
+import { findPulls, partiesOf, pullsInBooks } from './pulls.ts';
 import { type Reading, readViews } from './read.ts';
 
 /** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
@@ -86,17 +86,11 @@ async function findOut(
       findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
       return;
     }
-    const parties: PullParties = {
-      programId: context.programId,
-      keeper: context.keypair.address,
-      treasury: row.treasury,
-      subscriptionPda: row.subscriptionPda,
-    };
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
     const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
     const isPaid = account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
     const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
-    const found = await findPulls(context.rpc, parties, since);
+    const found = await findPulls(context.rpc, partiesOf(context, row), since);
     const pulls = found?.map((pull) => ({ ...pull, recorded: false }));
     const isFinal = account !== null && settled?.periodStart === account.periodStart && settled.amountPulled === account.amountPulled;
     findings.set(row.id, {

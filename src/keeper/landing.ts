@@ -18,7 +18,7 @@ import { createBlockTimes } from './block-times.ts';
 import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
 import type { Flying } from './in-flight.ts';
-import { findPulls, pullsIn } from './pulls.ts';
+import { findPulls, partiesOf, pullsIn } from './pulls.ts';
 import { type Reading, readViews, type View } from './read.ts';
 import { report } from './report.ts';
 import { anatomyOf } from './sign.ts';
@@ -42,15 +42,8 @@ const LOOKUPS_AT_ONCE = 16;
 
 /** Settles for `context`; `fees` learns of exceeded compute limits. */
 export function createLanding(context: Context, fees: Fees): Landing {
-  const { sql, rpc, log, programId, keypair, rules } = context;
+  const { sql, rpc, log, rules } = context;
   const blockTimes = createBlockTimes(rpc);
-
-  const partiesOf = (row: HeldSubscription) => ({
-    programId,
-    keeper: keypair.address,
-    treasury: row.treasury,
-    subscriptionPda: row.subscriptionPda,
-  });
 
   /**
    * What a landed transaction moved. It is atomic: it moved exactly what it says, under this subscription. Which period that was is certain
@@ -77,7 +70,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
       }
     }
     const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-    return transaction === null ? undefined : pullsIn(transaction, partiesOf(row))[0];
+    return transaction === null ? undefined : pullsIn(transaction, partiesOf(context, row))[0];
   }
 
   /** Of what landed only the period matters; a failure is explained by the other accounts too. */
@@ -104,7 +97,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
   async function paid({ attempt }: Flying, row: HeldSubscription, pull: Pull): Promise<End | undefined> {
     const signedFor = unixSeconds(attempt.periodStart);
     if (pull.periodStart <= signedFor) return { kind: 'paid', pull, earlier: [] };
-    const found = await findPulls(rpc, partiesOf(row), signedFor);
+    const found = await findPulls(rpc, partiesOf(context, row), signedFor);
     if (found === undefined || !found.some(({ signature }) => signature === pull.signature)) return undefined;
     return { kind: 'paid', pull, earlier: found.filter(({ periodStart }) => periodStart < pull.periodStart).reverse() };
   }
@@ -261,7 +254,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     if (view instanceof Error) return undefined;
     const account = sameInstance(row, view.subscription);
     if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
-    const pulls = await findPulls(rpc, partiesOf(row), unixSeconds(one.attempt.periodStart));
+    const pulls = await findPulls(rpc, partiesOf(context, row), unixSeconds(one.attempt.periodStart));
     if (pulls === undefined) return undefined;
     const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
     if (ours !== undefined) return paid(one, row, ours);

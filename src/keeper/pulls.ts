@@ -10,12 +10,21 @@ import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
 import type { FoundPull } from '../domain/found-pulls.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
+import type { Context } from './context.ts';
 
 export interface PullParties {
   readonly programId: string;
   readonly keeper: string;
   readonly treasury: string;
   readonly subscriptionPda: string;
+}
+
+/** Whose pulls are looked for: the keeper's and others' under this subscription. */
+export function partiesOf(
+  { programId, keypair }: Pick<Context, 'programId' | 'keypair'>,
+  { treasury, subscriptionPda }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda'>,
+): PullParties {
+  return { programId, keeper: keypair.address, treasury, subscriptionPda };
 }
 
 /** The accounts of a transfer instruction: the caller is the sixth (chain.md). */

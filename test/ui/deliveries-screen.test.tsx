@@ -6,6 +6,7 @@ import type { DetailView } from '../../src/ui/delivery-detail.tsx';
 import { widthOf } from '../../src/ui/width.ts';
 import { renderScreen } from '../fixtures/screen.ts';
 import { until } from '../fixtures/webhooks.ts';
+import { whole } from '../fixtures/whole-delivery.ts';
 
 const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem => ({
   id: `01a1feba-0000-7000-8000-${String(number).padStart(12, '0')}`,
@@ -22,21 +23,6 @@ const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem 
 
 /** Newest first. */
 const items = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
-
-/** A delivery whose body takes many lines. */
-const longDelivery = (number: number): DetailView['item'] => ({
-  ...item(number),
-  appId: 'app id',
-  webhookId: 'webhook id',
-  eventId: 'event id',
-  merchant: 'Ada 7xK',
-  replayOf: null,
-  nextAttemptAt: null,
-  finishedAt: null,
-  endpointDeletedAt: null,
-  body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)),
-  attemptLog: [],
-});
 
 /** A source that is told what to tell. */
 function stagedSource() {
@@ -165,7 +151,7 @@ void t.test('a key pressed the moment a picture stands is about that picture', a
   press('\r');
   await shows('Reading...');
   const read = drawn('lines 1 to').then(() => press(' '));
-  await tellOfOne(longDelivery(3));
+  await tellOfOne({ ...whole, body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)) });
   await read;
   await shows('lines 19 to');
 });

@@ -2,40 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { deliveryLines, type WholeItem } from '../../src/ui/delivery-lines.ts';
 import { widthOf } from '../../src/ui/width.ts';
-
-const now = new Date('2026-11-21T09:00:00Z');
-const whole: WholeItem = {
-  id: '01a1feba-fd7d-7cf9-bf66-f681e9c4356b',
-  status: 'pending',
-  eventType: 'payment_success',
-  attempts: 1,
-  createdAt: now,
-  appName: 'Tea house',
-  url: 'https://example.com/hook',
-  lastStatus: null,
-  lastError: null,
-  appId: 'app id',
-  webhookId: 'webhook id',
-  eventId: 'event id',
-  merchant: 'Ada 7xK',
-  replayOf: null,
-  nextAttemptAt: new Date(now.getTime() + 60_000),
-  finishedAt: null,
-  endpointDeletedAt: null,
-  body: '{"a":1}',
-  attemptLog: [
-    {
-      number: 1,
-      startedAt: now,
-      durationMs: 5000,
-      httpStatus: null,
-      error: 'timeout',
-      response: null,
-      address: '127.0.0.1',
-      headers: ['x-service-signature', 'sha256=00'],
-    },
-  ],
-};
+import { now, whole } from '../fixtures/whole-delivery.ts';
 
 const textOf = (item: WholeItem, width = 80) =>
   deliveryLines(item, null, { width, now })
