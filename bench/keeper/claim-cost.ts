@@ -1,6 +1,6 @@
 // What claiming 1,000 due subscriptions and one turn of the sweep take, milliseconds, among so many others.
 import { randomUUID } from 'node:crypto';
-import { claimDue, releaseClaims } from '../../src/db/subscriptions.ts';
+import { claimDue, releaseClaims } from '../../src/db/subscription-leases.ts';
 import { stepSweeps, type SweepPace } from '../../src/db/sweeps.ts';
 import type { Database } from '../dispatch/harness.ts';
 

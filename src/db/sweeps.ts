@@ -1,6 +1,6 @@
 // The keepers' walks through the subscriptions: where each is, and what comes next. All keepers share them.
 import type { Queryable } from './connect.ts';
-import type { DuePlace } from './subscriptions.ts';
+import type { DuePlace } from './subscription-leases.ts';
 
 /** `near`: what falls due soon; `revoked`: what lacks its approval; `all`: whatever has a timer. */
 export type SweepName = 'near' | 'revoked' | 'all';

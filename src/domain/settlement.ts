@@ -3,7 +3,8 @@
 import type { Sql, Transaction } from '../db/connect.ts';
 import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
 import { insertPayments, readRecorded } from '../db/payments.ts';
-import { lockHeld, type ReadSubscription, readSubscriptions, writeStates, type Written } from '../db/subscriptions.ts';
+import { lockHeld } from '../db/subscription-leases.ts';
+import { type ReadSubscription, readSubscriptions, writeStates, type Written } from '../db/subscriptions.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import type { Draft } from './transitions.ts';
 

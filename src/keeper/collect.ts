@@ -1,15 +1,8 @@
 // Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
-import {
-  claimDue,
-  type DuePlace,
-  type HeldSubscription,
-  postpone,
-  type ReadSubscription,
-  readSubscriptions,
-  releaseClaims,
-} from '../db/subscriptions.ts';
+import { claimDue, type DuePlace, postpone, releaseClaims } from '../db/subscription-leases.ts';
+import { type HeldSubscription, type ReadSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';

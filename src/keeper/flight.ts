@@ -4,7 +4,7 @@
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in landing.ts)
 //                  \-> never seen, blockhash expired, finally                        -> expired
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { releaseClaims, renewLeases } from '../db/subscriptions.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import { startLoop } from '../loop.ts';
 import type { Context } from './context.ts';

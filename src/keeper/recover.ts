@@ -2,7 +2,8 @@
 // took from its keeper by cancelling it: they may still land, and then it is recorded.
 import { randomUUID } from 'node:crypto';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
-import { claimOrphans, readSubscriptions, releaseClaims } from '../db/subscriptions.ts';
+import { claimOrphans, releaseClaims } from '../db/subscription-leases.ts';
+import { readSubscriptions } from '../db/subscriptions.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import type { Context } from './context.ts';
 import type { Flight } from './flight.ts';

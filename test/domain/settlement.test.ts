@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { claimDue, readSubscriptions } from '../../src/db/subscriptions.ts';
+import { claimDue } from '../../src/db/subscription-leases.ts';
+import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { settle } from '../../src/domain/settlement.ts';
 import { applyCancelSeen, draftOf, type Draft } from '../../src/domain/transitions.ts';

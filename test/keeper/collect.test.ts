@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { claimDue, type DuePlace } from '../../src/db/subscriptions.ts';
+import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import { createFlight } from '../../src/keeper/flight.ts';

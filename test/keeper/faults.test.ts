@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { claimDue } from '../../src/db/subscriptions.ts';
+import { claimDue } from '../../src/db/subscription-leases.ts';
 import { timeOf } from '../../src/domain/network.ts';
 import { computeUnitLimit, computeUnitPrice } from '../../src/chain/companions.ts';
 import { signTransaction } from '../../src/chain/transactions.ts';

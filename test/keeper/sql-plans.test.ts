@@ -8,6 +8,7 @@ import { measureOpenAttempts, readOpenAttempts, resolveAttempts } from '../../sr
 import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
 import { findPlansAt, movePlan, returnUnwatchedPlans, takeUnwatchedPlans } from '../../src/db/plans-watch.ts';
 import { claimOne, listKnown, listRegistrations } from '../../src/db/reconciliation.ts';
+import * as leases from '../../src/db/subscription-leases.ts';
 import * as subscriptions from '../../src/db/subscriptions.ts';
 import { stepSweeps, type SweepPace } from '../../src/db/sweeps.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -131,12 +132,12 @@ void t.test(
     const lease = { claimId, limit: BATCH, leaseSeconds: 45 };
 
     const statements: Record<string, [about: number, run: (sql: Sql) => PromiseLike<unknown>]> = {
-      claimDue: [BATCH, (sql) => subscriptions.claimDue(sql, { ...lease, chainNow: NOW })],
-      claimOrphans: [BATCH, (sql) => subscriptions.claimOrphans(sql, lease)],
-      renewLeases: [BATCH, (sql) => subscriptions.renewLeases(sql, held, 45)],
-      releaseClaims: [BATCH, (sql) => subscriptions.releaseClaims(sql, held)],
-      postpone: [1, (sql) => subscriptions.postpone(sql, { ...first!, until: NOW })],
-      lockHeld: [BATCH, (sql) => subscriptions.lockHeld(sql, held)],
+      claimDue: [BATCH, (sql) => leases.claimDue(sql, { ...lease, chainNow: NOW })],
+      claimOrphans: [BATCH, (sql) => leases.claimOrphans(sql, lease)],
+      renewLeases: [BATCH, (sql) => leases.renewLeases(sql, held, 45)],
+      releaseClaims: [BATCH, (sql) => leases.releaseClaims(sql, held)],
+      postpone: [1, (sql) => leases.postpone(sql, { ...first!, until: NOW })],
+      lockHeld: [BATCH, (sql) => leases.lockHeld(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
       makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, { chainNow: NOW, slot: 1n })],

@@ -1,0 +1,108 @@
+// Who has which subscription in hand: the keepers' leases. A lease is a claim's until it runs out; every write repeats the claim.
+import { literal } from './arrays.ts';
+import type { Queryable } from './connect.ts';
+
+export interface Claim {
+  claimId: string;
+  limit: number;
+  leaseSeconds: number;
+}
+
+/** A place in the order in which subscriptions fall due. */
+export interface DuePlace {
+  dueAt: Date;
+  id: string;
+}
+
+/**
+ * Leases subscriptions that are due by chain time and have no transaction under way, those behind `after` if it is given; returns them in no particular
+ * order. What is in somebody's hands stays due until it is settled: whoever claims batch after batch goes on behind the last one, and need not pass it
+ * each time.
+ */
+export function claimDue(
+  sql: Queryable,
+  { claimId, chainNow, limit, leaseSeconds, after }: Claim & { chainNow: Date; after?: DuePlace | undefined },
+): Promise<DuePlace[]> {
+  const { dueAt, id } = after ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  return sql<DuePlace[]>`
+    with due as (
+      select s.id
+      from subscriptions s
+      where s.due_at <= ${chainNow} and (s.due_at, s.id) > (${dueAt}::timestamptz, ${id}::uuid)
+        and (s.lease_until is null or s.lease_until < now())
+        and not exists (select from payment_attempts a where a.subscription_id = s.id and a.state = 'open')
+      order by s.due_at, s.id
+      limit ${limit}
+      for update skip locked
+    )
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from due where s.id = due.id
+    returning s.id, s.due_at`;
+}
+
+/** Leases subscriptions whose transaction was left open by a keeper that is gone; returns their ids. */
+export async function claimOrphans(sql: Queryable, { claimId, limit, leaseSeconds }: Claim): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with orphans as (
+      select s.id
+      from payment_attempts a join subscriptions s on s.id = a.subscription_id
+      where a.state = 'open' and (s.lease_until is null or s.lease_until < now())
+      order by a.created_at, a.id
+      limit ${limit}
+      for update of s skip locked
+    )
+    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from orphans where s.id = orphans.id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Prolongs leases; returns the ids that are still ours. */
+export async function renewLeases(sql: Queryable, claims: { id: string; claimId: string }[], leaseSeconds: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with held as (
+      select s.id
+      from subscriptions s
+      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
+        on s.id = c.id and s.claim_id = c.claim_id
+      order by s.id
+      for update of s
+    )
+    update subscriptions s set lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from held where s.id = held.id
+    returning s.id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Gives leases back untouched. */
+export async function releaseClaims(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<void> {
+  await sql`
+    with held as (
+      select s.id
+      from subscriptions s
+      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
+        on s.id = c.id and s.claim_id = c.claim_id
+      order by s.id
+      for update of s
+    )
+    update subscriptions s set lease_until = null, claim_id = null
+    from held where s.id = held.id`;
+}
+
+/** Gives one lease back and puts the subscription off to a chain time, after a failure of ours. */
+export async function postpone(sql: Queryable, { id, claimId, until }: { id: string; claimId: string; until: Date }): Promise<void> {
+  await sql`
+    update subscriptions set due_at = ${until}, setbacks = setbacks + 1, lease_until = null, claim_id = null
+    where id = ${id} and claim_id = ${claimId}`;
+}
+
+/** Locks those that are still held under these claims in the caller's transaction, and tells in which version (see ReadSubscription) they are. */
+export function lockHeld(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<{ id: string; version: string }[]> {
+  return sql<{ id: string; version: string }[]>`
+    select s.id, s.xmin::text as version
+    from subscriptions s
+    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
+      on s.id = c.id and s.claim_id = c.claim_id
+    order by s.id
+    for update of s`;
+}
