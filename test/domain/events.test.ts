@@ -1,4 +1,5 @@
 import t from 'tap';
+import { connect, type Transaction } from '../../src/db/connect.ts';
 import type { EventContext } from '../../src/db/events.ts';
 import { appendEvents, eventBody } from '../../src/domain/events.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -127,3 +128,36 @@ void t.test('many transactions at once on one subscription: numbers without a ga
     Array.from({ length: 40 }, (_, index) => index + 1),
   );
 });
+
+void t.test(
+  'what keeps events gapless reads no more among thousands of events, also in a session that began when there were none',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const { id, appId } = await subscription(sql);
+    const session = connect(url, { max: 1, name: 'one session' });
+    t.teardown(() => session.end());
+    await sql`vacuum analyze events`;
+    const tell = (tx: Transaction) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }]);
+    // PL/pgSQL keeps a plan after five uses.
+    for (let count = 0; count < 10; count += 1) await session.begin(tell);
+    await sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`
+      insert into events (app_id, subscription_id, sequence, type, body, created_at)
+      select ${appId}, ${id}, 1000 + number, 'payment_failed', '{}', now() from generate_series(1, 5000) as number`;
+    });
+    const read = await session.begin(async (tx) => {
+      await tell(tx);
+      await tx`set constraints all immediate`;
+      return tx<{ relname: string; rows: bigint }[]>`
+      select relname, seq_tup_read as rows from pg_stat_xact_user_tables where relname in ('events', 'subscriptions') order by relname`;
+    });
+    t.same(
+      [...read],
+      [
+        { relname: 'events', rows: 0n },
+        { relname: 'subscriptions', rows: 0n },
+      ],
+    );
+  },
+);
