@@ -112,7 +112,6 @@ create table payment_attempts (
 );
 comment on table payment_attempts is 'every transaction we ever signed, committed here before it is first sent';
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
-create index open_attempts on payment_attempts (created_at, id) where state = 'open';
 create index payment_attempts_by_subscription on payment_attempts (subscription_id, id);
 
 create table payments (

@@ -237,7 +237,6 @@ create table payment_attempts (
   constraint payment_attempts_signature_key UNIQUE (signature)
 );
 comment on table payment_attempts is 'every transaction we ever signed, committed here before it is first sent';
-CREATE INDEX open_attempts ON public.payment_attempts USING btree (created_at, id) WHERE (state = 'open'::text);
 CREATE INDEX payment_attempts_by_subscription ON public.payment_attempts USING btree (subscription_id, id);
 CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
 
