@@ -16,7 +16,7 @@ export function isAddress(text: string): boolean {
 }
 
 // A message of the keeper names the same dozen addresses each time.
-const DECODED_SIZE = 10_000;
+const KEPT = 10_000;
 const decoded = new Map<string, Uint8Array>();
 
 /** The 32 bytes of a Base58 address, not to be written to. Throws a TypeError naming the text when it is not one. */
@@ -25,9 +25,23 @@ export function addressBytes(address: string): Uint8Array {
   if (known !== undefined) return known;
   const bytes = address.length <= 44 ? decodeBase58(address) : undefined;
   if (bytes?.length !== 32) throw new TypeError(`not a Base58 address of 32 bytes: ${JSON.stringify(address.slice(0, 64))}`);
-  if (decoded.size >= DECODED_SIZE) decoded.clear();
+  if (decoded.size >= KEPT) decoded.clear();
   decoded.set(address, bytes);
   return bytes;
+}
+
+// An account is read some four times for each payment, and names its wallet, plan and mint each time.
+const encoded = new Map<string, string>();
+
+/** The address whose 32 bytes begin at `offset`. */
+export function addressAt(bytes: Buffer, offset: number): string {
+  const key = bytes.toString('latin1', offset, offset + 32);
+  const known = encoded.get(key);
+  if (known !== undefined) return known;
+  const address = encodeBase58(bytes.subarray(offset, offset + 32));
+  if (encoded.size >= KEPT) encoded.clear();
+  encoded.set(key, address);
+  return address;
 }
 
 /** An address with the bump seed that takes it off the curve. */

@@ -1,4 +1,4 @@
-import { encodeBase58 } from './base58.ts';
+import { addressAt } from './addresses.ts';
 import { eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
@@ -104,7 +104,7 @@ function decodeEvent(data: Buffer): Decoded | null {
   const atLeast = (length: number, name: string) => {
     if (data.length < length) throw new ChainDataError(`a ${name} event has at least ${length} bytes, this one has ${data.length}`);
   };
-  const address = (offset: number) => encodeBase58(data.subarray(offset, offset + 32));
+  const address = (offset: number) => addressAt(data, offset);
   const addressIf = (offset: number) => (data.length >= offset + 32 ? address(offset) : null);
   switch (kind) {
     case 0:

@@ -1,4 +1,4 @@
-import { encodeBase58 } from './base58.ts';
+import { addressAt } from './addresses.ts';
 
 /** Account data that is not what its place on the chain says it should be: wrong length, kind or version. */
 export class ChainDataError extends Error {
@@ -83,17 +83,13 @@ function view(data: Uint8Array, name: string, length: number, kind?: number): Bu
   return bytes;
 }
 
-function address(bytes: Buffer, offset: number): string {
-  return encodeBase58(bytes.subarray(offset, offset + 32));
-}
-
 const EMPTY = Buffer.alloc(32);
 
 function addresses(bytes: Buffer, offset: number): string[] {
   return [0, 1, 2, 3]
     .map((slot) => offset + slot * 32)
     .filter((start) => !bytes.subarray(start, start + 32).equals(EMPTY))
-    .map((start) => address(bytes, start));
+    .map((start) => addressAt(bytes, start));
 }
 
 /** Decodes a Plan (chain.md). Throws ChainDataError. */
@@ -102,11 +98,11 @@ export function decodePlan(data: Uint8Array): PlanAccount {
   const status = bytes.readUInt8(34);
   if (status > 1) throw new ChainDataError(`a Plan's status is 0 (sunset) or 1 (active), this one has ${status}`);
   return {
-    owner: address(bytes, 1),
+    owner: addressAt(bytes, 1),
     bump: bytes.readUInt8(33),
     status: status === 1 ? 'active' : 'sunset',
     planId: bytes.readBigUInt64LE(35),
-    mint: address(bytes, 43),
+    mint: addressAt(bytes, 43),
     amount: bytes.readBigUInt64LE(75),
     periodHours: bytes.readBigUInt64LE(83),
     createdAt: bytes.readBigInt64LE(91),
@@ -126,9 +122,9 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   }
   return {
     bump: bytes.readUInt8(2),
-    subscriber: address(bytes, 3),
-    plan: address(bytes, 35),
-    payer: address(bytes, 67),
+    subscriber: addressAt(bytes, 3),
+    plan: addressAt(bytes, 35),
+    payer: addressAt(bytes, 67),
     initId: bytes.readBigInt64LE(99),
     amount: bytes.readBigUInt64LE(107),
     periodHours: bytes.readBigUInt64LE(115),
@@ -143,9 +139,9 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
 export function decodeAuthority(data: Uint8Array): AuthorityAccount {
   const bytes = view(data, 'SubscriptionAuthority', AUTHORITY_LENGTH, KIND.authority);
   return {
-    user: address(bytes, 1),
-    mint: address(bytes, 33),
-    payer: address(bytes, 65),
+    user: addressAt(bytes, 1),
+    mint: addressAt(bytes, 33),
+    payer: addressAt(bytes, 65),
     bump: bytes.readUInt8(97),
     initId: bytes.readBigInt64LE(98),
   };
@@ -158,10 +154,10 @@ export function decodeTokenAccount(data: Uint8Array): TokenAccount {
   if (state !== 1 && state !== 2) throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
   const hasDelegate = bytes.readUInt32LE(72) === 1;
   return {
-    mint: address(bytes, 0),
-    owner: address(bytes, 32),
+    mint: addressAt(bytes, 0),
+    owner: addressAt(bytes, 32),
     amount: bytes.readBigUInt64LE(64),
-    delegate: hasDelegate ? address(bytes, 76) : null,
+    delegate: hasDelegate ? addressAt(bytes, 76) : null,
     delegatedAmount: hasDelegate ? bytes.readBigUInt64LE(121) : 0n,
     state: state === 2 ? 'frozen' : 'initialized',
   };
