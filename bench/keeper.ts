@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
 import { prepareClaims, type Costs } from './keeper/claim-cost.ts';
 import { startCollecting } from './keeper/collect.ts';
-import { leaveCore, shareCores, takeCore } from './keeper/cores.ts';
 import { batchLimit, singleLimit } from './keeper/limit.ts';
 import { openPlan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
@@ -21,11 +20,9 @@ const WARM_UP = 5;
 
 /** Payments per second, and RPC requests for each. */
 async function throughput(): Promise<Result> {
-  const isApart = leaveCore();
   const server = await startServer();
-  const start = () => startChain(isApart ? takeCore : undefined);
   // The limit is that of a chain that nobody else listens to.
-  const [chain, alone] = [await start(), await start()];
+  const [chain, alone] = [await startChain(), await startChain()];
   const database = await server.database('payments');
   const [plan, due] = await Promise.all([openPlan(alone, SUBSCRIBERS, 2 * ROUNDS + 1), openPlan(chain, SUBSCRIBERS, ROUNDS + 1)]);
   const collecting = await startCollecting(chain, due, database);
@@ -50,10 +47,8 @@ async function throughput(): Promise<Result> {
   for (const one of [chain, alone]) one.stop();
   await database.drop();
   await server.stop();
-  if (isApart) shareCores();
   return {
     figures: {
-      chainHasItsOwnCore: Number(isApart),
       paymentsPerSecond: median(taken.keeper),
       chainLimitPerSecond: median(taken.single),
       chainLimitInBatchesPerSecond: median(taken.batch),

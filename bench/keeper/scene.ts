@@ -51,11 +51,10 @@ export interface Chain {
   stop(): void;
 }
 
-/** Starts `billing localnet`, which must be built; `started` is told its process. */
-export async function startChain(started: (pid: number | undefined) => void = () => undefined): Promise<Chain> {
+/** Starts `billing localnet`, which must be built. */
+export async function startChain(): Promise<Chain> {
   const args = ['localnet', '--port', '0', '--block-ms', String(BLOCK_MS), '--json'];
   const child: ChildProcess = spawn(process.execPath, [BILLING, ...args], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
-  started(child.pid);
   if (child.stdout === null) throw new Error('no output');
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const { rpcUrl, wsUrl } = JSON.parse(line) as { rpcUrl: string; wsUrl: string };
