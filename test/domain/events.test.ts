@@ -149,15 +149,9 @@ void t.test(
     const read = await session.begin(async (tx) => {
       await tell(tx);
       await tx`set constraints all immediate`;
-      return tx<{ relname: string; rows: bigint }[]>`
-      select relname, seq_tup_read as rows from pg_stat_xact_user_tables where relname in ('events', 'subscriptions') order by relname`;
+      const [events] = await tx<{ rows: bigint }[]>`select seq_tup_read as rows from pg_stat_xact_user_tables where relname = 'events'`;
+      return events?.rows;
     });
-    t.same(
-      [...read],
-      [
-        { relname: 'events', rows: 0n },
-        { relname: 'subscriptions', rows: 0n },
-      ],
-    );
+    t.equal(read, 0n, 'rows of events that were read without an index');
   },
 );
