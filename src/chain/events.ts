@@ -1,5 +1,4 @@
-import { addressAt } from './addresses.ts';
-import { eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
+import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
 // The program tells what it did by calling itself with the event as instruction data (chain.md, Events). Only the program can sign for the
