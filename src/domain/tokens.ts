@@ -1,6 +1,8 @@
 // Wallet JWTs: HS256, an hour, issued and accepted for PUBLIC_URL alone (decisions.md, HTTP API).
 import { createSecretKey, randomUUID } from 'node:crypto';
-import { errors, jwtVerify, SignJWT } from 'jose';
+import * as errors from 'jose/errors';
+import { SignJWT } from 'jose/jwt/sign';
+import { jwtVerify } from 'jose/jwt/verify';
 
 export type Role = 'merchant' | 'subscriber';
 

@@ -9,12 +9,12 @@ import { createTokens } from '../domain/tokens.ts';
 import { messageOf } from '../errors.ts';
 import type { Admission } from './auth.ts';
 import type { Api, ApiDeps } from './context.ts';
+import { registerDocumentation } from './documentation.ts';
 import { onClientError, onError, onUnknownRoute } from './errors.ts';
-import { formats } from './fields.ts';
 import { createGate } from './gate.ts';
 import { createLimiter } from './limits.ts';
-import { registerOpenApi } from './openapi.ts';
 import { createPages } from './pages.ts';
+import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { securityHeaders } from './security-headers.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
@@ -80,14 +80,10 @@ export function buildApp(deps: ApiDeps): Api {
       onError(error, request, reply);
     },
     genReqId: ({ headers }) => requestId(headers['x-request-id']),
-    ajv: {
-      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: true, allErrors: true },
-      onCreate: (ajv) => {
-        for (const [name, { fits }] of Object.entries(formats)) ajv.addFormat(name, fits);
-      },
-    },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
+  app.setValidatorCompiler(validatorCompiler());
+  app.setSerializerCompiler(serializerCompiler());
   const parseJson = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
@@ -155,7 +151,7 @@ export function buildApp(deps: ApiDeps): Api {
       strictPreflight: false,
     });
   }
-  registerOpenApi(app, publicUrl, deps.version);
+  registerDocumentation(app, publicUrl, deps.version);
 
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
     void app.register(

@@ -1,9 +1,10 @@
 // The OpenAPI document, made from the routes' own schemas, and the pages that show it (served from here: they load nothing from elsewhere).
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { Api } from './context.ts';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { ErrorCode } from '../errors.ts';
 import { refusal } from './envelope.ts';
+import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { webhooks } from './webhook-event.ts';
 
 const description = `Recurring USDC payments on Solana.
@@ -27,8 +28,11 @@ const refusals: Record<string, [ErrorCode, string]> = {
 
 type Json = Record<string, unknown>;
 
-/** Before any route: the plugins collect them. */
-export function registerOpenApi(app: Api, publicUrl: string, version: string): void {
+/** An instance that serves /openapi.json and /docs, of these routes, and listens nowhere. */
+export function buildDocumentation(routes: readonly RouteOptions[], publicUrl: string, version: string): FastifyInstance {
+  const app = Fastify({ exposeHeadRoutes: false });
+  app.setValidatorCompiler(validatorCompiler());
+  app.setSerializerCompiler(serializerCompiler());
   void app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -66,6 +70,11 @@ export function registerOpenApi(app: Api, publicUrl: string, version: string): v
       "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'",
     uiConfig: { validatorUrl: null, deepLinking: true, persistAuthorization: false, tryItOutEnabled: true },
   });
+  void app.register(async (scope) => {
+    // To be described alone: their handlers stay where callers are asked who they are.
+    const handler = (_request: FastifyRequest, reply: FastifyReply) => reply.callNotFound();
+    for (const { method, url, schema = {} } of routes) scope.route({ method, url, schema, handler });
+  });
   let document: string | undefined;
   void app.register(async (scope) => {
     scope.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
@@ -73,6 +82,7 @@ export function registerOpenApi(app: Api, publicUrl: string, version: string): v
       return reply.type('application/json; charset=utf-8').send(document);
     });
   });
+  return app;
 }
 
 const tags: [string, string][] = [

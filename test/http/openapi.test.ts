@@ -1,4 +1,8 @@
 // Issue 4: the OpenAPI document and the pages that show it.
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import t from 'tap';
 import { testApi } from '../fixtures/http.ts';
@@ -91,5 +95,25 @@ void t.test('/docs shows it and loads nothing from another host', async (t) => {
   for (const url of loaded) {
     t.ok(!/^(https?:)?\/\//.test(url), url);
     t.equal((await api.call('GET', new URL(url, 'http://billing.test/docs/').pathname)).status, 200, url);
+  }
+});
+
+void t.test('what is below /docs leads to no route of the API, however it is spelled', async (t) => {
+  const api = await testApi(t);
+  await api.app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = api.app.server.address() as AddressInfo;
+  for (const url of [
+    '/docs/../merchant/profile',
+    '/docs/%2e%2e/merchant/profile',
+    '/docs/..%2fmerchant/profile',
+    '/docs/static/../../healthz',
+  ]) {
+    // A path as it is: fetch and URL would resolve its dots.
+    const [answer] = (await once(request({ host: '127.0.0.1', port, path: url, agent: false }).end(), 'response')) as [IncomingMessage];
+    t.match(
+      { status: answer.statusCode, answer: JSON.parse(await text(answer)) as unknown },
+      { status: 404, answer: { error: { code: 'NOT_FOUND' } } },
+      url,
+    );
   }
 });
