@@ -15,9 +15,7 @@ comment on column events.body is 'the exact text that every attempt and replay s
 create index events_by_app on events (app_id, id);
 
 -- Gapless per subscription: the counter moves by one, an event takes the counter's value, and a moved counter without its event does not commit.
--- A session keeps the plan of its first checks. Made while there were few events it read them all for each new one (500 us of Postgres's time for a
--- payment among some 10,000), until an ANALYZE came.
-create function check_event_sequence() returns trigger language plpgsql set enable_seqscan = off as $$
+create function check_event_sequence() returns trigger language plpgsql as $$
 begin
   if tg_table_name = 'events' then
     if new.sequence <> (select event_sequence from subscriptions where id = new.subscription_id) then

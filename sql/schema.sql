@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION public.check_event_sequence()
  RETURNS trigger
  LANGUAGE plpgsql
- SET enable_seqscan TO 'off'
 AS $function$
 begin
   if tg_table_name = 'events' then

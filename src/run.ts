@@ -124,7 +124,7 @@ async function withResources(
   const config = loadConfig(role, { envFile });
   const log = createLog(role, { level: config.logLevel, pretty: process[stream].isTTY, stream });
   const { databaseUrl } = required(config, 'databaseUrl');
-  return withPostgres(databaseUrl, { max: config.databasePool, name: `billing ${role}` }, async (sql) => {
+  return withPostgres(databaseUrl, { max: config.databasePool, name: `billing ${role}`, byIndexes: role !== 'admin' }, async (sql) => {
     await assertSchema(sql);
     return use({ config, log, sql });
   });

@@ -130,28 +130,44 @@ void t.test('many transactions at once on one subscription: numbers without a ga
 });
 
 void t.test(
-  'what keeps events gapless reads no more among thousands of events, also in a session that began when there were none',
+  'an event and its delivery read no more among thousands of events, also in a session that began when there were none: checks keep their plans',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const { id, appId } = await subscription(sql);
-    const session = connect(url, { max: 1, name: 'one session' });
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1', '\\x00')`;
+    const session = connect(url, { max: 1, name: 'a daemon’s session', byIndexes: true });
     t.teardown(() => session.end());
     await sql`vacuum analyze events`;
+    await sql`vacuum analyze deliveries`;
     const tell = (tx: Transaction) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }]);
-    // PL/pgSQL keeps a plan after five uses.
+    // PL/pgSQL and foreign keys keep a plan after five uses.
     for (let count = 0; count < 10; count += 1) await session.begin(tell);
     await sql.begin(async (tx) => {
       await tx`set local session_replication_role = replica`;
       await tx`
-      insert into events (app_id, subscription_id, sequence, type, body, created_at)
-      select ${appId}, ${id}, 1000 + number, 'payment_failed', '{}', now() from generate_series(1, 5000) as number`;
+        insert into events (app_id, subscription_id, sequence, type, body, created_at)
+        select ${appId}, ${id}, 1000 + number, 'payment_failed', '{}', now() from generate_series(1, 5000) as number`;
+      await tx`
+        insert into deliveries (endpoint_id, event_id, event_type)
+        select endpoint.id, event.id, event.type from webhook_endpoints endpoint, events event where event.sequence > 1000`;
     });
     const read = await session.begin(async (tx) => {
       await tell(tx);
       await tx`set constraints all immediate`;
-      const [events] = await tx<{ rows: bigint }[]>`select seq_tup_read as rows from pg_stat_xact_user_tables where relname = 'events'`;
-      return events?.rows;
+      return tx<{ relname: string; rows: bigint }[]>`
+        select relname, seq_tup_read as rows from pg_stat_xact_user_tables
+        where relname in ('events', 'deliveries', 'webhook_endpoints') order by relname`;
     });
-    t.equal(read, 0n, 'rows of events that were read without an index');
+    t.same(
+      read.map(({ relname, rows }) => [relname, rows]),
+      [
+        ['deliveries', 0n],
+        ['events', 0n],
+        ['webhook_endpoints', 0n],
+      ],
+      'rows that were read without an index',
+    );
+    const [queued] = await sql<{ count: bigint }[]>`select count(*) from deliveries`;
+    t.equal(queued?.count, 5011n, 'with a delivery for each event');
   },
 );
