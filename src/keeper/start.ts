@@ -135,7 +135,8 @@ export async function startKeeper({
     });
 
   // Start-up first takes over every attempt left open; no subscription with one is collected from meanwhile, by anybody.
-  const recovering = loop('taking over open payments', 1000, () => recover(context, flight));
+  // Afterwards now and then: each look reads everything under way, and nobody's lease is over in less than 45 s.
+  const recovering = loop('taking over open payments', 5000, () => recover(context, flight));
   for (let place = 0; place < COLLECTORS; place += 1) {
     collecting.push(loop('collecting', 1000, async () => (funds.shortage() === undefined ? collector.turn() : false)));
   }
