@@ -30,7 +30,7 @@ export async function startServer(settings: Record<string, string> = {}): Promis
       await admin.unsafe(`create database ${name}`);
       const url = new URL(postgres.url);
       url.pathname = `/${name}`;
-      const sql = connect(url.href, { max: 10, name: 'bench' });
+      const sql = connect(url.href, { max: 10, name: 'bench', byIndexes: true });
       if (!empty) await migrate(sql);
       return {
         url: url.href,

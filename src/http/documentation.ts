@@ -23,5 +23,7 @@ export function registerDocumentation(app: Api, publicUrl: string, version: stri
   app.addHook('onRoute', (route) => {
     if (route.method !== 'HEAD') routes.push(route);
   });
-  app.addHook('onClose', async () => (await built)?.close());
+  app.addHook('onClose', async () => {
+    await (await built?.catch(() => undefined))?.close();
+  });
 }
