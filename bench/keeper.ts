@@ -1,7 +1,6 @@
 // The keeper beside the local chain's own limit for the same pre-signed payments, and what claims and sweeps cost in tables of three sizes. The
 // chain, the keeper and Postgres (durable) are processes of their own. Rounds alternate; the figures are medians.
 import { execFileSync } from 'node:child_process';
-import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
 import { prepareClaims, type Costs } from './keeper/claim-cost.ts';
@@ -15,19 +14,15 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 // so long that they weigh little.
 const SUBSCRIBERS = 16_000;
 const ROUNDS = 3;
-/** As nice(1) has it. */
-const BEHIND = 15;
 const SIZES = [10_000, 1_000_000, 10_000_000] as const;
 const CLAIM_ROUNDS = 35;
 const WARM_UP = 5;
 
 /** Payments per second, and RPC requests for each. */
 async function throughput(): Promise<Result> {
+  const server = await startServer();
   // The limit is that of a chain that nobody else listens to.
   const [chain, alone] = [await startChain(), await startChain()];
-  // A chain is elsewhere as a rule. Here it comes first: the keeper and its Postgres, started below, have what it leaves of the cores.
-  setPriority(BEHIND);
-  const server = await startServer();
   const database = await server.database('payments');
   const [plan, due] = await Promise.all([openPlan(alone, SUBSCRIBERS, 2 * ROUNDS + 1), openPlan(chain, SUBSCRIBERS, ROUNDS + 1)]);
   const collecting = await startCollecting(chain, due, database);
