@@ -1,7 +1,8 @@
 // Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the keeper makes them.
 import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress } from '../../src/chain/addresses.ts';
 import { createTokenAccount } from '../../src/chain/companions.ts';
-import { createPlan, initAuthority, type Instruction, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
+import { createPlan, initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { collectionInstructions, signTransaction } from '../../src/chain/transactions.ts';
 import { decodePlan } from '../../src/chain/layouts.ts';

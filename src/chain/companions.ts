@@ -7,7 +7,7 @@ import {
   tokenAccountAddress,
 } from './addresses.ts';
 import { u32, u64, u8 } from './bytes.ts';
-import type { Instruction } from './instructions.ts';
+import type { Instruction } from './instruction.ts';
 
 // Instructions of Solana's own programs that go along with ours.
 

@@ -1,53 +1,10 @@
-import { addressBytes, authorityAddress, eventAuthorityAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
-import { addressSlots, fixedText, i64, u64, u8 } from './bytes.ts';
-
 // Every instruction of the Subscriptions program that the service builds or tests, in its 0.5.0 form (chain.md).
-
-/** An account of an instruction. */
-export interface AccountMeta {
-  readonly address: string;
-  readonly signer: boolean;
-  readonly writable: boolean;
-}
-
-/** An instruction with Base58 addresses; `compileMessage` (message.ts) makes a transaction of several. */
-export interface Instruction {
-  readonly programId: string;
-  readonly accounts: readonly AccountMeta[];
-  readonly data: Buffer;
-}
+import { addressBytes, authorityAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
+import { addressSlots, fixedText, i64, u64, u8 } from './bytes.ts';
+import { eventAccounts, type Instruction, instruction, optional, pay, read, sign, write } from './instruction.ts';
 
 /** `initId` for a subscribe in the very transaction (slot) that opens the SubscriptionAuthority: i64::MIN. */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
-
-const DISCRIMINATOR = {
-  initAuthority: 0,
-  revokeDelegation: 3,
-  closeAuthority: 6,
-  createPlan: 7,
-  updatePlan: 8,
-  deletePlan: 9,
-  transfer: 10,
-  subscribe: 11,
-  cancel: 12,
-  resume: 13,
-  revokeAuthority: 14,
-  cancelNow: 17,
-} as const;
-
-const read = (address: string): AccountMeta => ({ address, signer: false, writable: false });
-const write = (address: string): AccountMeta => ({ address, signer: false, writable: true });
-const sign = (address: string): AccountMeta => ({ address, signer: true, writable: false });
-const pay = (address: string): AccountMeta => ({ address, signer: true, writable: true });
-
-// The last account of some instructions is optional and simply absent.
-const optional = (meta: (address: string) => AccountMeta, address: string | undefined) => (address === undefined ? [] : [meta(address)]);
-
-const eventAccounts = (programId: string) => [read(eventAuthorityAddress(programId).address), read(programId)];
-
-function instruction(programId: string, kind: keyof typeof DISCRIMINATOR, accounts: AccountMeta[], ...fields: Uint8Array[]): Instruction {
-  return { programId, accounts, data: Buffer.concat([u8(DISCRIMINATOR[kind]), ...fields]) };
-}
 
 /** Opens the wallet's SubscriptionAuthority and approves it on the wallet's ATA for u64::MAX; when it is open, approves again. */
 export function initAuthority(

@@ -1,6 +1,6 @@
 import { encodeBase58 } from './base58.ts';
 import { addressBytes } from './addresses.ts';
-import type { Instruction } from './instructions.ts';
+import type { Instruction } from './instruction.ts';
 
 // Legacy transactions: compact-u16 signature count, signatures, then the message that is signed. The keeper compiles one for each payment,
 // and web3.js takes a hundred times as long (measured on a busy machine: 9 us against 1,380 us).

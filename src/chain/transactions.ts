@@ -1,11 +1,11 @@
 import { planAddress, subscriptionAddress } from './addresses.ts';
 import { computeUnitLimit, computeUnitPrice, createTokenAccount, memo } from './companions.ts';
+import type { Instruction } from './instruction.ts';
 import {
   cancelSubscription,
   cancelSubscriptionNow,
   createPlan,
   initAuthority,
-  type Instruction,
   type PlanTerms,
   resumeSubscription,
   revokeAuthority,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
 import { u32, u64, u8 } from '../chain/bytes.ts';
 import { createTokenAccount, memo } from '../chain/companions.ts';
-import type { Instruction } from '../chain/instructions.ts';
+import type { Instruction } from '../chain/instruction.ts';
 import { signTransaction } from '../chain/transactions.ts';
 import { head } from './accounts.ts';
 import { execute, type Refusal } from './execute.ts';

@@ -4,7 +4,7 @@ import { ComputeBudgetProgram, PublicKey, type TransactionInstruction } from '@s
 import fc from 'fast-check';
 import t from 'tap';
 import { computeUnitLimit, computeUnitPrice, createTokenAccount, memo } from '../../src/chain/companions.ts';
-import type { Instruction } from '../../src/chain/instructions.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 
 const plain = ({ programId, keys, data }: TransactionInstruction): Instruction => ({

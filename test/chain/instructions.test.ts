@@ -2,6 +2,7 @@ import { AccountRole, type Address, address, createNoopSigner, type Instruction 
 import * as client from '@solana/subscriptions';
 import t from 'tap';
 import { planAddress, subscriptionAddress, SUBSCRIPTIONS_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
+import type { AccountMeta, Instruction } from '../../src/chain/instruction.ts';
 import * as ours from '../../src/chain/instructions.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 
@@ -15,11 +16,11 @@ const subscription = address(subscriptionAddress(program, plan, subscriber).addr
 const parties = { subscriber, plan, subscription };
 const EVENT_ACCOUNTS = ['3Hnj4BYoDgtpBuqXfiy7Y8cNa3jXaNd4oqgSXBzkMcH7', program];
 
-const roleOf = ({ signer, writable }: ours.AccountMeta) => (signer ? 2 : 0) + (writable ? 1 : 0);
+const roleOf = ({ signer, writable }: AccountMeta) => (signer ? 2 : 0) + (writable ? 1 : 0);
 const flags = (role: AccountRole) => ({ signer: role >= AccountRole.READONLY_SIGNER, writable: (role & 1) === 1 });
 
 /** Ours and the published client's, in one form. */
-function plain(instruction: KitInstruction | ours.Instruction) {
+function plain(instruction: KitInstruction | Instruction) {
   const accounts = (instruction.accounts ?? []).map((meta) =>
     'role' in meta ? `${meta.address} ${roleOf({ address: '', ...flags(meta.role) })}` : `${meta.address} ${roleOf(meta)}`,
   );
@@ -54,7 +55,7 @@ void t.test('instructions that 0.5.0 left as they were equal those of the publis
     expectedSubscriptionAuthorityInitId: 77n,
   };
   const signer = createNoopSigner;
-  const cases: Record<string, [ours.Instruction, KitInstruction]> = {
+  const cases: Record<string, [Instruction, KitInstruction]> = {
     initAuthority: [
       ours.initAuthority(program, { user: subscriber, mint }),
       await client.getInitSubscriptionAuthorityOverlayInstructionAsync({

@@ -4,7 +4,7 @@ import { getCompiledTransactionMessageDecoder } from '@solana/kit';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
-import type { Instruction } from '../../src/chain/instructions.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { compileMessage, MAX_TRANSACTION_LENGTH, serializeTransaction, signatureOf, unsignedTransaction } from '../../src/chain/message.ts';
 import { signTransaction } from '../../src/chain/transactions.ts';

@@ -11,7 +11,7 @@ import {
   SUBSCRIPTIONS_PROGRAM,
   tokenAccountAddress,
 } from '../../src/chain/addresses.ts';
-import type { Instruction } from '../../src/chain/instructions.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import type { PlanAccount } from '../../src/chain/layouts.ts';
 import * as transactions from '../../src/chain/transactions.ts';

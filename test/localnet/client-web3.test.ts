@@ -20,11 +20,11 @@ import {
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
 import { authorityAddress, planAddress, subscriptionAddress, TOKEN_PROGRAM } from '../../src/chain/addresses.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import {
   cancelSubscription,
   createPlan,
   initAuthority,
-  type Instruction,
   resumeSubscription,
   revokeAuthority,
   revokeDelegation,

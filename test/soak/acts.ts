@@ -2,13 +2,13 @@
 import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress, SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/addresses.ts';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../../src/chain/accounts.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import {
   cancelSubscription,
   cancelSubscriptionNow,
   closeAuthority,
   deletePlan,
   initAuthority,
-  type Instruction,
   resumeSubscription,
   revokeAuthority,
   subscribe,

@@ -1,7 +1,7 @@
 // Transactions of the played wallets, sent as a careful wallet would: again and again until they have landed or cannot land any more.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
-import type { Instruction } from '../../src/chain/instructions.ts';
+import type { Instruction } from '../../src/chain/instruction.ts';
 import { compileMessage, serializeTransaction, signatureOf } from '../../src/chain/message.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
