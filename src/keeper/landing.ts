@@ -1,21 +1,19 @@
 // Steps 5 and 6 of collecting (chain.md): attempts whose end is final are settled in batches, each batch in one transaction.
-import { classifyPullError, describeTransactionError, type PullFailure } from '../chain/errors.ts';
-import { pullPeriod, periodSeconds } from '../chain/period.ts';
+import { classifyPullError, describeTransactionError } from '../chain/errors.ts';
+import { pullPeriod } from '../chain/period.ts';
 import type { SignatureStatus } from '../chain/answers.ts';
 import type { ReadOptions } from '../chain/rpc.ts';
-import type { Resolution } from '../db/payment-attempts.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Pull } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
-import { closingDue } from '../domain/ending.ts';
-import { hasUnknownPull, nextAfter, recordPull } from '../domain/found-pulls.ts';
+import { hasUnknownPull } from '../domain/found-pulls.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
-import { setbackUntil } from '../domain/setbacks.ts';
-import { type Outcome, settle } from '../domain/settlement.ts';
-import { applyCover, applyFailure, applyPayment, type Draft, draftOf, isLive } from '../domain/transitions.ts';
+import { settle } from '../domain/settlement.ts';
+import type { Draft } from '../domain/transitions.ts';
 import { each } from '../each.ts';
 import { createBlockTimes } from './block-times.ts';
 import type { Context } from './context.ts';
+import { type End, outcomeOf } from './end.ts';
 import type { Fees } from './fees.ts';
 import type { Flying } from './in-flight.ts';
 import { findPulls, partiesOf, pullsIn } from './pulls.ts';
@@ -30,19 +28,12 @@ export interface Landing {
   expired(batch: readonly Flying[]): Promise<Flying[]>;
 }
 
-/** What became of one attempt. */
-type End =
-  /** `earlier`: what others pulled in the periods between that it was signed for and that in which it landed. */
-  | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
-  | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
-  | { readonly kind: 'expired' };
-
 /** Transactions of a batch that are looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
 /** Settles for `context`; `fees` learns of exceeded compute limits. */
 export function createLanding(context: Context, fees: Fees): Landing {
-  const { sql, rpc, log, rules } = context;
+  const { sql, rpc, log } = context;
   const blockTimes = createBlockTimes(rpc);
 
   /**
@@ -114,78 +105,13 @@ export function createLanding(context: Context, fees: Fees): Landing {
       const one = byId.get(row.id);
       const end = ends.get(row.id);
       if (one === undefined || end === undefined) return undefined;
-      const outcome = outcomeOf(row, one, end, reading.of(row), reading.now, isRecorded);
+      const outcome = outcomeOf(context, fees, row, one, end, { view: reading.of(row), now: reading.now, isRecorded });
       drafts.push({ draft: outcome.draft, alert: outcome.alert });
       return outcome;
     });
     context.deliveries.notify(settled.queued);
     for (const { draft, alert } of drafts) if (settled.written.has(draft.row.id)) report(context, draft, alert);
     return concluded;
-  }
-
-  function outcomeOf(
-    row: HeldSubscription,
-    { attempt, row: signed }: Flying,
-    end: End,
-    view: View,
-    now: bigint,
-    isRecorded: (signature: string) => boolean,
-  ): Outcome & { alert?: string } {
-    const draft = draftOf(row);
-    const { state } = draft;
-    // What it was signed by was not written then (settlement.ts).
-    if (signed.observedSlot > state.observedSlot) state.observedSlot = signed.observedSlot;
-    const account = view instanceof Error ? null : sameInstance(row, view.subscription);
-    const period = account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
-    const resolve = (resolved: Resolution['state'], error: string | null) => ({ id: attempt.id, state: resolved, error });
-
-    if (end.kind === 'paid') {
-      const { pull, earlier } = end;
-      for (const other of earlier) recordPull(draft, { ...other, recorded: isRecorded(other.signature) }, timeOf(pull.periodStart));
-      // Without the account the next read decides; until then the paid period counts.
-      const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
-      if (isRecorded(pull.signature)) applyCover(draft, pull, next);
-      else applyPayment(draft, pull, next);
-      return { draft, resolution: resolve('landed', null) };
-    }
-    const live = isLive(state) && state.cancelRequestedAt === null;
-    if (end.kind === 'expired') {
-      context.metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
-      return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
-    }
-
-    const { failure, error } = end;
-    const resolution = resolve('failed', error);
-    if (failure.kind === 'subscriber' && live) {
-      const periodStart = unixSeconds(attempt.periodStart);
-      const length = periodSeconds(BigInt(row.periodHours));
-      applyFailure(
-        draft,
-        {
-          reason: failure.reason,
-          now,
-          periodStart,
-          periodEnd: account === null || view instanceof Error ? periodStart + length : pullPeriod(account, view.plan, periodStart).end,
-          nextPeriod: account === null || period === null ? null : nextAfter(periodStart, account, period),
-          amounts: { gross: attempt.amountGross, fee: attempt.platformFee, net: attempt.amountNet },
-          signature: attempt.signature,
-        },
-        rules.pastDueDays,
-      );
-      if (!isLive(state)) state.dueAt = closingDue({ now }, account, rules);
-      return { draft, resolution };
-    }
-    if (failure.kind === 'ours' || failure.kind === 'unknown') {
-      if (failure.kind === 'ours' && failure.reason === 'compute_budget') fees.exceeded(anatomyOf(attempt).shape);
-      if (live) {
-        state.setbacks += 1;
-        state.dueAt = setbackUntil(now, state.setbacks);
-      }
-      return { draft, resolution, alert: failure.kind === 'ours' ? failure.reason : 'unknown_error' };
-    }
-    // Collected, cancelled, closed or changed meanwhile: no failure. The accounts are read again at once and tell what to do.
-    if (isLive(state)) state.dueAt = timeOf(now);
-    return { draft, resolution };
   }
 
   return {
