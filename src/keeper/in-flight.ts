@@ -4,7 +4,6 @@ import type { SubscriptionAccount } from '../chain/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Held } from '../domain/settlement.ts';
-import type { Outgoing } from './send.ts';
 
 /** An open attempt that this keeper watches. */
 export interface Flying extends Held {
@@ -17,6 +16,15 @@ export interface Flying extends Held {
   readonly periodEnd: bigint | null;
   /** The on-chain subscription as it will be when the payment has landed and nothing else has happened. Null where another process signed. */
   readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
+}
+
+/** A transaction to send. */
+export interface Outgoing extends Flying {
+  /** The notices that the last look at the chain covers; null when this process has not looked. */
+  heeded: number | null;
+  sends: number;
+  /** When it went out last, by the process's own clock in milliseconds. */
+  sentAt: number;
 }
 
 /** How far it is. */

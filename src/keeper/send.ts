@@ -4,17 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { lockCollectable, readCollectable } from '../db/subscriptions.ts';
 import type { Context } from './context.ts';
-import type { Flying } from './in-flight.ts';
+import type { Outgoing } from './in-flight.ts';
 import { heed } from './heed.ts';
-
-/** A transaction to send. */
-export interface Outgoing extends Flying {
-  /** The notices that the last look at the chain covers; null when this process has not looked. */
-  heeded: number | null;
-  sends: number;
-  /** When it went out last, by the process's own clock in milliseconds. */
-  sentAt: number;
-}
 
 /** Transactions that go out under one transaction's locks. */
 export const SENT_AT_ONCE = 64;
