@@ -9,6 +9,7 @@ export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
   txSignature: string;
   treasury: string;
+  merchantWallet: string;
 }
 
 /** Successes of a time range (the payment's time, since inclusive, until exclusive) in pages, by id. */
@@ -18,7 +19,7 @@ export function listRecorded(
 ): Promise<RecordedPayment[]> {
   return sql<RecordedPayment[]>`
     select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net,
-      p.tx_signature, plans.treasury
+      p.tx_signature, plans.treasury, plans.owner as merchant_wallet
     from payments p join plans on plans.id = p.plan_id
     where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until} and (${after}::uuid is null or p.id > ${after}::uuid)
     order by p.id limit ${limit}`;

@@ -30,6 +30,8 @@ export interface NewRegistration {
   subscriberWallet: string;
   /** Chain time from which the first payment is due. */
   dueAt: Date;
+  /** Slot as of which the account was seen on chain: no older state of it is believed. */
+  observedSlot: bigint;
 }
 
 /**
@@ -38,11 +40,12 @@ export interface NewRegistration {
  */
 export async function insertRegistration(
   sql: Queryable,
-  { planId, subscriptionPda, subscriberWallet, dueAt }: NewRegistration,
+  { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot }: NewRegistration,
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours, ${dueAt}, ${dueAt} from plans
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at,
+      observed_slot)
+    select app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours, ${dueAt}, ${dueAt}, ${observedSlot} from plans
     where id = ${planId} and status = 'active'
     returning id`;
   return row?.id;

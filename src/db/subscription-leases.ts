@@ -92,11 +92,23 @@ export async function releaseClaims(sql: Queryable, claims: { id: string; claimI
     from held where s.id = held.id`;
 }
 
-/** Gives one lease back and puts the subscription off to a chain time, after a failure of ours. */
-export async function postpone(sql: Queryable, { id, claimId, until }: { id: string; claimId: string; until: Date }): Promise<void> {
+/** Gives leases back and puts the subscriptions off to a chain time; with `setback`, after a failure of ours that counts. */
+export async function postpone(
+  sql: Queryable,
+  claims: { id: string; claimId: string }[],
+  { until, setback }: { until: Date; setback: boolean },
+): Promise<void> {
   await sql`
-    update subscriptions set due_at = ${until}, setbacks = setbacks + 1, lease_until = null, claim_id = null
-    where id = ${id} and claim_id = ${claimId}`;
+    with held as (
+      select s.id
+      from subscriptions s
+      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
+        on s.id = c.id and s.claim_id = c.claim_id
+      order by s.id
+      for update of s
+    )
+    update subscriptions s set due_at = ${until}, setbacks = setbacks + ${setback ? 1 : 0}, lease_until = null, claim_id = null
+    from held where s.id = held.id`;
 }
 
 /** Locks those that are still held under these claims in the caller's transaction, and tells in which version (see ReadSubscription) they are. */

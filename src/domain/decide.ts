@@ -68,14 +68,20 @@ export function sameInstance(row: HeldSubscription, account: SubscriptionAccount
   return apart >= 0n && apart % periodSeconds(account.periodHours) === 0n ? account : null;
 }
 
-/** An account that was never seen may only be unknown to the endpoint; one that was seen, or another in its place, is not there any more. */
+/**
+ * An account that no keeper has seen yet may only be unknown to the endpoint, though registering saw it; one that was seen, or another in its place,
+ * is not there any more.
+ */
 function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
-  return row.observedSlot > 0n ? view.slot > row.observedSlot : row.ageSeconds > YOUNG_SECONDS;
+  return view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS);
 }
 
 function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): boolean {
-  const repaired = applyDelegation(draft, delegationObstacle(view, account), view.now);
+  const obstacle = delegationObstacle(view, account);
+  // Without a token account nothing stands in the way and nothing is repaired.
+  if (obstacle === undefined && view.subscriberTokens === null) return false;
+  const repaired = applyDelegation(draft, obstacle, view.now);
   return repaired && subscriberObstacle(view, account, draft.row.amount) === undefined;
 }
 

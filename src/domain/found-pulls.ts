@@ -31,8 +31,9 @@ export function isPaid({ paidThrough }: Pick<HeldSubscription, 'paidThrough'>, a
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
 }
 
-/** As they happened. */
-export const oldestFirst = (pulls: readonly FoundPull[]) => [...pulls].sort((a, b) => Number(a.periodStart - b.periodStart));
+/** As they happened: within a period by block time, and those of one second in the order that the chain's history has, which is newest first. */
+export const oldestFirst = (pulls: readonly FoundPull[]) =>
+  [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /** Records a pull that was found. Only the first one of a period pays it; what somebody else pulls after that is further. */
 export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {

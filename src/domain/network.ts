@@ -17,15 +17,15 @@ export interface Network {
 
 export type ChainReader = Pick<Rpc, 'getMultipleAccounts' | 'getLatestBlockhash'>;
 
-/** Accounts and the cluster's clock (Unix seconds), read together. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+/** Accounts, the slot that they are of and the cluster's clock (Unix seconds), read together. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
 export async function readAccounts(
   chain: ChainReader,
   addresses: readonly string[],
-): Promise<{ accounts: (ChainAccount | null)[]; now: bigint }> {
-  const { accounts } = await reaching(chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]));
+): Promise<{ accounts: (ChainAccount | null)[]; slot: bigint; now: bigint }> {
+  const { accounts, slot } = await reaching(chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]));
   const clock = accounts.at(-1);
   if (!clock) throw new ChainDataError('the Clock sysvar has no account');
-  return { accounts: accounts.slice(0, -1), now: decodeClock(clock.data).unixTimestamp };
+  return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
 }
 
 /** A blockhash for a transaction that somebody else will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */

@@ -35,14 +35,14 @@ export async function checkRegistration(
   if (found === undefined) throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== request.appId) throw invalid('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const { accounts, now } = await readAccounts(chain, [request.subscriptionPda, plan.planPda]);
+  const { accounts, slot, now } = await readAccounts(chain, [request.subscriptionPda, plan.planPda]);
   const [subscription = null, onChain = null] = accounts;
   judgeRegistration(request, plan, network, {
     subscription: decoding(() => subscriptionIn(subscription, network.programId)),
     plan: decoding(() => planIn(onChain, network.programId)),
     now,
   });
-  return { planId: plan.id, subscriptionPda: request.subscriptionPda, subscriberWallet: request.wallet, dueAt: timeOf(now) };
+  return { planId: plan.id, subscriptionPda: request.subscriptionPda, subscriberWallet: request.wallet, dueAt: timeOf(now), observedSlot: slot };
 }
 
 /** The rules over what was read; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */

@@ -15,6 +15,7 @@ import type { Flight } from './flight.ts';
 import type { Flying } from './in-flight.ts';
 import { isolating } from './isolate.ts';
 import { judge, lookInto, withRecorded } from './judge.ts';
+import { createLookups } from './lookups.ts';
 import type { Reading } from './read.ts';
 import { report } from './report.ts';
 import { signCollection, signingTerms, type SigningTerms } from './sign.ts';
@@ -44,12 +45,34 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
   const { sql } = context;
   let after: DuePlace | undefined;
   let passedAt = -Infinity;
+
+  /** What was committed takes off; what takes long is done beside the turns. */
+  const goOn = async (claimId: string, { taken, closable, asking }: Committed) => {
+    flight.add(taken);
+    if (asking.length > 0) await lookups.take(claimId, asking);
+    if (closable.length > 0) await closings.take(claimId, closable);
+  };
+  const onFault = async (claimId: string, row: ReadSubscription, error: unknown) => {
+    context.metrics.alerts.inc({ reason: 'cannot_be_processed' });
+    context.log.error({ err: error, subscription: row.id }, 'a subscription cannot be processed; it is tried again later');
+    const until = setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1);
+    await postpone(sql, [{ id: row.id, claimId }], { until, setback: true });
+  };
   const closings = createClosings(context, fees, async (claimId, rows, closed) => {
     // However long the closing took: the lease is prolonged at once.
-    flight.add((await commit(context, fees, { claimId, leasedAt: -Infinity }, rows, clock, closed)).taken);
+    await goOn(claimId, await commit(context, fees, { claimId, leasedAt: -Infinity }, rows, clock, { closed, history: false }));
   });
+  const lookups = createLookups(
+    context,
+    clock,
+    async (claimId, row) =>
+      goOn(claimId, await commit(context, fees, { claimId, leasedAt: performance.now() }, [row], clock, { history: true })),
+    onFault,
+  );
   return {
-    stop: () => closings.stop(),
+    async stop() {
+      await Promise.all([closings.stop(), lookups.stop()]);
+    },
     async turn() {
       const limit = Math.min(BATCH, flight.room());
       if (limit <= 0) return false;
@@ -67,16 +90,8 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
       try {
         await isolating(
           rows,
-          async (some) => {
-            const { taken, closable } = await commit(context, fees, { claimId, leasedAt }, some, clock);
-            flight.add(taken);
-            if (closable.length > 0) await closings.take(claimId, closable);
-          },
-          async (row, error) => {
-            context.metrics.alerts.inc({ reason: 'cannot_be_processed' });
-            context.log.error({ err: error, subscription: row.id }, 'a subscription cannot be processed; it is tried again later');
-            await postpone(sql, { id: row.id, claimId, until: setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1) });
-          },
+          async (some) => goOn(claimId, await commit(context, fees, { claimId, leasedAt }, some, clock, { history: false })),
+          (row, error) => onFault(claimId, row, error),
         );
       } catch (error) {
         // Whoever comes next does it over. When the database is gone, the leases run out by themselves.
@@ -98,26 +113,31 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
   return due.reduce<DuePlace | undefined>((last, one) => (last === undefined || isBehind(one, last) ? one : last), after);
 }
 
-/**
- * Everything between claim and take-off for one batch; returns the attempts that were committed, and the rows that were left as they are because
- * an account is to be closed first. `closed`: that was tried, and these are.
- */
+/** What came of a batch: the attempts that were committed, and the rows that were left as they are. */
+interface Committed {
+  taken: Flying[];
+  /** Their account is to be closed first. */
+  closable: ReadSubscription[];
+  /** What was pulled is to be looked up first. */
+  asking: ReadSubscription[];
+}
+
+/** Everything between claim and take-off for one batch. `closed`: that was tried, and these are; `history`: what was pulled is looked up. */
 async function commit(
   context: Context,
   fees: Fees,
   { claimId, leasedAt }: { claimId: string; leasedAt: number },
   batch: readonly ReadSubscription[],
   clock: ChainClock,
-  closed?: Closed,
-): Promise<{ taken: Flying[]; closable: ReadSubscription[] }> {
+  how: { closed?: Closed; history: boolean },
+): Promise<Committed> {
   const { sql } = context;
-  const { reading, findings, decisions } = await lookInto(context, batch, closed);
+  const { reading, findings, decisions } = await lookInto(context, batch, how);
   clock.heard(reading.now);
   const judged = [...decisions].map(([row, decision]) => ({ row, decision }));
-  const isClosable = ({ decision }: { decision: Decision }) => decision.needs === 'closing';
-  const closable = judged.filter(isClosable).map(({ row }) => row);
-  const rows = judged.filter((one) => !isClosable(one)).map(({ row }) => row);
-  if (rows.length === 0) return { taken: [], closable };
+  const rowsThat = (need: Decision['needs']) => judged.filter(({ decision }) => decision.needs === need).map(({ row }) => row);
+  const [rows, closable, asking] = [rowsThat(undefined), rowsThat('closing'), rowsThat('pulls')];
+  if (rows.length === 0) return { taken: [], closable, asking };
 
   const collectable = judged.flatMap(({ row, decision: { collect } }) => (collect === undefined ? [] : [{ row, collectable: collect }]));
   const noticesOf = new Map(rows.map(({ id, notices }) => [id, notices]));
@@ -162,7 +182,7 @@ async function commit(
     const id = settled.attempts.get(one.id);
     return id === undefined ? [] : [{ ...one, attempt: { ...one.attempt, id } }];
   });
-  return { taken, closable };
+  return { taken, closable, asking };
 }
 
 /** What the payment alone makes of the on-chain subscription. */

@@ -69,6 +69,13 @@ export function createInFlight(): InFlight {
   const signedHere = new Set<string>();
   const final = new Map<string, Watched>();
 
+  /** Neither its account nor its signature leads to it any more. */
+  const leave = (one: Watched | undefined) => {
+    if (one === undefined) return;
+    if (one.afterwards !== null && byAddress.get(one.afterwards.address) === one) byAddress.delete(one.afterwards.address);
+    signedHere.delete(one.attempt.signature);
+  };
+
   return {
     get size() {
       return flying.size;
@@ -94,7 +101,7 @@ export function createInFlight(): InFlight {
           // Last: V8 makes a hidden class for each property that follows a spread, each time (Node 20: 9 us and 6 KB for these, 0.1 us so).
           ...one,
         };
-        signedHere.delete(flying.get(one.id)?.attempt.signature ?? '');
+        leave(flying.get(one.id));
         flying.set(one.id, watched);
         final.delete(one.id);
         if (one.afterwards !== null) {
@@ -110,8 +117,7 @@ export function createInFlight(): InFlight {
         if (one?.claimId !== claimId) continue;
         flying.delete(id);
         final.delete(id);
-        if (one.afterwards !== null && byAddress.get(one.afterwards.address) === one) byAddress.delete(one.afterwards.address);
-        signedHere.delete(one.attempt.signature);
+        leave(one);
       }
     },
     ended(one) {

@@ -5,14 +5,10 @@ import type { Decision, Findings } from '../domain/decision.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
 import { setbackUntil } from '../domain/setbacks.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
-import { each } from '../each.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
 import { findPulls, partiesOf, pullsInBooks } from './pulls.ts';
 import { type Reading, readViews } from './read.ts';
-
-/** Subscriptions whose pulls are looked up at once: each takes some requests, and the lease runs. */
-const LOOKUPS_AT_ONCE = 16;
 
 /** What was read and found out, and what follows from that for each row. */
 export interface Looked<Row> {
@@ -47,11 +43,14 @@ function accountOf(row: HeldSubscription, reading: Reading) {
   return view instanceof Error ? undefined : sameInstance(row, view.subscription);
 }
 
-/** Reads the accounts, and looks up the pulls that some decisions need. `closed` tells which accounts are closed; the others could not be. */
+/**
+ * Reads the accounts, and finds the pulls that some decisions need: in the books, and where those do not tell and `history` says so, in the chain's
+ * history, which takes long; otherwise the decision still needs them. `closed` tells which accounts are closed; the others could not be.
+ */
 export async function lookInto<Row extends HeldSubscription>(
   context: Context,
   rows: readonly Row[],
-  closed: Closed | undefined,
+  { closed, history }: { closed?: Closed | undefined; history: boolean },
 ): Promise<Looked<Row>> {
   const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
   const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
@@ -61,13 +60,19 @@ export async function lookInto<Row extends HeldSubscription>(
 
   const decisions = new Map(rows.map((row) => [row, judge(context, row, reading, findings.get(row.id))]));
   const asking = rows.filter((row) => decisions.get(row)?.needs === 'pulls');
-  if (asking.length > 0) await findOut(context, asking, reading, findings);
+  if (asking.length > 0) await findInBooks(context, asking, reading, findings);
+  if (history)
+    await findInHistory(
+      context,
+      asking.filter(({ id }) => findings.get(id)?.pulls === undefined),
+      reading,
+      findings,
+    );
   for (const row of asking) decisions.set(row, judge(context, row, reading, findings.get(row.id)));
   return { reading, findings, decisions };
 }
 
-/** Adds what was pulled to `findings`: from the books, and where they do not tell, from the chain's history. */
-async function findOut(
+async function findInBooks(
   context: Context,
   asking: readonly HeldSubscription[],
   reading: Reading,
@@ -75,16 +80,23 @@ async function findOut(
 ): Promise<void> {
   const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, reading) ?? null);
   for (const [id, pulls] of booked) findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
-  const unbooked = asking.filter(({ id }) => !booked.has(id));
-  if (unbooked.length === 0) return;
-  const final = await readViews(context, unbooked, { commitment: 'finalized', periodsOnly: true });
-  await each(unbooked, LOOKUPS_AT_ONCE, async (row) => {
+}
+
+async function findInHistory(
+  context: Context,
+  asking: readonly HeldSubscription[],
+  reading: Reading,
+  findings: Map<string, Findings>,
+): Promise<void> {
+  if (asking.length === 0) return;
+  const final = await readViews(context, asking, { commitment: 'finalized', periodsOnly: true });
+  for (const row of asking) {
     const account = accountOf(row, reading);
-    if (account === undefined) return;
+    if (account === undefined) continue;
     const settled = accountOf(row, final);
     if (account === null && settled !== null) {
       findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
-      return;
+      continue;
     }
     // A registration's first period is the one that runs; what was pulled before it is not this registration's.
     const first = account?.periodStart ?? (row.periodAnchor === null ? reading.now : unixSeconds(row.periodAnchor));
@@ -97,5 +109,5 @@ async function findOut(
       ...findings.get(row.id),
       ...(pulls === undefined ? { tooMany: true } : { pulls, ...(isFinal && { pulledFinally: true }) }),
     });
-  });
+  }
 }

@@ -31,6 +31,13 @@ export interface Landing {
 /** Transactions of a batch that are looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
+/**
+ * What a transaction of ours moved: the period as the chain's event has it, fee and net as they were signed. The events do not tell the two apart
+ * where the merchant is the treasury, nor that it is ours where another key of ours signed it.
+ */
+const asSigned = (pull: Pull, { amountGross, platformFee: fee, amountNet: net }: Flying['attempt']): Pull =>
+  pull.gross === amountGross ? { ...pull, fee, net, source: 'keeper' } : pull;
+
 /** Settles for `context`; `fees` learns of exceeded compute limits. */
 export function createLanding(context: Context, fees: Fees): Landing {
   const { sql, rpc, log } = context;
@@ -61,7 +68,8 @@ export function createLanding(context: Context, fees: Fees): Landing {
       }
     }
     const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-    return transaction === null ? undefined : pullsIn(transaction, partiesOf(context, row))[0];
+    const pull = transaction === null ? undefined : pullsIn(transaction, partiesOf(context, row))[0];
+    return pull && asSigned(pull, attempt);
   }
 
   /** Of what landed only the period matters; a failure is explained by the other accounts too. */
@@ -183,7 +191,7 @@ export function createLanding(context: Context, fees: Fees): Landing {
     const pulls = await findPulls(rpc, partiesOf(context, row), unixSeconds(one.attempt.periodStart));
     if (pulls === undefined) return undefined;
     const ours = pulls.find(({ signature }) => signature === one.attempt.signature);
-    if (ours !== undefined) return paid(one, row, ours);
+    if (ours !== undefined) return paid(one, row, asSigned(ours, one.attempt));
     // What the account still counts is of a period before: the attempt's own would have moved it on.
     const isBefore = account !== null && account.periodStart < unixSeconds(one.attempt.periodStart);
     if (account === null || isBefore || pulls.length > 0) return { kind: 'expired' };

@@ -409,6 +409,44 @@ void t.test('a new registration whose account an endpoint does not have yet is n
   );
 });
 
+void t.test('nor is one that registering saw, and no keeper yet: at no older state, and not for two minutes', async (t) => {
+  const world = newWorld('wallet');
+  const view = { ...viewOf(world), subscription: null };
+  const happens = (row: Partial<HeldSubscription>) => decide({ ...world.row, ...row }, view, rules).draft.happenings.length > 0;
+  t.notOk(happens({ observedSlot: view.slot - 1n, ageSeconds: 20 }));
+  t.notOk(happens({ observedSlot: view.slot, ageSeconds: 1000 }));
+  t.ok(happens({ observedSlot: view.slot - 1n, ageSeconds: 1000 }));
+});
+
+void t.test('a delegation that was taken back is not repaired by closing the token account', async (t) => {
+  const world = newWorld('wallet');
+  const row = { ...world.row, delegationRevokedAt: timeOf(START) };
+  const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).draft;
+  t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
+  const opened = decide({ ...row, ...closed.state }, { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } }, rules).draft;
+  t.notOk(opened.happenings.some(({ type }) => type === 'delegation_revoked'), 'told once');
+  t.equal(decide({ ...row, ...closed.state }, viewOf(world), rules).draft.state.delegationRevokedAt, null, 'an approval repairs it');
+});
+
+void t.test('of two pulls of one period, found together and newest first, the earlier pays it', async (t) => {
+  const world = newWorld('wallet');
+  const { periodStart } = world.account!;
+  const pull = { periodStart, periodEnd: periodStart + 3600n, fee: 0n, source: 'foreign' as const, recorded: false };
+  const later = { ...pull, signature: 'later', at: periodStart + 9n, gross: 20n, net: 20n };
+  const earlier = { ...pull, signature: 'earlier', at: periodStart + 3n, gross: 10n, net: 10n };
+  const view = { ...viewOf(world), subscription: { ...world.account!, amountPulled: 30n } };
+  for (const pulls of [
+    [later, earlier],
+    [later, { ...earlier, at: later.at }],
+  ]) {
+    const { payments } = decide(world.row, view, rules, { pulls, pulledFinally: true }).draft;
+    t.match(payments, [
+      { txSignature: 'earlier', further: false },
+      { txSignature: 'later', further: true },
+    ]);
+  }
+});
+
 void t.test('a failure that is ours leaves the status alone and is tried again', async (t) => {
   const world = newWorld('wallet');
   const plan = { ...world.plan!, pullers: [] };

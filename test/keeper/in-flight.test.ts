@@ -40,6 +40,20 @@ void t.test('what is done with is forgotten by its claim: a subscription that is
   t.end();
 });
 
+void t.test('what is taken over explains nothing any more by what was signed here before', (t) => {
+  const book = createInFlight();
+  const id = randomUUID();
+  const first = signed({ id, address: 'account' });
+  book.take([first]);
+  const later = signed({ id, here: false });
+  book.take([later]);
+  t.notOk(book.explains('account', account, 1n));
+  t.notOk(book.isOurs(first.attempt.signature));
+  book.forget([later]);
+  t.notOk(book.explains('account', account, 1n));
+  t.end();
+});
+
 void t.test('only what is in flight can be settled, and not before its time', (t) => {
   const book = createInFlight();
   const id = randomUUID();

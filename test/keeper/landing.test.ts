@@ -2,7 +2,9 @@
 import t, { type Test } from 'tap';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
-import { AMOUNT, due } from '../fixtures/agreement.ts';
+import { reconcile } from '../../src/keeper/reconcile.ts';
+import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';
+import { startStage } from '../fixtures/billing.ts';
 
 /** A payment that was signed and never sent, `blocks` blocks ago. */
 async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
@@ -107,3 +109,21 @@ void t.test('landed by its status, but no endpoint has the transaction and the a
   await landing.landed([one]);
   t.equal((await stage.payments(subscription)).length, 1, 'and no second time');
 });
+
+void t.test(
+  'a merchant who is the treasury as well: taken over, the payment has the fee that it was signed with, and the books agree',
+  async (t) => {
+    const stage = await startStage(t);
+    stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
+    const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
+    const subscription = await stage.subscriber(plan);
+    const [flying] = await signAndDie(stage);
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.match(await stage.payments(subscription), [{ source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n }]);
+    const reconciler = { sql: stage.sql, rpc: stage.rpc, programId: stage.net.programId, keeper: stage.keeper.address };
+    const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
+    t.same((await reconcile(reconciler, range)).differences, []);
+  },
+);
