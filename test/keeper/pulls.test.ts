@@ -140,22 +140,22 @@ void t.test(
     const subscription = await stage.subscriber(plan);
     await stage.send([plan.merchant], [pullOf(stage, subscription, plan.terms.amount)]);
     stage.net.mineBlocks(40);
-    const { collector, landing, taken } = stage.parts(forgetful);
-    await collector.turn();
+    const { collect, landing, taken } = stage.parts(forgetful);
+    await collect();
     t.match(await stage.row(subscription), { status: 'active', paidThrough: null, setbacks: 1 });
     stage.net.passSeconds(HOUR);
     for (let turn = 2; turn <= 8; turn += 1) {
-      await collector.turn();
+      await collect();
       t.equal((await stage.row(subscription)).setbacks, turn, 'it is looked for again');
       stage.net.passSeconds(900);
     }
     t.equal(taken.length, 0);
-    await collector.turn();
+    await collect();
     const [signed] = taken;
     t.equal(taken.length, 1, 'for half an hour');
     stage.net.mineBlocks(200);
     t.equal((await landing.expired([signed!])).length, 1, 'what was never sent is over, whatever was pulled before');
-    await collector.turn();
+    await collect();
     await stage.rpc.sendTransaction(taken[1]!.attempt.transaction);
     stage.net.mineBlocks(40);
     const { statuses } = await stage.rpc.getSignatureStatuses([taken[1]!.attempt.signature]);
