@@ -114,6 +114,13 @@ comment on table payment_attempts is 'every transaction we ever signed, committe
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
 create index payment_attempts_by_subscription on payment_attempts (subscription_id, id);
 
+-- A merchant without a USDC account gets one with the first payment. Its rent, which the keeper pays, goes to whoever closes it.
+create table paid_accounts (
+  wallet text primary key,
+  paid_at timestamptz not null default now()
+);
+comment on table paid_accounts is 'merchants'' wallets whose token account the keeper paid for, and when last';
+
 create table payments (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,

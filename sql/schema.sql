@@ -210,6 +210,13 @@ create table merchants (
 );
 comment on column merchants.fee_bps is 'null: the operator''s default, PLATFORM_FEE_BPS';
 
+create table paid_accounts (
+  wallet text not null,
+  paid_at timestamp with time zone not null default now(),
+  constraint paid_accounts_pkey PRIMARY KEY (wallet)
+);
+comment on table paid_accounts is 'merchants'' wallets whose token account the keeper paid for, and when last';
+
 create table payment_attempts (
   id uuid not null default uuid_v7(),
   subscription_id uuid not null,

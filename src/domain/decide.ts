@@ -54,7 +54,7 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
   // Without an account the subscription was cancelled or has ended: both have returned.
   if (account === null || period === null) throw new Error('a live subscription without an account');
-  const decision = collection(draft, view, account, period, rules);
+  const decision = collection(draft, view, account, period, rules, findings);
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
@@ -103,7 +103,14 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
   return paidThrough !== null && unixSeconds(paidThrough) > period.start ? startOfNext(period) : timeOf(period.start);
 }
 
-function collection(draft: Draft, view: ChainView, account: SubscriptionAccount, period: PullPeriod, rules: Rules): Decision {
+function collection(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  rules: Rules,
+  { accountPaidFor }: Findings,
+): Decision {
   const { state, row } = draft;
   const { now } = view;
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
@@ -130,6 +137,10 @@ function collection(draft: Draft, view: ChainView, account: SubscriptionAccount,
   const receivers = { keeper: rules.keeper, merchant: row.merchantWallet, treasury: row.treasury, mint: row.mint };
   const ours = ourObstacle(view, amounts, receivers);
   if (ours !== undefined) return { ...ourSetback(draft, view), alert: { reason: ours } };
+  const createAccountsFor = missingReceivers(view, amounts, receivers);
+  if (accountPaidFor === true && createAccountsFor.includes(row.merchantWallet)) {
+    return { ...ourSetback(draft, view), alert: { reason: 'receiver_account_missing', detail: 'closed after we paid for it' } };
+  }
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
     const { start: periodStart, end: periodEnd } = period;
@@ -143,6 +154,6 @@ function collection(draft: Draft, view: ChainView, account: SubscriptionAccount,
   }
   return {
     draft,
-    collect: { periodStart: period.start, periodEnd: period.end, amounts, createAccountsFor: missingReceivers(view, amounts, receivers) },
+    collect: { periodStart: period.start, periodEnd: period.end, amounts, createAccountsFor },
   };
 }

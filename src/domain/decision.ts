@@ -25,6 +25,8 @@ export interface Findings {
   readonly pulledFinally?: true;
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
   readonly closingNotFinal?: true;
+  /** The merchant's token account was paid for not long ago, and is gone again. */
+  readonly accountPaidFor?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
 }

@@ -42,7 +42,13 @@ export async function checkRegistration(
     plan: decoding(() => planIn(onChain, network.programId)),
     now,
   });
-  return { planId: plan.id, subscriptionPda: request.subscriptionPda, subscriberWallet: request.wallet, dueAt: timeOf(now), observedSlot: slot };
+  return {
+    planId: plan.id,
+    subscriptionPda: request.subscriptionPda,
+    subscriberWallet: request.wallet,
+    dueAt: timeOf(now),
+    observedSlot: slot,
+  };
 }
 
 /** The rules over what was read; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */

@@ -2,6 +2,7 @@
 // cancelled one since it was claimed), and written with their payments, attempts and events. Nothing is ever half of it.
 import type { Sql, Transaction } from '../db/connect.ts';
 import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
+import { notePaidAccounts } from '../db/paid-accounts.ts';
 import { insertPayments, readRecorded } from '../db/payments.ts';
 import { lockHeld } from '../db/subscription-leases.ts';
 import { type ReadSubscription, readSubscriptions, writeStates, type Written } from '../db/subscriptions.ts';
@@ -27,6 +28,8 @@ export interface Outcome {
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
   /** One is under way already: the claim is kept. */
   keep?: true;
+  /** A wallet whose token account the payment created. */
+  accountPaidFor?: string;
   /** The end of the attempt that was under way. */
   resolution?: Resolution;
 }
@@ -66,6 +69,8 @@ export async function settle(
     if (payments.length > 0) await insertPayments(tx, payments);
     const resolutions = outcomes.flatMap(({ resolution }) => resolution ?? []);
     if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+    const paidFor = new Set(outcomes.flatMap(({ accountPaidFor }) => accountPaidFor ?? []));
+    if (paidFor.size > 0) await notePaidAccounts(tx, paidFor);
     const attempts = outcomes.flatMap(({ attempt, claim }) =>
       attempt === undefined ? [] : [{ subscriptionId: claim.id, claimId: claim.claimId, ...attempt }],
     );

@@ -58,7 +58,8 @@ export function outcomeOf(
     const next = account === null || period === null ? timeOf(pull.periodEnd) : nextAfter(pull.periodStart, account, period);
     if (isRecorded(pull.signature)) applyCover(draft, pull, next);
     else applyPayment(draft, pull, next);
-    return { draft, resolution: resolve('landed', null) };
+    const created = anatomyOf(attempt).shape.creations > 0;
+    return { draft, resolution: resolve('landed', null), ...(created && { accountPaidFor: row.merchantWallet }) };
   }
   const live = isLive(state) && state.cancelRequestedAt === null;
   if (end.kind === 'expired') {

@@ -1,4 +1,5 @@
 // What is to be done with each of some subscriptions, and what has to be looked up before that can be said. Step 2 of collecting (chain.md).
+import { findPaidAccounts } from '../db/paid-accounts.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import { decide, sameInstance } from '../domain/decide.ts';
 import type { Decision, Findings } from '../domain/decision.ts';
@@ -9,6 +10,9 @@ import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
 import { findPulls, partiesOf, pullsInBooks } from './pulls.ts';
 import { type Reading, readViews } from './read.ts';
+
+/** A merchant's token account is paid for once in so many days: its rent goes to whoever closes it (0.002 SOL, more than any fee of a small plan). */
+const ACCOUNT_DAYS = 30;
 
 /** What was read and found out, and what follows from that for each row. */
 export interface Looked<Row> {
@@ -69,7 +73,22 @@ export async function lookInto<Row extends HeldSubscription>(
       findings,
     );
   for (const row of asking) decisions.set(row, judge(context, row, reading, findings.get(row.id)));
+  for (const row of await findPaidFor(context, decisions)) {
+    findings.set(row.id, { ...findings.get(row.id), accountPaidFor: true });
+    decisions.set(row, judge(context, row, reading, findings.get(row.id)));
+  }
   return { reading, findings, decisions };
+}
+
+/** Those whose payment would create an account for the merchant that we paid for not long ago. The treasury's is our own. */
+async function findPaidFor<Row extends HeldSubscription>({ sql }: Context, decisions: ReadonlyMap<Row, Decision>): Promise<Row[]> {
+  const creating = [...decisions].flatMap(([row, { collect }]) =>
+    collect?.createAccountsFor.includes(row.merchantWallet) === true && row.merchantWallet !== row.treasury ? [row] : [],
+  );
+  if (creating.length === 0) return [];
+  const wallets = new Set(creating.map(({ merchantWallet }) => merchantWallet));
+  const paid = new Set(await findPaidAccounts(sql, [...wallets], ACCOUNT_DAYS));
+  return creating.filter(({ merchantWallet }) => paid.has(merchantWallet));
 }
 
 async function findInBooks(

@@ -86,6 +86,38 @@ void t.test('receivers without a token account get one, in the transaction that 
   t.equal(await stage.balance(stage.treasury.address), 50_000n);
 });
 
+void t.test(
+  'the account of a merchant who closes it is paid for again only after thirty days: until then payments wait for him',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ merchant: stage.wallet({ usdc: 0n }) });
+    const close = async () =>
+      stage.net.rpc('surfnet_setAccount', tokenAccountAddress(plan.merchant.address, stage.net.mint).address, {
+        lamports: 0,
+        data: '',
+        owner: '11111111111111111111111111111111',
+      });
+    const subscription = await stage.subscriber(plan);
+    await stage.startKeeper();
+    const paid = (count: number) => stage.until(`${count} are paid`, async () => (await stage.payments(subscription)).length === count);
+    await paid(1);
+    await stage.quiet();
+    await close();
+    stage.net.passSeconds(720 * HOUR + 5);
+    await stage.until('it is set back', async () => (await stage.row(subscription)).setbacks > 0);
+    t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+    stage.net.fund(plan.merchant.address, { usdc: 1n });
+    stage.net.passSeconds(1000);
+    await paid(2);
+    await stage.quiet();
+    await close();
+    await stage.sql`update paid_accounts set paid_at = now() - interval '31 days'`;
+    stage.net.passSeconds(720 * HOUR + 5);
+    await paid(3);
+    t.equal(await stage.balance(plan.merchant.address), 4_950_000n);
+  },
+);
+
 void t.test('due at the boundary: not a second before it, at it, and after it', async (t) => {
   for (const [offset, collected] of [
     [-1, 0],
