@@ -17,12 +17,14 @@ create table plans (
   chain_created_at timestamptz,
   status text not null default 'pending' check (status in ('pending', 'active', 'sunset', 'ended')),
   observed_at timestamptz,
+  observed_slot int8 not null default 0,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint seen_on_chain_unless_pending check (status in ('pending', 'ended') or chain_created_at is not null)
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
+comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
 create unique index one_live_plan_per_pda on plans (plan_pda) where status <> 'ended';
 create index plans_by_app on plans (app_id, id);
 create index plans_to_watch on plans (observed_at nulls first, id) where status <> 'ended';

@@ -309,6 +309,7 @@ create table plans (
   chain_created_at timestamp with time zone,
   status text not null default 'pending'::text,
   observed_at timestamp with time zone,
+  observed_slot bigint not null default 0,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   constraint plans_amount_check CHECK ((amount > 0)),
@@ -322,6 +323,7 @@ create table plans (
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
+comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
 CREATE UNIQUE INDEX one_live_plan_per_pda ON public.plans USING btree (plan_pda) WHERE (status <> 'ended'::text);

@@ -21,6 +21,8 @@ export interface PlanRow {
   chainCreatedAt: Date | null;
   status: PlanStatus;
   observedAt: Date | null;
+  /** As of which the plan was first seen on chain; 0 before. */
+  observedSlot: bigint;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -31,9 +33,10 @@ export type NewPlan = Omit<PlanRow, 'id' | 'createdAt' | 'updatedAt'>;
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, ends_at, metadata_uri,
-      chain_created_at, status, observed_at)
+      chain_created_at, status, observed_at, observed_slot)
     values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller},
-      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt})
+      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
+      ${plan.observedSlot})
     returning *`;
   if (row === undefined) throw new Error('a plan was not stored');
   return row;
@@ -68,10 +71,10 @@ export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | 
 export async function activatePlan(
   sql: Queryable,
   id: string,
-  { status, chainCreatedAt }: { status: 'active' | 'sunset'; chainCreatedAt: Date },
+  { status, chainCreatedAt, observedSlot }: { status: 'active' | 'sunset'; chainCreatedAt: Date; observedSlot: bigint },
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
-    update plans set status = ${status}, chain_created_at = ${chainCreatedAt}, observed_at = now(), updated_at = now()
+    update plans set status = ${status}, chain_created_at = ${chainCreatedAt}, observed_slot = ${observedSlot}, observed_at = now(), updated_at = now()
     where id = ${id} and status = 'pending'
     returning *`;
   return row;

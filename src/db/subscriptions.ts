@@ -40,6 +40,8 @@ export interface HeldSubscription extends SubscriptionState {
   /** The merchant's own fee; null is the operator's default. */
   feeBps: number | null;
   notices: number;
+  /** It has ended, and its account is registered anew. */
+  isSuperseded: boolean;
   /** Seconds since the registration, by the database's clock. */
   ageSeconds: number;
 }
@@ -60,6 +62,9 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
       s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
+      s.status in ('cancelled', 'expired') and coalesce((
+        select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
+      ), false) as is_superseded,
       p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps,
       p.name as plan_name, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s

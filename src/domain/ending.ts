@@ -49,7 +49,10 @@ export function end(
   return { draft };
 }
 
-/** The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now. */
+/**
+ * The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now, unless the
+ * account is registered anew: what it counts by now is the new registration's.
+ */
 export function afterTheEnd(
   draft: Draft,
   view: ChainView,
@@ -57,10 +60,11 @@ export function afterTheEnd(
   rules: Rules,
   findings: Findings,
 ): Decision {
+  const { isSuperseded } = draft.row;
   if (account === null) {
-    const waiting = lastLook(draft, view, findings);
+    const waiting = isSuperseded ? undefined : lastLook(draft, view, findings);
     if (waiting !== undefined) return waiting;
-  } else if (hasUnknownPull(draft.state, account)) {
+  } else if (!isSuperseded && hasUnknownPull(draft.state, account)) {
     if (findings.tooMany === true) return ourSetback(draft, view);
     if (findings.pulls === undefined) return { draft, needs: 'pulls' };
     recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));

@@ -87,6 +87,7 @@ export function draftPlan(network: Network, appId: string, owner: string, draft:
     chainCreatedAt: null,
     status: 'pending',
     observedAt: null,
+    observedSlot: 0n,
   };
 }
 
@@ -99,7 +100,7 @@ export async function adoptPlan(
   network: Network,
   { appId, owner, name, planPda }: { appId: string; owner: string; name: string; planPda: string },
 ): Promise<NewPlan> {
-  const { accounts, now } = await readAccounts(chain, [planPda]);
+  const { accounts, slot, now } = await readAccounts(chain, [planPda]);
   const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
   if (decoded === null) throw new ServiceError('NOT_FOUND', `There is no plan at ${planPda} on chain.`);
   if (decoded.owner !== owner) throw new ServiceError('FORBIDDEN', 'This plan belongs to another wallet.');
@@ -133,6 +134,7 @@ export async function adoptPlan(
     metadataUri: decoded.metadataUri.replaceAll('\0', ''),
     status: decoded.status,
     observedAt: new Date(),
+    observedSlot: slot,
   };
 }
 
@@ -169,10 +171,10 @@ export async function planTransaction(chain: ChainReader, network: Network, plan
 /** The plan as it is after a look at the chain: a pending one that is there with its very terms turns active (or sunset). */
 export async function observePlan(sql: Queryable, chain: ChainReader, network: Network, plan: PlanRow): Promise<PlanRow> {
   if (plan.status !== 'pending') return plan;
-  const { accounts } = await readAccounts(chain, [plan.planPda]);
+  const { accounts, slot } = await readAccounts(chain, [plan.planPda]);
   const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
   if (decoded === null || !planMatches(plan, decoded, plan)) return plan;
-  const seen = await activatePlan(sql, plan.id, { status: decoded.status, chainCreatedAt: timeOf(decoded.createdAt) });
+  const seen = await activatePlan(sql, plan.id, { status: decoded.status, chainCreatedAt: timeOf(decoded.createdAt), observedSlot: slot });
   return seen ?? (await findPlan(sql, plan.id)) ?? plan;
 }
 

@@ -38,9 +38,11 @@ export interface PlanWatch {
 /** Watches plans for `context`. */
 export function createPlanWatch({ sql, rpc, log, programId }: Context, clock: ChainClock): PlanWatch {
   async function judgeAll(plans: readonly PlanRow[], minSlot?: bigint): Promise<void> {
-    const { accounts } = await rpc.getMultipleAccounts(
+    // An endpoint from before a plan was seen would show it as closed, and that is final here.
+    const seenAt = plans.reduce((highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest), minSlot ?? 0n);
+    const { accounts, slot } = await rpc.getMultipleAccounts(
       plans.map(({ planPda }) => planPda),
-      { minSlot },
+      seenAt > 0n ? { minSlot: seenAt } : {},
     );
     const now = unixSeconds(await clock.now());
     for (const [place, plan] of plans.entries()) {
@@ -56,7 +58,11 @@ export function createPlanWatch({ sql, rpc, log, programId }: Context, clock: Ch
       if (change === null) continue;
       const moved =
         plan.status === 'pending' && account !== null && change.status !== 'ended'
-          ? (await activatePlan(sql, plan.id, { status: account.status, chainCreatedAt: timeOf(account.createdAt) })) !== undefined
+          ? (await activatePlan(sql, plan.id, {
+              status: account.status,
+              chainCreatedAt: timeOf(account.createdAt),
+              observedSlot: slot,
+            })) !== undefined
           : await movePlan(sql, plan.id, { from: plan.status, to: change.status, endsAt: change.endsAt });
       if (moved) log.info({ plan: plan.id, from: plan.status, to: change.status }, 'a plan changed on chain');
     }

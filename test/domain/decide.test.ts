@@ -66,6 +66,7 @@ function newWorld(payer: string): World {
       treasury: 'treasury',
       feeBps: null,
       notices: 0,
+      isSuperseded: false,
       ageSeconds: 1000,
       status: 'active',
       paidThrough: null,

@@ -34,6 +34,7 @@ const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
   treasury: 'treasury',
   feeBps: null,
   notices: 0,
+  isSuperseded: false,
   ageSeconds: 1,
   status: 'active',
   paidThrough: null,

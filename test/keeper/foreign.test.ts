@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { cancelSubscription, revokeDelegation, transferSubscription } from '../../src/chain/instructions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
-import { AMOUNT, agree, due, sent } from '../fixtures/agreement.ts';
+import { AMOUNT, agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD = 720 * HOUR;
@@ -76,4 +76,47 @@ void t.test('pulled while no keeper runs, and then the subscriber cancels and cl
     'payment_success',
     'cancel_finalized',
   ]);
+});
+
+/** Paid, forced to an end, registered again, and a period later: both are due, and the ended one is in hands that are gone. */
+async function registeredAgain(t: Test) {
+  const { stage, subscription: old, plan } = await due(t);
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(old)).length === 1);
+  await stage.quiet();
+  await stage.sql.begin((tx) => forceCancel(tx, { id: old.id, status: 'active' }));
+  const again = await stage.register(plan, old.wallet);
+  await stage.until('the payment counts', async () => (await stage.row(again)).paidThrough !== null);
+  await keeper.stop();
+  const { paidThrough } = await stage.row(old);
+  stage.net.passSeconds(PERIOD + 5);
+  await stage.sql`update subscriptions set claim_id = gen_random_uuid(), lease_until = now() + interval '1 hour' where id = ${old.id}`;
+  const untouched = async () => {
+    t.match(await stage.row(old), { status: 'cancelled', paidThrough });
+    t.equal((await stage.payments(old)).length, 1);
+    t.same(await typesOf(stage, old), ['subscription_created', 'payment_success', 'cancel_forced']);
+    t.match(await sourcesOf(stage, again), [OURS]);
+    t.same(await typesOf(stage, again), ['subscription_created', 'payment_success']);
+  };
+  return { stage, old, again, untouched };
+}
+
+void t.test('what the new registration of an account paid is not taken for the ended one’s', async (t) => {
+  const { stage, old, again, untouched } = await registeredAgain(t);
+  await stage.startKeeper();
+  await stage.until('it is paid again', async () => (await stage.payments(again)).length === 1);
+  await stage.sql`update subscriptions set lease_until = now() - interval '1 second' where id = ${old.id}`;
+  await stage.until('the ended one is looked at', async () => (await stage.row(old)).dueAt === null);
+  await untouched();
+});
+
+void t.test('nor what it has on its way, with the ended one looked at first', async (t) => {
+  const { stage, untouched } = await registeredAgain(t);
+  const [flying] = await signAndDie(stage);
+  await stage.rpc.sendTransaction(flying!.attempt.transaction);
+  stage.net.mineBlocks(40);
+  await stage.parts().collect();
+  await stage.startKeeper();
+  await stage.quiet();
+  await untouched();
 });

@@ -2,7 +2,8 @@ import t from 'tap';
 import { createPlan } from '../../src/chain/instructions.ts';
 import type { PlanAccount } from '../../src/chain/layouts.ts';
 import type { PlanRow } from '../../src/db/plans.ts';
-import { judgePlan } from '../../src/keeper/watch-plans.ts';
+import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { createPlanWatch, judgePlan } from '../../src/keeper/watch-plans.ts';
 import { startStage } from '../fixtures/billing.ts';
 
 const record: PlanRow = {
@@ -22,6 +23,7 @@ const record: PlanRow = {
   chainCreatedAt: null,
   status: 'pending',
   observedAt: null,
+  observedSlot: 0n,
   createdAt: new Date(),
   updatedAt: new Date(),
 };
@@ -92,6 +94,23 @@ void t.test('a plan that is published while the keeper runs turns active within 
     'the notice leads to it',
     async () => (await stage.sql`select 1 from plans where plan_pda = ${pda} and status = 'active'`).length === 1,
   );
+});
+
+void t.test('an endpoint from before a plan was published does not end it', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await stage.sql`update plans set status = 'pending', chain_created_at = null`;
+  const { context, clock } = stage.parts();
+  await createPlanWatch(context, clock).turn();
+  await stage.sql`update plans set observed_at = now() - interval '10 minutes'`;
+  const old = stage.parts({
+    getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
+      minSlot > 1n
+        ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
+        : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
+  });
+  await t.rejects(createPlanWatch(old.context, clock).turn(), RpcUnreachable);
+  t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
 });
 
 void t.test('a plan that ends as late as the program can count holds up no other', async (t) => {
