@@ -12,6 +12,8 @@ export interface Lane {
   due: boolean;
   /** Read and not sent yet, oldest first. */
   ready: DueDelivery[];
+  /** It keeps its turn while what was ready is read again. */
+  waits: boolean;
   /** performance.now() after which what is ready is read again before it is sent. */
   staleAt: number;
   /** How much to have ready. */
@@ -63,7 +65,7 @@ export function newEndpoint(id: string): Endpoint {
 }
 
 function newLane(endpoint: Endpoint, kind: LaneKind): Lane {
-  return { endpoint, kind, due: false, ready: [], staleAt: 0, target: 0, known: 0, after: laneStart, servedAt: 0 };
+  return { endpoint, kind, due: false, ready: [], waits: false, staleAt: 0, target: 0, known: 0, after: laneStart, servedAt: 0 };
 }
 
 /** Sets of lanes by the standing of their endpoints, each in the order in which they came in. */

@@ -28,6 +28,8 @@ export interface Lanes {
   ): DueDelivery[];
   /** Takes a place for what is to be sent next; undefined when nothing may be sent now. */
   next(): Start | undefined;
+  /** What was granted last was not read. */
+  failed(): void;
   /** The request is over: answered well or badly (or not at all). */
   free(place: Place, result: 'good' | 'bad'): void;
   /** What became of these is in the database, or is not going to be. */
@@ -89,6 +91,8 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
     lane.ready = [];
     lane.target = Math.floor(lane.target / 2);
     lane.after = laneStart;
+    // Only where no more is read than there are places for could those that wait stand in its way.
+    lane.waits = lane.endpoint.standing === 'answers';
     places.sort(lane);
     setDue(lane, true);
     hungry = true;
@@ -127,7 +131,11 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       for (const standing of standings) {
         let left = standing === 'answers' ? Math.min(readyLimit - ready, inHandLimit - inHand.count) : places.left(standing);
         for (const lane of due[standing]) {
-          if (grants.length >= grantLimit || (left <= 0 && standing !== 'answers')) break;
+          if (grants.length >= grantLimit) {
+            hungry = true;
+            break;
+          }
+          if (left <= 0 && standing !== 'answers') break;
           if (lane.endpoint.leaving || lane.endpoint.pausedUntil > now) continue;
           const room = wants(lane, left);
           if (room <= 0) continue;
@@ -170,6 +178,7 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
         const lease = leases.get(endpointId);
         endpoint.lease = lease;
         lane.staleAt = now + freshMs;
+        lane.waits = false;
         if (lease !== undefined && (counts.get(lane) ?? 0) >= room) {
           // A backlog: the next read goes on exactly where this one ended.
           this.found(endpointId, kind, false);
@@ -179,6 +188,10 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       }
       inHand.readEnds();
       return unsendable;
+    },
+
+    failed() {
+      inHand.readEnds();
     },
 
     next() {
@@ -232,7 +245,11 @@ export function createLanes({ total, perEndpoint }: { total: number; perEndpoint
       const endpoint = endpointOf(endpointId);
       endpoint.leaving = true;
       leaving.add(endpoint);
-      for (const lane of endpoint.lanes) if (lane.ready.length > 0) reread(lane);
+      for (const lane of endpoint.lanes) {
+        if (lane.ready.length > 0) reread(lane);
+        lane.waits = false;
+        places.sort(lane);
+      }
     },
 
     left(pauseMs) {

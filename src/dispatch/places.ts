@@ -30,6 +30,11 @@ export interface Places {
   readonly inFlight: number;
 }
 
+function firstReady(lanes: Iterable<Lane>): Lane | undefined {
+  for (const lane of lanes) if (lane.ready.length > 0) return lane;
+  return undefined;
+}
+
 /** `total` requests in flight, `perEndpoint` of them to one endpoint. */
 export function createPlaces({ total, perEndpoint }: { total: number; perEndpoint: number }): Places {
   // In the order in which they were read or served last: the one that waits longest comes first.
@@ -44,7 +49,7 @@ export function createPlaces({ total, perEndpoint }: { total: number; perEndpoin
   const sort = (lane: Lane) => {
     const { endpoint } = lane;
     const set = startable[lane.kind][endpoint.standing];
-    if (lane.ready.length > 0 && endpoint.inFlight < endpoint.window) set.add(lane);
+    if ((lane.ready.length > 0 || lane.waits) && endpoint.inFlight < endpoint.window) set.add(lane);
     else set.delete(lane);
   };
 
@@ -59,7 +64,7 @@ export function createPlaces({ total, perEndpoint }: { total: number; perEndpoin
         for (const kind of kinds) {
           const set = startable[kind][standing];
           if (set.size === 0 || byKind[kind] >= share) continue;
-          const [first] = set;
+          const first = firstReady(set);
           if (first !== undefined && (lane === undefined || first.servedAt < lane.servedAt)) lane = first;
         }
       }
@@ -86,7 +91,10 @@ export function createPlaces({ total, perEndpoint }: { total: number; perEndpoin
       byStanding[standing] -= 1;
       const now = result === 'good' ? 'answers' : 'fails';
       if (endpoint.standing !== now) {
-        for (const lane of endpoint.lanes) startable[lane.kind][endpoint.standing].delete(lane);
+        for (const lane of endpoint.lanes) {
+          startable[lane.kind][endpoint.standing].delete(lane);
+          lane.waits = false;
+        }
         endpoint.standing = now;
       }
       endpoint.window = result === 'good' ? Math.min(perEndpoint, endpoint.window + 1) : Math.max(1, Math.floor(endpoint.window / 2));

@@ -98,12 +98,15 @@ class PostExchange implements Exchange {
   }
 
   onBytes(bytes: Buffer): void {
+    let complete: boolean;
     try {
-      if (this.answer.read(bytes)) this.settle(true, '');
-      else if (this.answer.full) this.settle(false, '');
+      complete = this.answer.read(bytes);
     } catch (error) {
       this.settle(false, classify(error));
+      return;
     }
+    if (complete) this.settle(true, '');
+    else if (this.answer.full) this.settle(false, '');
   }
 
   onEnd(): void {

@@ -129,7 +129,10 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
     const left = lanes.left(handOverMs);
     if (left.length > 0) await leases.give(left);
     const grants = lanes.grant();
-    if (grants.length === 0) return;
+    if (grants.length === 0) {
+      sendOn();
+      return;
+    }
     const held = await leases.hold(grants.map(({ endpointId }) => endpointId));
     const claimed = grants.flatMap((grant) => {
       const lease = held.get(grant.endpointId);
@@ -148,8 +151,8 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
         lanes.pause(endpointId, leaseMs);
       }
     }
-    await share(held, grants);
     sendOn();
+    await share(held, grants);
   };
 
   const loop = startLoop({
@@ -167,6 +170,7 @@ export async function startDispatcher({ sql, config, log, registry }: Dispatcher
       trouble = `no deliveries go out: ${messageOf(error)}`;
       log.error({ failures, err: error }, trouble);
       // Grants of the failed turn came to nothing.
+      lanes.failed();
       scout.sweepNext();
     },
   });

@@ -19,30 +19,37 @@ export interface Targets {
 }
 
 const keptAtMost = 10_000;
+/** Beyond that number, too, those that were loaded within this stay: what was read is sent within a second, or read and loaded again (lanes.ts). */
+const keptMs = 5000;
 
 export function createTargets(sql: Sql, secrets: SecretBox, onUnusable: (endpointId: string, error: unknown) => void): Targets {
-  const known = new Map<string, SendingTarget>();
+  // In the order in which they were loaded last.
+  const known = new Map<string, SendingTarget & { loadedAt: number }>();
   return {
     async load(endpointIds) {
+      const loadedAt = performance.now();
       const missing: string[] = [];
       for (const id of endpointIds) {
         const target = known.get(id);
         known.delete(id);
         if (target === undefined) missing.push(id);
-        else known.set(id, target);
+        else {
+          target.loadedAt = loadedAt;
+          known.set(id, target);
+        }
       }
       if (missing.length === 0) return;
       for (const { id, url, secret } of await readTargets(sql, missing)) {
         try {
           const { origin, pathname, search } = new URL(url);
-          known.set(id, { origin, path: `${pathname}${search}`, keys: signingKeys(secrets.open(secret, id)) });
+          known.set(id, { origin, path: `${pathname}${search}`, keys: signingKeys(secrets.open(secret, id)), loadedAt });
         } catch (error) {
           onUnusable(id, error);
         }
       }
       // Those that were not needed for longest go; they are read again when they are needed again.
-      for (const id of known.keys()) {
-        if (known.size <= keptAtMost) break;
+      for (const [id, target] of known) {
+        if (known.size <= keptAtMost || target.loadedAt > loadedAt - keptMs) break;
         known.delete(id);
       }
     },

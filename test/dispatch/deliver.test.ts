@@ -240,3 +240,22 @@ void t.test('metrics tell attempts by outcome, durations and what is due', async
   t.match(text, /billing_webhook_due \d/);
   t.match(text, /billing_webhook_oldest_due_seconds \d/);
 });
+
+void t.test('what was read is sent, also when asking others for their endpoints fails', async (t) => {
+  const database = await testDatabase(t);
+  const { sql } = database;
+  const receiver = await startReceiver(t);
+  const [other, mine] = [await seedApp(sql, receiver.url), await seedApp(sql, receiver.url)];
+  await sql`insert into delivery_leases values (${other.endpointId}, gen_random_uuid(), now() + interval '1 hour')`;
+  await sql`
+    create function refuse() returns trigger language plpgsql as 'begin
+      if new.wanted_until > old.wanted_until then raise exception ''refused''; end if;
+      return new;
+    end'`;
+  await sql`create trigger refuse before update on delivery_leases for each row execute function refuse()`;
+  await queueDeliveries(sql, other, 1);
+  const [id = ''] = await queueDeliveries(sql, mine, 1);
+  await runDispatcher(t, database);
+  await attempted(sql, id);
+  t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1 });
+});

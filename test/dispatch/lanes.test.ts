@@ -206,3 +206,83 @@ void t.test(
     t.pass();
   },
 );
+
+/** Endpoints that have answered, one place for all of them, and two deliveries of each read under a lease of its own. */
+function answering(ids: readonly string[]) {
+  const lanes = createLanes({ total: 1, perEndpoint: 5 });
+  const held = new Map(ids.map((id): [string, Lease] => [id, { claimId: id, sendBefore: Infinity, wanted: false }]));
+  const read = (each = 2) => {
+    const grants = lanes.grant();
+    const rows = grants.flatMap(({ endpointId }) => Array.from({ length: each }, () => row(endpointId, 0)));
+    lanes.filled(grants, held, rows, () => true);
+    return grants.map(({ endpointId }) => endpointId);
+  };
+  const serve = () => {
+    const start = lanes.next();
+    if (start !== undefined) {
+      lanes.free(start.place, 'good');
+      lanes.done([start.delivery.id]);
+    }
+    return start?.delivery.endpointId;
+  };
+  for (const id of ids) {
+    lanes.found(id, 0, true);
+    read(1);
+    serve();
+    read(0);
+  }
+  for (const id of ids) lanes.found(id, 0, true);
+  return { lanes, held, read, serve };
+}
+
+void t.test('what is read again keeps its turn, whoever was served meanwhile', async (t) => {
+  const { held, lanes, read, serve } = answering(['a', 'b', 'c', 'd']);
+  t.same(read(), ['a', 'b', 'c', 'd']);
+  t.equal(serve(), 'a');
+  held.get('b')!.sendBefore = 0;
+  t.equal(serve(), 'c');
+  t.ok(lanes.hungry);
+  held.get('b')!.sendBefore = Infinity;
+  t.ok(read().includes('b'));
+  t.same([serve(), serve(), serve(), serve()], ['b', 'd', 'a', 'c']);
+});
+
+void t.test('what is read again and is not there any more, or is another dispatcher’s by now, stands in nobody’s way', async (t) => {
+  const { held, lanes, serve, read } = answering(['a', 'b']);
+  read();
+  held.get('a')!.sendBefore = 0;
+  t.equal(serve(), 'b');
+  lanes.filled(lanes.grant(), new Map([['b', held.get('b')!]]), [], () => true);
+  t.equal(serve(), 'b');
+  t.equal(serve(), undefined);
+  lanes.leave('a');
+  t.same(lanes.left(0), ['a']);
+});
+
+void t.test('where more lanes are due than one read takes, the next follows at once', async (t) => {
+  const ids = Array.from({ length: 700 }, (_, number) => `endpoint ${number}`);
+  const { lanes } = answering(ids);
+  const first = lanes.grant();
+  lanes.filled(first, leases(first), [], () => true);
+  t.ok(first.length < ids.length);
+  t.ok(lanes.hungry);
+  const second = lanes.grant();
+  t.equal(first.length + second.length, ids.length);
+  t.notOk(lanes.hungry);
+});
+
+void t.test('a read that failed holds back nothing of what was written meanwhile', async (t) => {
+  const lanes = createLanes({ total: 10, perEndpoint: 10 });
+  const only = row('a', 0);
+  lanes.found('a', 0, true);
+  const grants = lanes.grant();
+  lanes.filled(grants, leases(grants), [only], () => true);
+  const start = lanes.next();
+  lanes.found('a', 0, true);
+  lanes.grant();
+  lanes.free(start!.place, 'good');
+  lanes.done([only.id]);
+  lanes.failed();
+  lanes.leave('a');
+  t.same(lanes.left(0), ['a']);
+});
