@@ -73,6 +73,8 @@ export function buildApp(deps: ApiDeps): Api {
     return503OnClosing: false,
     trustProxy: deps.trustProxy.length > 0 ? [...deps.trustProxy] : false,
     clientErrorHandler: onClientError,
+    // The whole URL is a proxy's way to ask; which host it names is not looked at.
+    rewriteUrl: ({ url = '' }) => (url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')),
     // No hook runs for these.
     frameworkErrors: (error, request, reply) => {
       introduce(request, reply);
