@@ -184,7 +184,7 @@ export function buildApp(deps: ApiDeps): Api {
     transactionRoutes(api, deps, pages);
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
-    webhookRoutes(api, deps);
+    webhookRoutes(api, deps, pages);
     deliveryRoutes(api, deps, pages);
     eventRoutes(api, deps, pages);
     eventFeedRoutes(api, deps, cursors);
