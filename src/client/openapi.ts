@@ -2810,7 +2810,12 @@ export interface operations {
     };
     getMerchantAppWebhooks: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 /**

@@ -24,9 +24,13 @@ export interface DayRow {
 
 /**
  * Every day of [from, to), days without activity included. Whether a subscription was past due on a day follows from its last payment before;
- * from now on its status counts. It ends when it is cancelled, or when it was marked expired.
+ * from now on, or at the end of a range `untilNow`, its status counts. It ends when it is cancelled, or when it was marked expired.
  */
-export function dailyFigures(sql: Queryable, appId: string, { from, to }: { from: Date; to: Date }): Promise<DayRow[]> {
+export function dailyFigures(
+  sql: Queryable,
+  appId: string,
+  { from, to, untilNow }: { from: Date; to: Date; untilNow: boolean },
+): Promise<DayRow[]> {
   return sql<DayRow[]>`
     with days as (
       select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'), ${to}::timestamptz - interval '1 microsecond',
@@ -50,7 +54,7 @@ export function dailyFigures(sql: Queryable, appId: string, { from, to }: { from
       union all
       select s.ended_at, 0, -1, 0, 0, 0, 0 from subs s join tries t on t.subscription_id = s.id and t.latest and t.failed where s.ended_at is not null
       union all
-      select now(), 0, case when s.status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
+      select case when ${untilNow} then ${to}::timestamptz - interval '1 microsecond' else now() end, 0, case when s.status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
       from subs s left join tries t on t.subscription_id = s.id and t.latest
       where s.ended_at is null and (s.status = 'past_due') <> coalesce(t.failed, false)
     ), moves as (

@@ -1,4 +1,5 @@
-// Queueing events again. A replay always goes to the live endpoint of the event's app; what has none is left out.
+// Queueing events again. A replay always goes to the live endpoint of the event's app; what has none is left out. What is read to be queued is locked as
+// the foreign keys' checks do: what retention is deleting is gone, instead of missing when the check comes.
 import type { Queryable, Transaction } from './connect.ts';
 
 /** Which deliveries: these ids, or all that match every filter that is not null. */
@@ -42,6 +43,7 @@ export async function insertReplay(sql: Queryable, deliveryId: string): Promise<
       join events event on event.id = delivery.event_id
       join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
     where delivery.id = ${deliveryId}
+    for key share of delivery
     returning id`;
   return row?.id;
 }
@@ -177,7 +179,7 @@ export async function queueDeliveriesAgain(
         and (${ids}::uuid[] is not null or not exists (
           select from deliveries newer
           where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
-      order by delivery.id limit ${limit}
+      order by delivery.id limit ${limit} for key share of delivery
     ), queued as (
       insert into deliveries (endpoint_id, event_id, event_type, replay_of)
       select endpoint_id, event_id, type, id from found where endpoint_id is not null order by id
@@ -205,7 +207,7 @@ export async function queueUnsent(
         and (${since}::timestamptz is null or event.created_at >= ${since})
         and (${until}::timestamptz is null or event.created_at < ${until})
         and not exists (select from deliveries where deliveries.event_id = event.id)
-      order by event.id limit ${limit}
+      order by event.id limit ${limit} for key share of event
     ), queued as (
       insert into deliveries (endpoint_id, event_id, event_type) select endpoint_id, id, type from found where endpoint_id is not null order by id
       returning id

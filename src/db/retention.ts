@@ -9,12 +9,17 @@ export interface Batch {
   limit: number;
 }
 
-/** Deletes finished deliveries with their attempts, oldest first; returns their ids in order. Two at once do not meet: locked rows are skipped. */
+/**
+ * Deletes finished deliveries with their attempts, oldest first; returns their ids in order. Two at once do not meet: locked rows are skipped. One whose
+ * replay is still to be sent stays until that has ended: replays forget what they were of one by one, and whoever writes many of them as well (outcomes,
+ * the end of an endpoint) would wait for this and this for them.
+ */
 export async function deleteOldDeliveries(sql: Queryable, { days, after, limit }: Batch): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with old as (
       select id from deliveries
       where id > ${after}::uuid and finished_at is not null and id < first_id_at(now() - ${days}::int * interval '1 day')
+        and coalesce((select false from deliveries again where again.replay_of = deliveries.id and again.finished_at is null limit 1), true)
       order by id limit ${limit} for update skip locked
     ), attempts as (
       delete from earlier_attempts using old where earlier_attempts.delivery_id = old.id

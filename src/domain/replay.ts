@@ -24,12 +24,14 @@ export type { Matching, ReplayRun, Selection };
 
 /**
  * Queues the event of one delivery again, whatever became of it, and returns the new delivery's id. The caller has checked that the delivery is
- * the merchant's, and wakes the dispatchers after its commit. Throws a ServiceError (CONFLICT) when the app has no live endpoint.
+ * the merchant's, and wakes the dispatchers after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the
+ * delivery was deleted meanwhile.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
-  if (id === undefined) throw new ServiceError('CONFLICT', 'The app has no webhook endpoint to send this to; create one first.');
-  return id;
+  if (id !== undefined) return id;
+  if ((await missingDeliveries(sql, [deliveryId])).length > 0) throw new ServiceError('NOT_FOUND', 'There is no such delivery.');
+  throw new ServiceError('CONFLICT', 'The app has no webhook endpoint to send this to; create one first.');
 }
 
 export interface ReplayPlan {

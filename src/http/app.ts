@@ -68,11 +68,13 @@ export function buildApp(deps: ApiDeps): Api {
     requestTimeout,
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
-    http: { connectionsCheckingInterval: 2000 },
+    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     trustProxy: deps.trustProxy.length > 0 ? [...deps.trustProxy] : false,
     clientErrorHandler: onClientError,
+    // The whole URL is a proxy's way to ask; which host it names is not looked at.
+    rewriteUrl: ({ url = '' }) => (url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')),
     // No hook runs for these.
     frameworkErrors: (error, request, reply) => {
       introduce(request, reply);
@@ -98,7 +100,11 @@ export function buildApp(deps: ApiDeps): Api {
   // Callbacks rather than promises: these run on every request.
   app.addHook('onRequest', (request, reply, done) => {
     introduce(request, reply);
-    done();
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      // Not HTTP either; Node would say so in an answer of its own.
+      reply.code(400).hijack();
+      onClientError(new Error('no Host'), request.raw.socket);
+    } else done();
   });
   app.addHook('preValidation', (request, _reply, done) => {
     // Nothing is converted behind the schema's back but the numbers that queries have.
@@ -109,6 +115,8 @@ export function buildApp(deps: ApiDeps): Api {
     }
     done();
   });
+  // Nothing that could be expected but 100-continue is anything to us; Node would refuse it in an answer of its own.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   let closing = false;
   const connections = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
@@ -176,7 +184,7 @@ export function buildApp(deps: ApiDeps): Api {
     transactionRoutes(api, deps, pages);
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
-    webhookRoutes(api, deps);
+    webhookRoutes(api, deps, pages);
     deliveryRoutes(api, deps, pages);
     eventRoutes(api, deps, pages);
     eventFeedRoutes(api, deps, cursors);

@@ -1,5 +1,6 @@
 // /openapi.json and /docs. What makes them is loaded by the first request for one of them: a tenth of a start's time.
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import { ServiceError } from '../errors.ts';
 import type { Api } from './context.ts';
 
 const ofTheConnection = ['connection', 'date', 'keep-alive', 'transfer-encoding'];
@@ -12,10 +13,12 @@ export function registerDocumentation(app: Api, publicUrl: string, version: stri
   const show = async ({ url, headers }: FastifyRequest, reply: FastifyReply) => {
     built ??= build();
     const answer = await (await built).inject({ method: 'GET', url, headers });
-    if (answer.statusCode === 404) {
+    if (answer.statusCode === 404 || answer.statusCode === 400) {
       reply.callNotFound();
       return reply;
     }
+    if (answer.statusCode >= 500) throw new Error(`the document could not be shown: ${answer.payload}`);
+    if (answer.statusCode > 400) throw new ServiceError('VALIDATION_ERROR', 'The document cannot be had under these conditions.');
     for (const [name, value] of Object.entries(answer.headers)) if (!ofTheConnection.includes(name)) reply.header(name, value);
     return reply.code(answer.statusCode).send(answer.rawPayload);
   };

@@ -28,6 +28,8 @@ function sendRefusal(reply: FastifyReply, code: ErrorCode, message: string, deta
 
 /** The error handler of the whole API. */
 export function onError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  // Fastify reads a body where there is no route, too.
+  if (request.is404) return onUnknownRoute(request, reply);
   if (error instanceof ServiceError) {
     if (error.code === 'INTERNAL_ERROR') request.log.error({ err: error, cause: error.cause }, 'an answer could not be given');
     return sendRefusal(reply, error.code, error.message, error.details);

@@ -12,7 +12,8 @@ const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}
 
 // Code points, as Postgres's length() counts.
 const isText = (text: string, most: number) => !unstorable.test(text) && Array.from(text).length <= most;
-const isHttpUrl = (text: string) => isText(text, 2048) && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+const isHttpUrl = (text: string) =>
+  isText(text, 2048) && !/\s/.test(text) && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 
 /** Formats of our own, with what is said when a value does not fit. */
 export const formats = {
@@ -31,7 +32,7 @@ export const formats = {
     fits: (text: string) => isText(text, 254) && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(text),
     message: 'must be an e-mail address of at most 254 characters',
   },
-  'http-url': { fits: isHttpUrl, message: 'must be an http:// or https:// URL of at most 2048 characters' },
+  'http-url': { fits: isHttpUrl, message: 'must be an http:// or https:// URL of at most 2048 characters without white space' },
   'metadata-uri': {
     fits: (text: string) => isText(text, 128) && !/\s/.test(text) && Buffer.byteLength(text) <= 128,
     message: 'must be at most 128 bytes without white space',

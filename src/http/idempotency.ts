@@ -19,8 +19,8 @@ export const idempotencyHeaders = Type.Object({
 });
 
 /**
- * Answers with what `act` returns, once for each key. `prepare` runs outside the transaction (it may ask the chain) and returns `act`, which
- * writes. Throws CONFLICT for a key that came with another request.
+ * Answers with what `act` returns, once for each key. `prepare` looks up what the request is about and returns `act`, which writes; it runs
+ * outside the transaction (it may ask the chain). Throws CONFLICT for a key that came with another request.
  */
 export async function answerOnce<T>(
   { sql }: ApiDeps,

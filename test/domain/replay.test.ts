@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
 import { planReplay, replayDelivery, runReplay, type Selection } from '../../src/domain/replay.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { queueDeliveries, queuedAt, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
+import { queueDeliveries, queuedAt, seedApp, until, type SeededApp } from '../fixtures/webhooks.ts';
 
 const everything: Selection = { ids: null, endpointId: null, appId: null, status: null, type: null, since: null, until: null };
 
@@ -46,6 +46,27 @@ void t.test('one delivery is queued again as a new one of the same event', async
     select new.status, new.attempts, new.replay_of, new.endpoint_id, new.event_id = old.event_id as same_event
     from deliveries new join deliveries old on old.id = new.replay_of where new.id = ${again}`;
   t.match(pair, { status: 'pending', attempts: 0, replayOf: id, endpointId: app.endpointId, sameEvent: true });
+});
+
+void t.test('what retention is deleting at that moment is not queued again', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const [one = '', two = ''] = failed;
+  const [event] = await sql<{ id: string }[]>`select event_id as id from deliveries where id = ${one}`;
+  const whileDeleting = async (table: 'deliveries' | 'events', id: string, act: () => Promise<unknown>) => {
+    const { acting } = await sql.begin(async (tx) => {
+      await tx`delete from ${tx(table)} where id = ${id}`;
+      const acting = act();
+      await until(async () => (await sql`select 1 from pg_locks where not granted`).length > 0);
+      return { acting };
+    });
+    await acting;
+  };
+  const ofApp = { ...everything, appId: app.appId };
+  await whileDeleting('deliveries', one, () => t.rejects(replayDelivery(sql, one), { code: 'NOT_FOUND' }));
+  await whileDeleting('deliveries', two, async () => t.equal(await replay(sql, { ...ofApp, status: 'failed' }), 18));
+  await whileDeleting('events', event?.id ?? '', async () =>
+    t.equal(await replay(sql, { ...ofApp, status: 'unsent' }), 1, 'that of the other one'),
+  );
 });
 
 void t.test('without a live endpoint there is nothing to replay to; with a new one it goes there', async (t) => {

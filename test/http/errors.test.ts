@@ -78,6 +78,7 @@ void t.test('an unknown route, a wrong method, a URL that cannot be decoded or i
     '/metrics',
     '/..%2f..%2fetc%2fpasswd',
     '/docs/static/..%2f..%2fpackage.json',
+    '/docs/static/%00',
   ]) {
     t.match(await api.call('GET', url, { token }), notFound, url.slice(0, 40));
   }
@@ -88,6 +89,21 @@ void t.test('an unknown route, a wrong method, a URL that cannot be decoded or i
     ['GET', '/auth/nonce'],
   ] as const) {
     t.match(await api.call(method, url, { token }), notFound, `${method} ${url}`);
+  }
+  for (const [payload, type] of [
+    ['{', 'application/json'],
+    ['x', 'text/plain'],
+    ['x'.repeat(70_000), 'application/json'],
+  ] as const) {
+    t.match(await api.call('POST', '/nothing', { payload, headers: { 'content-type': type } }), notFound, 'whatever its body is');
+  }
+});
+
+void t.test('a part of the document that is not there, or another version of it, is VALIDATION_ERROR', async (t) => {
+  const api = await testApi(t);
+  for (const headers of [{ range: 'bytes=99999999-' }, { 'if-match': '"x"' }]) {
+    const refused = await api.call('GET', '/docs/static/swagger-ui.css', { headers });
+    t.match(refused, { status: 400, body: { ...envelope, error: { code: 'VALIDATION_ERROR' } } });
   }
 });
 
@@ -126,6 +142,15 @@ void t.test('what is no HTTP, or has headers without end, is answered in the env
     'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
   );
   t.match(smuggled, /^HTTP\/1\.1 400 /);
+  const hostless = await raw(port, 'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n');
+  t.match(hostless, /^HTTP\/1\.1 400 /);
+  t.match(JSON.parse(hostless.split('\r\n\r\n')[1]!), { ...envelope, error: { code: 'VALIDATION_ERROR' } });
+  t.match(await raw(port, 'GET /healthz HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 /, 'HTTP 1.0 has no host');
+});
+
+void t.test('an expectation that nobody knows is passed over', async (t) => {
+  const { port } = await listening(t);
+  t.match(await raw(port, 'GET /healthz HTTP/1.1\r\nhost: x\r\nexpect: more\r\nconnection: close\r\n\r\n'), /^HTTP\/1\.1 200 /);
 });
 
 void t.test('a slow client is cut off, and others are served meanwhile', async (t) => {

@@ -103,3 +103,18 @@ void t.test('every POST that creates something and returns no secret honours it'
   }
   t.equal((await api.sql`select 1 from subscriptions`).length, 1);
 });
+
+void t.test('the same answer comes when what it was about is gone', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const hooks = `/merchant/apps/${merchant.appId}/webhooks`;
+  const endpoint = await api.call<{ id: string }>('POST', hooks, { token: merchant.key, body: { url: 'https://a.test/' } });
+  const hook = `${hooks}/${endpoint.body.data.id}`;
+  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId: await insertPlan(api.sql, merchant) });
+  const { deliveryId } = await insertEvent(api.sql, subscription);
+  const replay = (key: string) => post(api, merchant.key, key, undefined, `${hook}/deliveries/${deliveryId!}/replay`);
+  const first = await replay('one');
+  await api.call('DELETE', hook, { token: merchant.key });
+  t.match(await replay('one'), { status: 201, text: first.text });
+  t.equal((await replay('another')).status, 404);
+});

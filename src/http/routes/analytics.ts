@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { dailyFigures } from '../../db/analytics.ts';
+import { readClock } from '../../db/clock.ts';
 import { reportOf } from '../../domain/analytics.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
@@ -53,7 +54,8 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      const to = timeOrNull(request.query.to) ?? new Date();
+      const untilNow = request.query.to === undefined;
+      const to = timeOrNull(request.query.to) ?? new Date(Math.ceil(await readClock(deps.sql)));
       const from = timeOrNull(request.query.from) ?? new Date(Math.max(0, to.getTime() - defaultDays * dayMs));
       const message =
         from >= to
@@ -63,7 +65,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
             : undefined;
       if (message !== undefined) throw new ServiceError('VALIDATION_ERROR', `from ${message}.`, [{ path: 'from', message }]);
       const { id } = await ownApp(deps, request, request.params.appId);
-      return ok({ from, to, ...reportOf(await dailyFigures(deps.sql, id, { from, to })) });
+      return ok({ from, to, ...reportOf(await dailyFigures(deps.sql, id, { from, to, untilNow })) });
     },
   );
 }

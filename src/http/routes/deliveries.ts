@@ -113,11 +113,13 @@ export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request, reply) => {
-      const { id } = await ownDelivery(request);
-      await answerOnce(deps, request, reply, 201, async () => async (tx) => {
-        const queued = await findDelivery(tx, await replayDelivery(tx, id));
-        if (queued === undefined) throw absent('delivery');
-        return queued;
+      await answerOnce(deps, request, reply, 201, async () => {
+        const { id } = await ownDelivery(request);
+        return async (tx) => {
+          const queued = await findDelivery(tx, await replayDelivery(tx, id));
+          if (queued === undefined) throw absent('delivery');
+          return queued;
+        };
       });
       wakeDispatchers();
       return reply;

@@ -6,6 +6,7 @@ import { messageOf, ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, PathId, Time } from '../fields.ts';
+import { pageQuery, type Pages } from '../pages.ts';
 
 const url = Type.String({ format: 'http-url', description: 'HTTPS in production.', examples: ['https://coffee.example/hooks'] });
 const Endpoint = Type.Object({ id: Id, appId: Id, url, createdAt: Time }, { title: 'WebhookEndpoint' });
@@ -31,7 +32,7 @@ const PingAnswer = Type.Object(
 const params = Type.Object({ appId: PathId, webhookId: PathId });
 const tags = ['webhooks'];
 
-export function webhookRoutes(api: Api, deps: ApiDeps): void {
+export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, environment, secretBox, ping, checkWebhookHost } = deps;
 
   // Names are checked when they are connected to; an address can be told at once.
@@ -51,10 +52,16 @@ export function webhookRoutes(api: Api, deps: ApiDeps): void {
         summary: 'List the webhook endpoints of an app: one or none',
         tags,
         params: Type.Object({ appId: PathId }),
-        response: { 200: success(Type.Array(Endpoint)), ...failures(401, 403, 404) },
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(Endpoint)), ...failures(400, 401, 403, 404) },
       },
     },
-    async (request) => ok(await listEndpoints(sql, (await ownApp(deps, request, request.params.appId)).id)),
+    async (request) => {
+      // One is never more than a page: no cursor is issued, and so none is taken.
+      pages.read(request);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      return ok(await listEndpoints(sql, id));
+    },
   );
 
   api.post(

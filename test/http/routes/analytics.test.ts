@@ -183,6 +183,18 @@ void t.test('the sums agree with the transactions and the states with the subscr
   }
 });
 
+void t.test('until now, the states are those of the lists, whatever the last payment came to', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const planId = await insertPlan(api.sql, merchant);
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { createdAt: hoursAgo(48) });
+  await insertPayment(api.sql, subscription, hoursAgo(24).toISOString(), { failureReason: 'insufficient_funds' });
+  const { body } = await api.call<Report>('GET', `/merchant/apps/${merchant.appId}/analytics`, { token: merchant.key });
+  t.match(body.data, { active: 1, pastDue: 0 });
+  t.match(body.data.daily.at(-1), { active: 1, pastDue: 0 });
+});
+
 void t.test('the default is the last 30 days; an app without anything has zeros and nulls', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();

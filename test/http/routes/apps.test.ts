@@ -56,6 +56,7 @@ void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
     ['description', 'a\0'],
     ['websiteUrl', 'ftp://a.test'],
     ['websiteUrl', 'coffee.test'],
+    ['websiteUrl', 'https://coffee.test/a b'],
     ['websiteUrl', `https://a.test/${'x'.repeat(2048)}`],
     ['merchantId', appId],
     ['id', appId],

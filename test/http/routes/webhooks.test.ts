@@ -33,6 +33,12 @@ void t.test('an app has at most one endpoint: a second is 409, and after delete 
   t.same((await api.call('GET', path, { token: merchant.key })).body.data, []);
   t.equal((await api.call('GET', `${path}/${first.body.data.id}`, { token: merchant.key })).status, 404);
   t.equal((await api.call('DELETE', `${path}/${first.body.data.id}`, { token: merchant.key })).status, 404);
+  for (const query of ['limit=0', 'cursor=x', 'page=2'])
+    t.match(await api.call('GET', `${path}?${query}`, { token: merchant.key }), {
+      status: 400,
+      body: { error: { code: 'VALIDATION_ERROR' } },
+    });
+  t.equal((await api.call('GET', `${path}?limit=100`, { token: merchant.key })).status, 200);
   const raced = await Promise.all([post(), post(), post()]);
   t.same(raced.map(({ status }) => status).sort(), [201, 409, 409]);
   t.not(raced.find(({ status }) => status === 201)!.body.data.secret, first.body.data.secret);
@@ -70,6 +76,9 @@ void t.test('HTTPS is required in production, and an address inside a private ne
     null,
     'https://user:pass@shop.test/',
     'https://a.test/\0',
+    ' https://a.test/',
+    'https://a.te\nst/',
+    'https://a.test/\u2028',
     'https://127.0.0.1/',
     'https://10.1.2.3/',
     'https://[::1]/',
