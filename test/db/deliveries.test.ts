@@ -139,17 +139,27 @@ void t.test('whoever takes a lease over reads what was being written under it', 
 void t.test('a request that was under way when its endpoint was deleted has its attempt logged; what arrived has arrived', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
-  await queueDeliveries(sql, app, 3);
+  const ids = await queueDeliveries(sql, app, 4);
+  await sql`update deliveries set attempts = 5 where id = ${ids[2] ?? ''}`;
   const claimId = randomUUID();
   await leaseEndpoints(sql, [{ endpointId: app.endpointId, claimId }], 10_000);
-  const [arrived, failed, unsent] = await readDue(sql, [lane(app, claimId, 3)]);
-  if (arrived === undefined || failed === undefined || unsent === undefined) throw new Error('they are not due');
+  const [arrived, refused, unsent] = await readDue(sql, [lane(app, claimId, 4)]);
+  const [last] = await readDue(sql, [lane(app, claimId, 4, 1)]);
+  if (arrived === undefined || refused === undefined || unsent === undefined || last === undefined) throw new Error('they are not due');
   await deleteEndpoint(sql, app.endpointId);
-  t.equal(await recordOutcomes(sql, [ended(arrived, claimId), ended(failed, claimId, 'pending')]), 2);
+  const { finishedAt } = await deliveryState(sql, last.id);
+  const outcomes = [ended(arrived, claimId), ended(refused, claimId, 'pending'), ended(last, claimId, 'failed')];
+  t.equal(await recordOutcomes(sql, outcomes), 3);
   t.match(await deliveryState(sql, arrived.id), { status: 'delivered', attempts: 1, finishedAt: Date });
-  t.match(await deliveryState(sql, failed.id), { status: 'cancelled', attempts: 1, finishedAt: Date });
+  t.match(await deliveryState(sql, refused.id), { status: 'cancelled', attempts: 1, finishedAt });
+  t.match(
+    await deliveryState(sql, last.id),
+    { status: 'cancelled', attempts: 6, finishedAt },
+    'the attempt that would have been its last, too',
+  );
   t.match(await deliveryState(sql, unsent.id), { status: 'cancelled', attempts: 0 });
-  t.equal((await attemptsOf(sql, failed.id)).length, 1);
+  t.equal((await attemptsOf(sql, refused.id)).length, 1);
+  t.match(await attemptsOf(sql, last.id), [{ number: 6 }]);
 });
 
 void t.test('the sweep finds each lane that has something due, and how long it has been', async (t) => {
