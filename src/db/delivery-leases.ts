@@ -48,12 +48,16 @@ export async function wantEndpoints(sql: Queryable, endpointIds: readonly string
     from held where delivery_leases.endpoint_id = held.endpoint_id`;
 }
 
-/** Gives leases back: any dispatcher may have the endpoints at once. */
+/** Gives leases back: any dispatcher may have the endpoints at once. Locks in the order in which leases are taken, so that no two wait for each other. */
 export async function releaseEndpoints(sql: Queryable, claims: readonly EndpointClaim[]): Promise<void> {
   if (claims.length === 0) return;
   await sql`
-    update delivery_leases held set lease_until = '-infinity'
-    from unnest(${literal(claims.map((claim) => claim.endpointId))}::uuid[], ${literal(claims.map((claim) => claim.claimId))}::uuid[])
-      as released (endpoint_id, claim_id)
-    where held.endpoint_id = released.endpoint_id and held.claim_id = released.claim_id`;
+    with held as (
+      select lease.endpoint_id
+      from unnest(${literal(claims.map((claim) => claim.endpointId))}::uuid[], ${literal(claims.map((claim) => claim.claimId))}::uuid[])
+          as released (endpoint_id, claim_id)
+        join delivery_leases lease on lease.endpoint_id = released.endpoint_id and lease.claim_id = released.claim_id
+      order by lease.endpoint_id for update of lease
+    )
+    update delivery_leases set lease_until = '-infinity' from held where delivery_leases.endpoint_id = held.endpoint_id`;
 }

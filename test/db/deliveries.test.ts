@@ -5,7 +5,7 @@ import { leaseEndpoints, releaseEndpoints, wantEndpoints } from '../../src/db/de
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { connectQueue } from '../../src/db/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { attemptsOf, deliveryState, queueDeliveries, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
+import { attemptsOf, deliveryState, queueDeliveries, seedApp, until, type SeededApp } from '../fixtures/webhooks.ts';
 
 const start = { dueAt: 0, id: '00000000-0000-0000-0000-000000000000' };
 
@@ -70,6 +70,28 @@ void t.test('of many that want an endpoint at once one gets it, and keeps it whi
   t.equal((await leaseEndpoints(sql, other, 60_000)).length, 0, 'released by its holder alone');
   await releaseEndpoints(sql, next);
   t.equal((await leaseEndpoints(sql, other, 60_000)).length, 3);
+});
+
+void t.test('leases are given back in the order in which they are taken: who waits for one has none that comes after it', async (t) => {
+  const { sql } = await testDatabase(t);
+  const queue = connectQueue(sql, 1);
+  t.teardown(() => queue.end());
+  const apps = await Promise.all([1, 2].map((port) => seedApp(sql, `http://${port}/`)));
+  const claimId = randomUUID();
+  const claims = apps.map(({ endpointId }) => ({ endpointId, claimId })).sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
+  const [first = '', second = ''] = claims.map(({ endpointId }) => endpointId);
+  await leaseEndpoints(queue, claims, 60_000);
+  const releasing = await sql.begin(async (tx) => {
+    await tx`select from delivery_leases where endpoint_id = ${first} for share`;
+    const releasing = releaseEndpoints(queue, claims.toReversed());
+    const waiting = () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0);
+    await tx`select from delivery_leases where endpoint_id = ${second} for share nowait`;
+    return { releasing };
+  });
+  await releasing.releasing;
+  const free = await sql`select from delivery_leases where lease_until = '-infinity'`;
+  t.equal(free.length, 2);
 });
 
 void t.test('whoever renews a lease hears that another wants the endpoint, for a while; who takes it over does not', async (t) => {
