@@ -34,7 +34,7 @@ async function prepare({ sql }: Database, finished: number, future: number): Pro
     const claims = apps.map(({ endpointId }) => ({ endpointId, claimId }));
     const grants = claims.map((claim) => ({ ...claim, kind: 0 as const, room, after }));
     const started = performance.now();
-    await leaseEndpoints(queue, claims, 60_000);
+    await leaseEndpoints(queue, claims, claimId, 60_000);
     const claimed = await readDue(queue, grants);
     const elapsed = performance.now() - started;
     if (claimed.length !== lanes * room) throw new Error(`${claimed.length} were claimed`);

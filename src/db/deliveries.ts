@@ -173,9 +173,11 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
       order by lease.endpoint_id for share of lease
     ), written as (
       update deliveries delivery set attempts = delivery.attempts + outcome.sent,
-        status = case when outcome.status = 'pending' then delivery.status else outcome.status end,
+        status = case when outcome.status = 'delivered' or (outcome.status <> 'pending' and delivery.status = 'pending')
+          then outcome.status else delivery.status end,
         due_at = coalesce(to_timestamp(outcome.due_at / 1000), delivery.due_at),
-        finished_at = case when outcome.status = 'pending' then delivery.finished_at else clock_timestamp() end,
+        finished_at = case when outcome.status = 'delivered' or (outcome.status <> 'pending' and delivery.status = 'pending')
+          then clock_timestamp() else delivery.finished_at end,
         last_started_at = case when outcome.sent = 1 then to_timestamp(outcome.started_at / 1000) else delivery.last_started_at end,
         last_duration_ms = case when outcome.sent = 1 then outcome.duration_ms else delivery.last_duration_ms end,
         last_http_status = case when outcome.sent = 1 then outcome.http_status else delivery.last_http_status end,

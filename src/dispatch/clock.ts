@@ -1,23 +1,48 @@
 // The database's clock, read now and then and carried on by this machine's monotonic clock: the worker's own time of day is never used.
-import { performance } from 'node:perf_hooks';
+//
+// When the database said its time is known only to lie between question and answer. A quick answer sets the clock, late rather than early by the
+// time that the question took: nothing that is timed by it becomes due before its time. A slow one, after a stall of the wire or of this process,
+// says little: the clock is moved no further than it must have been wrong.
 
 export interface DatabaseClock {
   /** Unix milliseconds by the database's clock; throws before the first sync. */
   now(): number;
-  /** The database said `unixMs` in answer to a question sent at `askedAt` (performance.now()). */
-  sync(unixMs: number, askedAt: number): void;
+  /** Asks the database for its Unix milliseconds and follows it; the first time again while answers are slow. Returns what was said first. */
+  sync(ask: () => Promise<number>): Promise<number>;
 }
 
-/** A clock that is late rather than early by the time the question took: nothing that is timed by it becomes due before its time. */
-export function databaseClock(): DatabaseClock {
-  let offset = NaN;
+/** An answer within this is quick: by so much, at the most, a request is signed in the future. */
+const quickMs = 100;
+/** So often is asked again the first time: nothing was sent yet, and there is nothing to hold a slow answer against. */
+const firstAgain = 3;
+
+/** `monotonic`: milliseconds. */
+export function databaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
+  /** What the database's clock is ahead of the monotonic one. */
+  let offset: number | undefined;
+
+  const question = async (ask: () => Promise<number>, known: number | undefined) => {
+    const askedAt = monotonic();
+    const unixMs = await ask();
+    const answeredAt = monotonic();
+    const isQuick = answeredAt - askedAt <= quickMs;
+    const [least, most] = [unixMs - answeredAt, unixMs - askedAt];
+    return { unixMs, isQuick, offset: isQuick || known === undefined ? most : Math.min(Math.max(known, least), most) };
+  };
+
   return {
     now() {
-      if (Number.isNaN(offset)) throw new Error('the database clock was not read yet');
-      return performance.now() + offset;
+      if (offset === undefined) throw new Error('the database clock was not read yet');
+      return monotonic() + offset;
     },
-    sync(unixMs, askedAt) {
-      offset = unixMs - askedAt;
+    async sync(ask) {
+      let answer = await question(ask, offset);
+      const { unixMs } = answer;
+      for (let again = offset === undefined ? firstAgain : 0; again > 0 && !answer.isQuick; again -= 1) {
+        answer = await question(ask, answer.offset);
+      }
+      offset = answer.offset;
+      return unixMs;
     },
   };
 }

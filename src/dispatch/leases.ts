@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { Sql } from '../db/connect.ts';
 import { leaseEndpoints, releaseEndpoints, wantEndpoints } from '../db/delivery-leases.ts';
 
-/** The same object for as long as it is renewed without a gap. */
+/** The same object until another dispatcher has had the endpoint, or it was given back. */
 export interface Lease {
   readonly claimId: string;
   /** performance.now() after which no request may start: its deadline would not end within the lease. */
@@ -51,29 +51,27 @@ export function createLeases(sql: Sql, { leaseMs, reserveMs }: { leaseMs: number
     async hold(endpointIds) {
       const askedAt = performance.now();
       const ids = new Set(endpointIds);
-      const fresh = randomUUID();
-      const asked: { endpointId: string; claimId: string }[] = [];
+      const asked: { endpointId: string; claimId: string | undefined }[] = [];
       for (const endpointId of ids) {
         const lease = held.get(endpointId);
         if (lease !== undefined && lease.sendBefore - askedAt > renewMs) continue;
-        const lapsed = lease === undefined || lease.sendBefore + reserveMs < askedAt;
-        asked.push({ endpointId, claimId: lapsed ? fresh : lease.claimId });
+        asked.push({ endpointId, claimId: lease?.claimId });
       }
       if (asked.length > 0) {
-        const answer = leaseEndpoints(sql, asked, leaseMs);
+        const answer = leaseEndpoints(sql, asked, randomUUID(), leaseMs);
         asking = answer.then(
           () => undefined,
           () => undefined,
         );
-        const given = new Map((await answer).map(({ endpointId, wanted }) => [endpointId, wanted]));
+        const given = new Map((await answer).map((lease) => [lease.endpointId, lease]));
         const sendBefore = askedAt + leaseMs - reserveMs;
-        for (const { endpointId, claimId } of asked) {
+        for (const { endpointId } of asked) {
           const lease = held.get(endpointId);
-          const wanted = given.get(endpointId);
-          if (wanted !== undefined && lease?.claimId === claimId) Object.assign(lease, { sendBefore, wanted });
+          const now = given.get(endpointId);
+          if (now !== undefined && lease?.claimId === now.claimId) Object.assign(lease, { sendBefore, wanted: now.wanted });
           else {
             if (lease !== undefined) lease.sendBefore = 0;
-            if (wanted !== undefined) held.set(endpointId, { claimId, sendBefore, wanted });
+            if (now !== undefined) held.set(endpointId, { claimId: now.claimId, sendBefore, wanted: now.wanted });
             else held.delete(endpointId);
           }
         }

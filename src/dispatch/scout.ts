@@ -32,10 +32,9 @@ export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock
   let told = false;
 
   const sweep = async () => {
-    const askedAt = performance.now();
+    const began = performance.now();
     told = false;
-    const [now, heads] = await Promise.all([readClock(queue), findDueLanes(queue)]);
-    clock.sync(now, askedAt);
+    const [now, heads] = await Promise.all([clock.sync(() => readClock(queue)), findDueLanes(queue)]);
     oldestMs = 0;
     for (const { endpointId, kind, overdueMs } of heads) {
       lanes.found(endpointId, kind, true);
@@ -43,7 +42,7 @@ export function createScout({ queue, clock, lanes, pollMs }: { queue: Sql; clock
     }
     lanes.forget(forgetMs);
     const ended = performance.now();
-    nextSweep = ended + Math.max(pollMs, Math.min(longestSweepPauseMs, (ended - askedAt) / sweepShare));
+    nextSweep = ended + Math.max(pollMs, Math.min(longestSweepPauseMs, (ended - began) / sweepShare));
     since = Math.max(since, now - commitMs);
   };
 

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import type { Queryable } from '../../src/db/connect.ts';
 import { countDue, findDueLanes, readDue, recordOutcomes, type DueDelivery, type Outcome } from '../../src/db/deliveries.ts';
-import { leaseEndpoints, releaseEndpoints, wantEndpoints } from '../../src/db/delivery-leases.ts';
+import { leaseEndpoints, type EndpointClaim, releaseEndpoints, wantEndpoints } from '../../src/db/delivery-leases.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { connectQueue } from '../../src/db/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { attemptsOf, deliveryState, queueDeliveries, seedApp, type SeededApp } from '../fixtures/webhooks.ts';
+import { attemptsOf, deliveryState, queueDeliveries, seedApp, until, type SeededApp } from '../fixtures/webhooks.ts';
 
 const start = { dueAt: 0, id: '00000000-0000-0000-0000-000000000000' };
 
@@ -22,6 +23,12 @@ function ended({ id, endpointId, attempts }: DueDelivery, claimId: string, statu
   return { id, endpointId, claimId, attempts, status, dueAt: status === 'pending' ? Date.now() : null, attempt };
 }
 
+/** Leases these endpoints under this claim. */
+async function lease(sql: Queryable, claims: readonly EndpointClaim[], ms: number) {
+  const leases = await leaseEndpoints(sql, claims, claims[0]?.claimId ?? '', ms);
+  return leases.map(({ endpointId, wanted }) => ({ endpointId, wanted }));
+}
+
 void t.test('what is due in each lane is read oldest first, up to its room, and on from the last row', async (t) => {
   const { sql } = await testDatabase(t);
   const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
@@ -30,7 +37,7 @@ void t.test('what is due in each lane is read oldest first, up to its room, and 
   await sql`update deliveries set due_at = now() + interval '1 hour' where id = ${ids[0] ?? ''}`;
   await sql`update deliveries set attempts = 1 where id = ${ids[1] ?? ''}`;
   const claimId = randomUUID();
-  await leaseEndpoints(
+  await lease(
     sql,
     [a, b].map(({ endpointId }) => ({ endpointId, claimId })),
     10_000,
@@ -50,26 +57,72 @@ void t.test('of many that want an endpoint at once one gets it, and keeps it whi
     const claimId = randomUUID();
     return apps.map(({ endpointId }) => ({ endpointId, claimId }));
   });
-  const lease = async () => {
-    const granted = await Promise.all(claims.map((claim, at) => leaseEndpoints(sql, at % 2 === 0 ? claim : claim.toReversed(), 60_000)));
+  const leaseAll = async () => {
+    const granted = await Promise.all(claims.map((claim, at) => lease(sql, at % 2 === 0 ? claim : claim.toReversed(), 60_000)));
     return granted.map((leases) => leases.map(({ endpointId }) => endpointId));
   };
-  const given = await lease();
+  const given = await leaseAll();
   t.same(given.flat().sort(), apps.map(({ endpointId }) => endpointId).sort());
   t.same(
-    (await lease()).map((ids) => ids.sort()),
+    (await leaseAll()).map((ids) => ids.sort()),
     given.map((ids) => ids.sort()),
     'each renews its own and gets no other',
   );
   await sql`update delivery_leases set lease_until = clock_timestamp()`;
   const [next = []] = claims.filter((_, at) => given[at]?.length === 0);
-  t.equal((await leaseEndpoints(sql, next, 60_000)).length, 3, 'what has passed is free');
-  t.equal((await lease()).flat().length, 3);
+  t.equal((await lease(sql, next, 60_000)).length, 3, 'what has passed is free');
+  t.equal((await leaseAll()).flat().length, 3);
   const other = claims.find((claim) => claim !== next) ?? [];
   await releaseEndpoints(sql, other);
-  t.equal((await leaseEndpoints(sql, other, 60_000)).length, 0, 'released by its holder alone');
+  t.equal((await lease(sql, other, 60_000)).length, 0, 'released by its holder alone');
   await releaseEndpoints(sql, next);
-  t.equal((await leaseEndpoints(sql, other, 60_000)).length, 3);
+  t.equal((await lease(sql, other, 60_000)).length, 3);
+});
+
+void t.test('a claim is kept after its lease has passed, until another took the endpoint: then it never has it again', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { endpointId } = await seedApp(sql, 'http://a/');
+  const mine = randomUUID();
+  const again = async (ms: number) => {
+    const newClaimId = randomUUID();
+    const [granted] = await leaseEndpoints(sql, [{ endpointId, claimId: mine }], newClaimId, ms);
+    return granted === undefined ? 'none' : granted.claimId === newClaimId ? 'a new one' : granted.claimId;
+  };
+  await lease(sql, [{ endpointId, claimId: mine }], -1);
+  t.equal(await again(-1), mine);
+  const renewing = await sql.begin(async (tx) => {
+    // It is another's, and has passed, by the time that the row can be written.
+    await tx`update delivery_leases set claim_id = gen_random_uuid()`;
+    const renewing = again(60_000);
+    const waiting = () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0);
+    return { renewing };
+  });
+  t.equal(await renewing.renewing, 'none');
+  t.equal(await again(60_000), 'a new one');
+  t.equal(await again(60_000), 'none', 'for whom it is another');
+});
+
+void t.test('leases are given back in the order in which they are taken: who waits for one has none that comes after it', async (t) => {
+  const { sql } = await testDatabase(t);
+  const queue = connectQueue(sql, 1);
+  t.teardown(() => queue.end());
+  const apps = await Promise.all([1, 2].map((port) => seedApp(sql, `http://${port}/`)));
+  const claimId = randomUUID();
+  const claims = apps.map(({ endpointId }) => ({ endpointId, claimId })).sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
+  const [first = '', second = ''] = claims.map(({ endpointId }) => endpointId);
+  await lease(queue, claims, 60_000);
+  const releasing = await sql.begin(async (tx) => {
+    await tx`select from delivery_leases where endpoint_id = ${first} for share`;
+    const releasing = releaseEndpoints(queue, claims.toReversed());
+    const waiting = () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0);
+    await tx`select from delivery_leases where endpoint_id = ${second} for share nowait`;
+    return { releasing };
+  });
+  await releasing.releasing;
+  const free = await sql`select from delivery_leases where lease_until = '-infinity'`;
+  t.equal(free.length, 2);
 });
 
 void t.test('whoever renews a lease hears that another wants the endpoint, for a while; who takes it over does not', async (t) => {
@@ -78,20 +131,20 @@ void t.test('whoever renews a lease hears that another wants the endpoint, for a
   const { endpointId: free } = await seedApp(sql, 'http://b/');
   const claim = [{ endpointId, claimId: randomUUID() }];
   const next = [{ endpointId, claimId: randomUUID() }];
-  t.same([...(await leaseEndpoints(sql, claim, 60_000))], [{ endpointId, wanted: false }]);
+  t.same([...(await lease(sql, claim, 60_000))], [{ endpointId, wanted: false }]);
   await wantEndpoints(sql, [endpointId, free], 60_000);
-  t.same([...(await leaseEndpoints(sql, claim, 60_000))], [{ endpointId, wanted: true }]);
-  t.same([...(await leaseEndpoints(sql, next, 60_000))], [], 'to want it is not to have it');
+  t.same([...(await lease(sql, claim, 60_000))], [{ endpointId, wanted: true }]);
+  t.same([...(await lease(sql, next, 60_000))], [], 'to want it is not to have it');
   await releaseEndpoints(sql, claim);
-  t.same([...(await leaseEndpoints(sql, next, 60_000))], [{ endpointId, wanted: false }]);
+  t.same([...(await lease(sql, next, 60_000))], [{ endpointId, wanted: false }]);
   await wantEndpoints(sql, [endpointId], -1);
-  t.same([...(await leaseEndpoints(sql, next, 60_000))], [{ endpointId, wanted: false }], 'that was a while ago');
+  t.same([...(await lease(sql, next, 60_000))], [{ endpointId, wanted: false }], 'that was a while ago');
   await sql.begin(async (tx) => {
     await tx`select 1 from delivery_leases for share`;
     await wantEndpoints(sql, [endpointId], 60_000);
   });
   t.same(
-    [...(await leaseEndpoints(sql, next, 60_000))],
+    [...(await lease(sql, next, 60_000))],
     [{ endpointId, wanted: false }],
     'nobody waits for a row that outcomes are being written under',
   );
@@ -103,10 +156,10 @@ void t.test('an outcome is written under its own lease alone, and once', async (
   const { endpointId } = app;
   const [id = ''] = await queueDeliveries(sql, app, 1);
   const [late, next] = [randomUUID(), randomUUID()];
-  await leaseEndpoints(sql, [{ endpointId, claimId: late }], -1);
+  await lease(sql, [{ endpointId, claimId: late }], -1);
   const [row] = await readDue(sql, [lane(app, late, 1)]);
   if (row === undefined) throw new Error('nothing is due');
-  t.equal((await leaseEndpoints(sql, [{ endpointId, claimId: next }], 10_000)).length, 1);
+  t.equal((await lease(sql, [{ endpointId, claimId: next }], 10_000)).length, 1);
   t.equal(await recordOutcomes(sql, [ended(row, late)]), 0);
   t.match(await deliveryState(sql, id), { status: 'pending', attempts: 0 });
   t.same(await attemptsOf(sql, id), []);
@@ -122,12 +175,12 @@ void t.test('whoever takes a lease over reads what was being written under it', 
   const { endpointId } = app;
   await queueDeliveries(sql, app, 1);
   const [late, next] = [randomUUID(), randomUUID()];
-  await leaseEndpoints(sql, [{ endpointId, claimId: late }], -1);
+  await lease(sql, [{ endpointId, claimId: late }], -1);
   const [row] = await readDue(sql, [lane(app, late, 1)]);
   if (row === undefined) throw new Error('nothing is due');
   const taken = await sql.begin(async (tx) => {
     t.equal(await recordOutcomes(tx, [ended(row, late)]), 1);
-    const taking = leaseEndpoints(sql, [{ endpointId, claimId: next }], 10_000);
+    const taking = lease(sql, [{ endpointId, claimId: next }], 10_000);
     const first = await Promise.race([taking, tx`select pg_sleep(0.1)`.then(() => 'waits')]);
     t.equal(first, 'waits');
     return { taking };
@@ -139,17 +192,27 @@ void t.test('whoever takes a lease over reads what was being written under it', 
 void t.test('a request that was under way when its endpoint was deleted has its attempt logged; what arrived has arrived', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
-  await queueDeliveries(sql, app, 3);
+  const ids = await queueDeliveries(sql, app, 4);
+  await sql`update deliveries set attempts = 5 where id = ${ids[2] ?? ''}`;
   const claimId = randomUUID();
-  await leaseEndpoints(sql, [{ endpointId: app.endpointId, claimId }], 10_000);
-  const [arrived, failed, unsent] = await readDue(sql, [lane(app, claimId, 3)]);
-  if (arrived === undefined || failed === undefined || unsent === undefined) throw new Error('they are not due');
+  await lease(sql, [{ endpointId: app.endpointId, claimId }], 10_000);
+  const [arrived, refused, unsent] = await readDue(sql, [lane(app, claimId, 4)]);
+  const [last] = await readDue(sql, [lane(app, claimId, 4, 1)]);
+  if (arrived === undefined || refused === undefined || unsent === undefined || last === undefined) throw new Error('they are not due');
   await deleteEndpoint(sql, app.endpointId);
-  t.equal(await recordOutcomes(sql, [ended(arrived, claimId), ended(failed, claimId, 'pending')]), 2);
+  const { finishedAt } = await deliveryState(sql, last.id);
+  const outcomes = [ended(arrived, claimId), ended(refused, claimId, 'pending'), ended(last, claimId, 'failed')];
+  t.equal(await recordOutcomes(sql, outcomes), 3);
   t.match(await deliveryState(sql, arrived.id), { status: 'delivered', attempts: 1, finishedAt: Date });
-  t.match(await deliveryState(sql, failed.id), { status: 'cancelled', attempts: 1, finishedAt: Date });
+  t.match(await deliveryState(sql, refused.id), { status: 'cancelled', attempts: 1, finishedAt });
+  t.match(
+    await deliveryState(sql, last.id),
+    { status: 'cancelled', attempts: 6, finishedAt },
+    'the attempt that would have been its last, too',
+  );
   t.match(await deliveryState(sql, unsent.id), { status: 'cancelled', attempts: 0 });
-  t.equal((await attemptsOf(sql, failed.id)).length, 1);
+  t.equal((await attemptsOf(sql, refused.id)).length, 1);
+  t.match(await attemptsOf(sql, last.id), [{ number: 6 }]);
 });
 
 void t.test('the sweep finds each lane that has something due, and how long it has been', async (t) => {
@@ -179,7 +242,7 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
   t.teardown(() => queue.end());
   const app = await seedApp(sql, 'http://a/');
   const claimId = randomUUID();
-  await leaseEndpoints(queue, [{ endpointId: app.endpointId, claimId }], 60_000);
+  await lease(queue, [{ endpointId: app.endpointId, claimId }], 60_000);
   const read = () => readDue(queue, [lane(app, claimId, 10)]);
   for (let round = 0; round < 7; round += 1) await read();
   await sql.begin(async (tx) => {

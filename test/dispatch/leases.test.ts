@@ -27,3 +27,21 @@ void t.test('it is settled once no lease is being taken or renewed, whatever cam
   await t.rejects(leases.hold([endpointId]));
   await t.resolves(leases.settled());
 });
+
+void t.test('a lease that has passed goes on as it was, unless another dispatcher had the endpoint since', async (t) => {
+  const { sql } = await testDatabase(t);
+  const { endpointId } = await seedApp(sql, 'http://a/');
+  // Passed as soon as it is given.
+  const [mine, other] = [1, 2].map(() => createLeases(sql, { leaseMs: -1, reserveMs: 0 }));
+  const hold = async (leases = mine) => (await leases?.hold([endpointId]))?.get(endpointId);
+  const first = await hold();
+  t.type(first?.claimId, 'string');
+  t.equal(await hold(), first, 'what was sent under it is written when Postgres is back, and not sent again');
+  const theirs = await hold(other);
+  t.not(theirs?.claimId, first?.claimId);
+  const next = await hold();
+  t.notMatch([first?.claimId, theirs?.claimId], [next?.claimId]);
+  t.equal(first?.sendBefore, 0);
+  await mine?.release();
+  t.not((await hold())?.claimId, next?.claimId, 'nor after it was given back');
+});
