@@ -12,7 +12,7 @@ void t.test('leases are given back in the order in which all lock them, however 
   const claimId = randomUUID();
   const claims: { endpointId: string; claimId: string }[] = [];
   for (const url of ['http://a/', 'http://b/', 'http://c/']) claims.push({ endpointId: (await seedApp(sql, url)).endpointId, claimId });
-  await leaseEndpoints(sql, claims, 60_000);
+  await leaseEndpoints(sql, claims, claimId, 60_000);
   const released = await sql.begin(async (tx) => {
     const lock = (at: number) => tx`select 1 from delivery_leases where endpoint_id = ${claims[at]?.endpointId ?? ''} for share`;
     await lock(0);

@@ -12,7 +12,7 @@ void t.test('an endpoint is deleted beside outcomes that are being written, what
   const { endpointId } = app;
   const [first = '', middle = '', last = '', unsent = ''] = await queueDeliveries(sql, app, 4);
   const claimId = randomUUID();
-  await leaseEndpoints(sql, [{ endpointId, claimId }], 60_000);
+  await leaseEndpoints(sql, [{ endpointId }], claimId, 60_000);
   const attempt = { startedAt: Date.now(), durationMs: 1, httpStatus: 200, error: null, response: null, address: '127.0.0.1' };
   const arrived = (id: string): Outcome => ({ id, endpointId, claimId, attempts: 0, status: 'delivered', dueAt: null, attempt });
   const isWaited = async () => (await sql`select 1 from pg_locks where not granted`).length > 0;

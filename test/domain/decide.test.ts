@@ -424,8 +424,15 @@ void t.test('a delegation that was taken back is not repaired by closing the tok
   const row = { ...world.row, delegationRevokedAt: timeOf(START) };
   const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).draft;
   t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
-  const opened = decide({ ...row, ...closed.state }, { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } }, rules).draft;
-  t.notOk(opened.happenings.some(({ type }) => type === 'delegation_revoked'), 'told once');
+  const opened = decide(
+    { ...row, ...closed.state },
+    { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
+    rules,
+  ).draft;
+  t.notOk(
+    opened.happenings.some(({ type }) => type === 'delegation_revoked'),
+    'told once',
+  );
   t.equal(decide({ ...row, ...closed.state }, viewOf(world), rules).draft.state.delegationRevokedAt, null, 'an approval repairs it');
 });
 
