@@ -27,6 +27,7 @@ const answerMs = 10_000;
 export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = answerMs } = {}): Sql {
   const { connection, host, port, path, ...options } = sql.options;
   const sockets = new Set<Socket>();
+  let turn = 0;
   const own = {
     ...options,
     host,
@@ -45,8 +46,10 @@ export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = 
     shared: { retries: 0, typeArrayMap: {} },
     socket: () => {
       for (const socket of sockets) if (socket.destroyed) sockets.delete(socket);
-      const [name = 'localhost'] = host;
-      const socket = path ? connectSocket(path) : connectSocket({ host: name, port: port[0] ?? 5432 });
+      // Of several servers each gets its turn, as postgres.js has it; the driver ends a connection to one that is not what the URL asks for.
+      const at = turn++ % host.length;
+      const name = host[at] ?? 'localhost';
+      const socket = path ? connectSocket(path) : connectSocket({ host: name, port: port[at] ?? 5432 });
       sockets.add(socket);
       // postgres.js checks the server's certificate against this.
       return Object.assign(socket, { host: name });
