@@ -169,6 +169,34 @@ void t.test('an outcome is written under its own lease alone, and once', async (
   t.equal((await attemptsOf(sql, id)).length, 1);
 });
 
+void t.test('a batch that is written again while Postgres is still at it, unheard, is written once', async (t) => {
+  const { sql } = await testDatabase(t);
+  const app = await seedApp(sql, 'http://a/');
+  const ids = await queueDeliveries(sql, app, 2);
+  const claimId = randomUUID();
+  await lease(sql, [{ endpointId: app.endpointId, claimId }], 60_000);
+  const first = await readDue(sql, [lane(app, claimId, 2)]);
+  await recordOutcomes(
+    sql,
+    first.map((row) => ended(row, claimId, 'pending')),
+  );
+  const [sent, gone] = await readDue(sql, [lane(app, claimId, 2, 1)]);
+  if (sent === undefined || gone === undefined) throw new Error('they are not due');
+  const batch = [ended(sent, claimId), { ...ended(gone, claimId, 'cancelled'), dueAt: null, attempt: null }];
+  const again = await sql.begin(async (tx) => {
+    t.equal(await recordOutcomes(tx, batch), 2);
+    const again = recordOutcomes(sql, batch);
+    const waiting = () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0);
+    return { again };
+  });
+  const { finishedAt } = await deliveryState(sql, gone.id);
+  await again.again;
+  t.match(await deliveryState(sql, sent.id), { status: 'delivered', attempts: 2 });
+  t.match(await deliveryState(sql, gone.id), { status: 'cancelled', attempts: 1, finishedAt });
+  for (const id of ids) t.equal((await attemptsOf(sql, id)).length, id === sent.id ? 2 : 1);
+});
+
 void t.test('whoever takes a lease over reads what was being written under it', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
