@@ -163,6 +163,7 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
     return claim.number;
   });
   const named = [...claims.values()];
+  // "not in", since no index can be searched by it: in a young table all that is pending was read for each batch, and held against each outcome.
   // The leases are locked, so that whoever takes one over reads what was written under it. In order, so that no two wait for each other.
   const [row] = await sql<{ count: bigint }[]>`
     with held as (
@@ -194,7 +195,7 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
         ${literal(attempts.map((attempt) => attempt?.address))}::text[]
       ) as outcome (id, claim, attempts, status, due_at, sent, started_at, duration_ms, http_status, error, response, address)
       where outcome.claim = any((select array_agg(number) from held)::int8[])
-        and delivery.id = outcome.id and delivery.attempts = outcome.attempts and delivery.status in ('pending', 'cancelled')
+        and delivery.id = outcome.id and delivery.attempts = outcome.attempts and delivery.status not in ('delivered', 'failed')
       returning delivery.id, outcome.attempts, outcome.sent
     ), earlier as (
       insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)

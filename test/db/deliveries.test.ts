@@ -299,3 +299,23 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
   );
   t.equal(await scans(), before);
 });
+
+void t.test('what is written is found by its id alone, however much is pending', async (t) => {
+  const { sql } = await testDatabase(t);
+  const queue = connectQueue(sql, 1);
+  t.teardown(() => queue.end());
+  const app = await seedApp(sql, 'http://a/');
+  const claimId = randomUUID();
+  await lease(queue, [{ endpointId: app.endpointId, claimId }], 60_000);
+  await queueDeliveries(sql, app, 500);
+  const rows = await readDue(queue, [lane(app, claimId, 10)]);
+  await recordOutcomes(
+    queue,
+    rows.map((row) => ended(row, claimId)),
+  );
+  await queue`select pg_stat_force_next_flush()`.catch(() => undefined);
+  await queue`select 1`;
+  const [walked] = await sql<{ rows: bigint }[]>`
+    select idx_tup_read as rows from pg_stat_user_indexes where indexrelname = 'deliveries_by_endpoint'`;
+  t.equal(walked?.rows, 0n);
+});
