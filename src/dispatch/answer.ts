@@ -12,7 +12,8 @@ const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 /** No control character but the tab: what RFC 9110 (5.5) and llhttp let into a field's value. */
 const control = /[\0-\x08\n-\x1f\x7f]/;
 const closes = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/;
-const stays = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/;
+/** With a tab behind it, llhttp takes it for another word, and so do we: the connection is closed, which is safe. */
+const stays = /(?:^|,)[ \t]*keep-alive *(?:,|$)/;
 /** The size of a chunk and its extensions, which nobody uses: RFC 9112 (7.1.1) without blanks, as llhttp takes them. */
 const chunkSize =
   /^([0-9a-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9a-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9a-z-]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/i;

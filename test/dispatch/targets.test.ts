@@ -10,7 +10,7 @@ void t.test('none is forgotten that was loaded just now, however many there are'
   const { endpointId, secret } = await seedApp(sql, 'http://127.0.0.1/hook');
   const rows = await sql<{ id: string }[]>`
     insert into webhook_endpoints (app_id, url, secret, deleted_at)
-    select app_id, url, secret, now() from webhook_endpoints, generate_series(1, 10_050) where id = ${endpointId} returning id`;
+    select app_id, url, secret, now() from webhook_endpoints, generate_series(1, 10050) where id = ${endpointId} returning id`;
   const ids = rows.map(({ id }) => id);
   const sealed = ids.map((id) => secrets.seal(secret, id).toString('hex'));
   await sql`
