@@ -163,8 +163,8 @@ export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[
     return claim.number;
   });
   const named = [...claims.values()];
-  // "not in", since no index can be searched by it: in a young table all that is pending was read for each batch, and held against each outcome.
   // The leases are locked, so that whoever takes one over reads what was written under it. In order, so that no two wait for each other.
+  // "not in", since no index can be searched by it: in a young table all that is pending was read for each batch, and held against each outcome.
   const [row] = await sql<{ count: bigint }[]>`
     with held as (
       select claim.number

@@ -77,26 +77,11 @@ export async function renewLeases(sql: Queryable, claims: { id: string; claimId:
   return rows.map(({ id }) => id);
 }
 
-/** Gives leases back untouched. */
-export async function releaseClaims(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<void> {
-  await sql`
-    with held as (
-      select s.id
-      from subscriptions s
-      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-        on s.id = c.id and s.claim_id = c.claim_id
-      order by s.id
-      for update of s
-    )
-    update subscriptions s set lease_until = null, claim_id = null
-    from held where s.id = held.id`;
-}
-
-/** Gives leases back and puts the subscriptions off to a chain time; with `setback`, after a failure of ours that counts. */
-export async function postpone(
+/** Gives leases back; with `until` the subscriptions are put off to that chain time, with `setback` after a failure of ours that counts. */
+export async function releaseClaims(
   sql: Queryable,
   claims: { id: string; claimId: string }[],
-  { until, setback }: { until: Date; setback: boolean },
+  { until, setback = false }: { until?: Date; setback?: boolean } = {},
 ): Promise<void> {
   await sql`
     with held as (
@@ -107,7 +92,8 @@ export async function postpone(
       order by s.id
       for update of s
     )
-    update subscriptions s set due_at = ${until}, setbacks = setbacks + ${setback ? 1 : 0}, lease_until = null, claim_id = null
+    update subscriptions s set due_at = coalesce(${until ?? null}::timestamptz, s.due_at), setbacks = s.setbacks + ${setback ? 1 : 0},
+      lease_until = null, claim_id = null
     from held where s.id = held.id`;
 }
 

@@ -1,7 +1,7 @@
 // Collecting, steps 1 to 3 of chain.md: claim what is due, read its accounts, and commit what follows from them in one transaction: events, failed
 // payments, ends, and signed transactions, which then take off (flight.ts).
 import { randomUUID } from 'node:crypto';
-import { claimDue, type DuePlace, postpone, releaseClaims } from '../db/subscription-leases.ts';
+import { claimDue, type DuePlace, releaseClaims } from '../db/subscription-leases.ts';
 import { type HeldSubscription, type ReadSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
@@ -56,7 +56,7 @@ export function createCollector(context: Context, { clock, fees, flight, onRead 
     context.metrics.alerts.inc({ reason: 'cannot_be_processed' });
     context.log.error({ err: error, subscription: row.id }, 'a subscription cannot be processed; it is tried again later');
     const until = setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1);
-    await postpone(sql, [{ id: row.id, claimId }], { until, setback: true });
+    await releaseClaims(sql, [{ id: row.id, claimId }], { until, setback: true });
   };
   const closings = createClosings(context, fees, async (claimId, rows, closed) => {
     // However long the closing took: the lease is prolonged at once.

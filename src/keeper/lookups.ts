@@ -1,6 +1,6 @@
 // Looking up what was pulled under a subscription, beside the collecting: whoever names its account in many transactions makes that slow, and nobody
 // else is to wait for it, nor for those who pull by themselves. As many as the leases allow; the others are put off.
-import { postpone, releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { timeOf, unixSeconds } from '../domain/network.ts';
@@ -43,7 +43,7 @@ export function createLookups(
 
   const putOff = async (ones: readonly One[]) => {
     const until = timeOf(unixSeconds(await clock.now()) + PUT_OFF_SECONDS);
-    await postpone(sql, ones.map(claimOf), { until, setback: false });
+    await releaseClaims(sql, ones.map(claimOf), { until });
   };
 
   async function look(one: One): Promise<void> {

@@ -29,6 +29,12 @@ async function lease(sql: Queryable, claims: readonly EndpointClaim[], ms: numbe
   return leases.map(({ endpointId, wanted }) => ({ endpointId, wanted }));
 }
 
+/** A session's statistics reach the others with some delay; this asks for them now. */
+async function flushStatistics(sql: Queryable) {
+  await sql`select pg_stat_force_next_flush()`.catch(() => undefined);
+  await sql`select 1`;
+}
+
 void t.test('what is due in each lane is read oldest first, up to its room, and on from the last row', async (t) => {
   const { sql } = await testDatabase(t);
   const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
@@ -281,9 +287,7 @@ void t.test('the plans of the queue are prepared on an empty table and hold for 
   });
   await queueDeliveries(sql, app, 20);
   const scans = async () => {
-    // A session's statistics reach the others with some delay; this asks for them now.
-    await queue`select pg_stat_force_next_flush()`.catch(() => undefined);
-    await queue`select 1`;
+    await flushStatistics(queue);
     const [row] = await sql<{ seqScan: bigint }[]>`select seq_scan from pg_stat_user_tables where relname = 'deliveries'`;
     return row?.seqScan;
   };
@@ -313,8 +317,7 @@ void t.test('what is written is found by its id alone, however much is pending',
     queue,
     rows.map((row) => ended(row, claimId)),
   );
-  await queue`select pg_stat_force_next_flush()`.catch(() => undefined);
-  await queue`select 1`;
+  await flushStatistics(queue);
   const [walked] = await sql<{ rows: bigint }[]>`
     select idx_tup_read as rows from pg_stat_user_indexes where indexrelname = 'deliveries_by_endpoint'`;
   t.equal(walked?.rows, 0n);

@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
@@ -176,7 +176,8 @@ void t.test('a replay of 25,000 that is killed with -9 midway, three times, queu
     const child = fork(fileURLToPath(new URL('../fixtures/replay-process.ts', import.meta.url)), [url, app.appId], {
       execArgv: ['--import', 'tsx'],
     });
-    for (let batches = 0; batches < 4; batches += 1) await once(child, 'message');
+    const batches = on(child, 'message');
+    for (let batch = 0; batch < 4; batch += 1) await batches.next();
     child.kill('SIGKILL');
     await once(child, 'exit');
   }

@@ -143,7 +143,7 @@ void t.test(
       claimOrphans: [BATCH, (sql) => leases.claimOrphans(sql, lease)],
       renewLeases: [BATCH, (sql) => leases.renewLeases(sql, held, 45)],
       releaseClaims: [BATCH, (sql) => leases.releaseClaims(sql, held)],
-      postpone: [BATCH, (sql) => leases.postpone(sql, held, { until: NOW, setback: true })],
+      'releaseClaims, putting off': [BATCH, (sql) => leases.releaseClaims(sql, held, { until: NOW, setback: true })],
       lockHeld: [BATCH, (sql) => leases.lockHeld(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
