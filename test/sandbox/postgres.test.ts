@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import postgres from 'postgres';
 import t from 'tap';
 import { emptyDirectory } from '../fixtures/directory.ts';
@@ -52,7 +52,7 @@ async function startAgain<T>(start: () => Promise<T>, attempts = 20): Promise<T>
       return await start();
     } catch (error) {
       if (attempt === attempts) throw error;
-      await once(AbortSignal.timeout(50), 'abort');
+      await delay(50);
     }
   }
 }
