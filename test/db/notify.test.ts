@@ -1,39 +1,39 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import type { Sql } from '../../src/db/connect.ts';
 import { createNotifier, idsIn } from '../../src/db/notify.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
+/** Counts the notifications on test_channel; `twice` resolves with the second. */
+async function listening(sql: Sql) {
+  let onSecond = () => {};
+  const heard = { count: 0, twice: new Promise<void>((resolve) => (onSecond = resolve)) };
+  await sql.listen('test_channel', () => {
+    heard.count += 1;
+    if (heard.count === 2) onSecond();
+  });
+  return heard;
+}
+
 void t.test('a burst of wakes costs few notifications, and the last of them is never lost', async (t) => {
   const { sql } = await testDatabase(t);
-  let heard = 0;
-  let onSecond = () => {};
-  const second = new Promise<void>((resolve) => (onSecond = resolve));
-  await sql.listen('test_channel', () => {
-    heard += 1;
-    if (heard === 2) onSecond();
-  });
+  const heard = await listening(sql);
   const notifier = createNotifier(sql, 'test_channel', 20);
   for (let n = 0; n < 1000; n += 1) notifier.notify();
-  await second;
+  await heard.twice;
   await notifier.flush();
-  t.equal(heard, 2, 'one at once, one for all that came after it');
+  t.equal(heard.count, 2, 'one at once, one for all that came after it');
 });
 
 void t.test('flush sends what is still owed', async (t) => {
   const { sql } = await testDatabase(t);
-  let heard = 0;
-  let onSecond = () => {};
-  const second = new Promise<void>((resolve) => (onSecond = resolve));
-  await sql.listen('test_channel', () => {
-    heard += 1;
-    if (heard === 2) onSecond();
-  });
+  const heard = await listening(sql);
   const notifier = createNotifier(sql, 'test_channel', 3_600_000);
   notifier.notify();
   notifier.notify();
   await notifier.flush();
-  await second;
-  t.equal(heard, 2);
+  await heard.twice;
+  t.equal(heard.count, 2);
 });
 
 void t.test(

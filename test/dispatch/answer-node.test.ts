@@ -45,7 +45,7 @@ const stricter: Record<string, readonly [pattern: RegExp, example: string]> = {
 /** Connections that we do not use again although node would. */
 const careful: Record<string, (read: OwnRead, text: string) => boolean> = {
   'there is more behind the answer: it is no answer to anything': ({ behind }) => behind,
-  'close with a tab behind it, which llhttp takes for another word: close it is': (_, text) => /close *\t/i.test(text),
+  'close with a tab behind it, which llhttp takes for another word: close it is': (_, text) => /Connection:[^\r\n]*close *\t/i.test(text),
   'HTTP/1.0 with close and keep-alive: close it is': (_, text) => /HTTP\/1\.0/.test(text) && /Connection:[^\r\n]*close/i.test(text),
 };
 
