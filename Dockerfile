@@ -7,6 +7,8 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 # What only editors and debuggers read.
 RUN find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' -o -name '*.md' \) -delete
+# A peer of the codecs under spl-token; nothing loads it.
+RUN rm -r node_modules/typescript
 
 FROM node:24-alpine AS build
 WORKDIR /app
@@ -14,6 +16,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
 COPY src src
+COPY docs docs
 RUN npm run build
 
 FROM node:24-alpine

@@ -24,7 +24,8 @@ interface Caller {
   key: string;
 }
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+const median = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 interface Target {
   pool: Pool;
@@ -46,8 +47,8 @@ async function seed(sql: Sql): Promise<Caller[]> {
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
     select id, 'Plan', 'pda' || id, 1, 'owner', 'mint', 'treasury', 'puller', 100, 730, 'active', now() from apps`;
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, next_payment_due, created_at)
-    select app_id, id, md5(id::text || n) || '000000000000', md5('wallet' || n) || '000000000000', 10000000, 730, now(), now(), now() - n * interval '1 hour'
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, next_payment_due, external_id)
+    select app_id, id, md5(id::text || n) || '000000000000', md5('wallet' || n) || '000000000000', 10000000, 730, now(), now(), 'customer-' || n
     from plans, generate_series(1, 100) as n`;
   const apps = await sql<{ id: string; merchantId: string }[]>`select id, merchant_id from apps`;
   const callers: Caller[] = [];
@@ -61,14 +62,23 @@ async function seed(sql: Sql): Promise<Caller[]> {
 }
 
 async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Pool }> {
-  const child = fork(fileURLToPath(new URL('api/serve.ts', import.meta.url)), { execArgv: ['--import', 'tsx'] });
+  const child = fork(fileURLToPath(new URL('api/serve.ts', import.meta.url)), {
+    execArgv: ['--import', 'tsx'],
+  });
   child.send(subject);
   const [{ port }] = (await once(child, 'message')) as [{ port: number }];
-  return { child, pool: new Pool(`http://127.0.0.1:${port}`, { connections: UNDER_WAY, pipelining: 1 }) };
+  return {
+    child,
+    pool: new Pool(`http://127.0.0.1:${port}`, { connections: UNDER_WAY, pipelining: 1 }),
+  };
 }
 
 /** Requests by each caller in turn, so that no two under way are the same. */
-async function load({ pool, path, asCaller }: Target, callers: readonly Caller[], forMs: number): Promise<Measured> {
+async function load(
+  { pool, path, asCaller }: Target,
+  callers: readonly Caller[],
+  forMs: number,
+): Promise<Measured> {
   const latencies: number[] = [];
   let turn = 0;
   const began = performance.now();
@@ -78,7 +88,11 @@ async function load({ pool, path, asCaller }: Target, callers: readonly Caller[]
       const caller = callers[(turn += 1) % callers.length] as Caller;
       const headers = asCaller ? { authorization: `Bearer ${caller.key}` } : {};
       const sent = performance.now();
-      const { statusCode, body } = await pool.request({ method: 'GET', path: path(caller), headers });
+      const { statusCode, body } = await pool.request({
+        method: 'GET',
+        path: path(caller),
+        headers,
+      });
       await body.arrayBuffer();
       if (statusCode !== 200) throw new Error(`${path(caller)} answered ${statusCode}`);
       latencies.push(performance.now() - sent);
@@ -87,7 +101,10 @@ async function load({ pool, path, asCaller }: Target, callers: readonly Caller[]
   await Promise.all(Array.from({ length: UNDER_WAY }, client));
   const seconds = (performance.now() - began) / 1000;
   latencies.sort((a, b) => a - b);
-  return { perSecond: latencies.length / seconds, p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN };
+  return {
+    perSecond: latencies.length / seconds,
+    p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN,
+  };
 }
 
 export async function run(): Promise<Result> {
@@ -96,18 +113,35 @@ export async function run(): Promise<Result> {
   await migrate(sql);
   const callers = await seed(sql);
   const databaseUrl = postgres.url;
-  const [ours, bare] = [await start({ databaseUrl, kind: 'ours' }), await start({ databaseUrl, kind: 'bare' })];
+  const [ours, bare] = [
+    await start({ databaseUrl, kind: 'ours' }),
+    await start({ databaseUrl, kind: 'bare' }),
+  ];
   const targets: Record<string, Target> = {
-    bareLookup: { pool: bare.pool, path: ({ merchantId }) => `/lookup/${merchantId}`, asCaller: false },
+    bareLookup: {
+      pool: bare.pool,
+      path: ({ merchantId }) => `/lookup/${merchantId}`,
+      asCaller: false,
+    },
     profile: { pool: ours.pool, path: () => '/merchant/profile', asCaller: true },
+    access: {
+      pool: ours.pool,
+      path: ({ appId }) => `/merchant/apps/${appId}/access?externalId=customer-7`,
+      asCaller: true,
+    },
     bareList: { pool: bare.pool, path: ({ appId }) => `/list/${appId}`, asCaller: false },
-    list: { pool: ours.pool, path: ({ appId }) => `/merchant/apps/${appId}/subscriptions?limit=20`, asCaller: true },
+    list: {
+      pool: ours.pool,
+      path: ({ appId }) => `/merchant/apps/${appId}/subscriptions?limit=20`,
+      asCaller: true,
+    },
   };
   const measured = new Map<string, Measured[]>(Object.keys(targets).map((name) => [name, []]));
   try {
     for (const target of Object.values(targets)) await load(target, callers, WARM_UP_MS);
     for (let round = 0; round < ROUNDS; round += 1) {
-      for (const [name, target] of Object.entries(targets)) measured.get(name)?.push(await load(target, callers, ROUND_MS));
+      for (const [name, target] of Object.entries(targets))
+        measured.get(name)?.push(await load(target, callers, ROUND_MS));
     }
   } finally {
     await Promise.all([ours.pool.close(), bare.pool.close(), sql.end()]);
@@ -115,10 +149,15 @@ export async function run(): Promise<Result> {
     bare.child.kill();
     await postgres.stop();
   }
-  const of = (name: string, figure: keyof Measured) => median((measured.get(name) ?? []).map((one) => one[figure]));
+  const of = (name: string, figure: keyof Measured) =>
+    median((measured.get(name) ?? []).map((one) => one[figure]));
   // Each round's two servers stood next to each other in time: the ratio of the round, then the median.
   const ratio = (one: string, other: string) =>
-    median((measured.get(one) ?? []).map(({ perSecond }, round) => perSecond / (measured.get(other)?.[round]?.perSecond ?? NaN)));
+    median(
+      (measured.get(one) ?? []).map(
+        ({ perSecond }, round) => perSecond / (measured.get(other)?.[round]?.perSecond ?? NaN),
+      ),
+    );
   return {
     figures: Object.fromEntries(
       Object.keys(targets).flatMap((name) => [
@@ -126,6 +165,10 @@ export async function run(): Promise<Result> {
         [`${name}P99Ms`, of(name, 'p99Ms')],
       ]),
     ),
-    ratios: { listToBareList: ratio('list', 'bareList'), profileToBareLookup: ratio('profile', 'bareLookup') },
+    ratios: {
+      listToBareList: ratio('list', 'bareList'),
+      profileToBareLookup: ratio('profile', 'bareLookup'),
+      accessToBareLookup: ratio('access', 'bareLookup'),
+    },
   };
 }

@@ -2,17 +2,25 @@
 // a process of its own. Rounds are interleaved, the limit is taken before and after each, ratios are of the same round, results are medians.
 import { claimCost } from './dispatch/claim-cost.ts';
 import { deliverGraphile, prepareGraphile } from './dispatch/graphile.ts';
-import { fillQueue, median, seedApps, startReceivers, startServer, type Receivers, type Server } from './dispatch/harness.ts';
+import {
+  fillQueue,
+  median,
+  seedApps,
+  startReceivers,
+  startServer,
+  type Receivers,
+  type Server,
+} from './dispatch/harness.ts';
+import { healthyRate } from './dispatch/fairness.ts';
 import { healthyMs } from './dispatch/head-of-line.ts';
 import { latencyGraphile, latencyOurs, type Latency } from './dispatch/latency.ts';
 import { sendLimit } from './dispatch/limit.ts';
 import { deliverOurs } from './dispatch/ours.ts';
 import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
-import { purges } from './dispatch/retention.ts';
 import type { Result } from './run.ts';
 
 const rounds = 3;
-// Some 5 s: what a dispatcher does once (it starts, takes leases, learns that its endpoints answer, writes the last outcomes) takes 0.1 s of a round.
+// Some 8 s: what a dispatcher does once (start, learn that its endpoints answer, write the last outcomes) takes 0.1 s of a round.
 const deliveries = 100_000;
 const peerDeliveries = 15_000;
 const limitConcurrency = 100;
@@ -20,7 +28,10 @@ const latencyEvents = 500;
 const claimRounds = 105;
 // As many requests in flight as the limit has. For a single endpoint its cap is that of the process; for fifty it is the default.
 const throughput = {
-  one: { WEBHOOK_CONCURRENCY: String(limitConcurrency), WEBHOOK_ENDPOINT_CONCURRENCY: String(limitConcurrency) },
+  one: {
+    WEBHOOK_CONCURRENCY: String(limitConcurrency),
+    WEBHOOK_ENDPOINT_CONCURRENCY: String(limitConcurrency),
+  },
   fifty: { WEBHOOK_CONCURRENCY: String(limitConcurrency) },
 };
 
@@ -31,7 +42,11 @@ interface Rates {
 }
 
 /** One round of ours between two of the limit. */
-async function besideLimit(rates: Rates, receivers: Receivers, ours: () => Promise<number>): Promise<number> {
+async function besideLimit(
+  rates: Rates,
+  receivers: Receivers,
+  ours: () => Promise<number>,
+): Promise<number> {
   const before = await sendLimit(receivers, deliveries, limitConcurrency);
   const rate = await ours();
   const after = await sendLimit(receivers, deliveries, limitConcurrency);
@@ -43,24 +58,43 @@ async function besideLimit(rates: Rates, receivers: Receivers, ours: () => Promi
 
 async function throughputs(server: Server): Promise<Result> {
   const [one, fifty] = [await startReceivers(1), await startReceivers(50)];
-  const ours = { one: await server.database('ours_one'), fifty: await server.database('ours_fifty') };
-  const apps = { one: await seedApps(ours.one.sql, one.urls), fifty: await seedApps(ours.fifty.sql, fifty.urls) };
+  const ours = {
+    one: await server.database('ours_one'),
+    fifty: await server.database('ours_fifty'),
+  };
+  const apps = {
+    one: await seedApps(ours.one.sql, one.urls),
+    fifty: await seedApps(ours.fifty.sql, fifty.urls),
+  };
   const graphile = await server.database('graphile', true);
   await prepareGraphile(graphile);
   const pgBoss = await server.database('pgboss', true);
   const boss = await preparePgBoss(pgBoss);
-  const rates = { one: { limit: [], ours: [], toLimit: [] } as Rates, fifty: { limit: [], ours: [], toLimit: [] } as Rates };
-  const peers = { graphile: [] as number[], pgBoss: [] as number[], toGraphile: [] as number[], toPgBoss: [] as number[] };
+  const rates = {
+    one: { limit: [], ours: [], toLimit: [] } as Rates,
+    fifty: { limit: [], ours: [], toLimit: [] } as Rates,
+  };
+  const peers = {
+    graphile: [] as number[],
+    pgBoss: [] as number[],
+    toGraphile: [] as number[],
+    toPgBoss: [] as number[],
+  };
   // One round more than counts: the first warms everything up.
   for (let round = 0; round <= rounds; round += 1) {
-    const fresh = { one: { limit: [], ours: [], toLimit: [] } as Rates, fifty: { limit: [], ours: [], toLimit: [] } as Rates };
+    const fresh = {
+      one: { limit: [], ours: [], toLimit: [] } as Rates,
+      fifty: { limit: [], ours: [], toLimit: [] } as Rates,
+    };
     for (const name of ['one', 'fifty'] as const) {
       const { sql } = ours[name];
       await fillQueue(sql, apps[name], deliveries);
       await sql`vacuum analyze`;
       await server.checkpoint();
       const receivers = name === 'one' ? one : fifty;
-      await besideLimit(fresh[name], receivers, () => deliverOurs(ours[name], receivers, deliveries, throughput[name]));
+      await besideLimit(fresh[name], receivers, () =>
+        deliverOurs(ours[name], receivers, deliveries, throughput[name]),
+      );
     }
     await server.checkpoint();
     const byGraphile = await deliverGraphile(graphile, one, peerDeliveries);
@@ -68,7 +102,8 @@ async function throughputs(server: Server): Promise<Result> {
     const byPgBoss = await deliverPgBoss(boss, pgBoss, one, peerDeliveries);
     if (round === 0) continue;
     for (const name of ['one', 'fifty'] as const) {
-      for (const key of ['limit', 'ours', 'toLimit'] as const) rates[name][key].push(...fresh[name][key]);
+      for (const key of ['limit', 'ours', 'toLimit'] as const)
+        rates[name][key].push(...fresh[name][key]);
     }
     const [rate = NaN] = fresh.one.ours;
     peers.graphile.push(byGraphile);
@@ -128,7 +163,10 @@ async function claims(server: Server): Promise<Result> {
   const { emptyMs, fullMs } = await claimCost(empty, full, claimRounds);
   await empty.drop();
   await full.drop();
-  return { figures: { claimEmptyMs: emptyMs, claimFullMs: fullMs }, ratios: { claimCost: fullMs / emptyMs } };
+  return {
+    figures: { claimEmptyMs: emptyMs, claimFullMs: fullMs },
+    ratios: { claimCost: fullMs / emptyMs },
+  };
 }
 
 async function headOfLine(server: Server): Promise<Result> {
@@ -147,36 +185,64 @@ async function headOfLine(server: Server): Promise<Result> {
     await watch('manyHang', many, 10);
   }
   for (const receivers of [alone, pair, many]) receivers.stop();
-  const [base, one, hundreds] = [median(taken.alone), median(taken.oneHangs), median(taken.manyHang)];
+  const [base, one, hundreds] = [
+    median(taken.alone),
+    median(taken.oneHangs),
+    median(taken.manyHang),
+  ];
   return {
-    figures: { healthyAloneMs: base, healthyBesideOneHungMs: one, healthyBeside200HungMs: hundreds },
+    figures: {
+      healthyAloneMs: base,
+      healthyBesideOneHungMs: one,
+      healthyBeside200HungMs: hundreds,
+    },
     ratios: { headOfLine: one / base, headOfLine2000: hundreds / base },
   };
 }
 
-async function retention(server: Server): Promise<Result> {
-  const database = await server.database('retention');
-  const { deliveries, events } = await purges(database);
-  await database.drop();
+/** A healthy endpoint's deliveries a second beside slow ones that always have more to do. */
+async function fairness(server: Server): Promise<Result> {
+  const scenes = {
+    alone: await startReceivers(1),
+    besideHalf: await startReceivers(21, 0, 500),
+    besideFive: await startReceivers(101, 0, 4900),
+  };
+  const rates = { alone: [] as number[], besideHalf: [] as number[], besideFive: [] as number[] };
+  for (let round = 0; round < 3; round += 1) {
+    for (const name of ['alone', 'besideHalf', 'besideFive'] as const) {
+      const database = await server.database(`fairness_${name.toLowerCase()}`);
+      rates[name].push(await healthyRate(database, scenes[name]));
+      await database.drop();
+    }
+  }
+  for (const receivers of Object.values(scenes)) receivers.stop();
+  const alone = median(rates.alone);
+  const slowest = Math.min(median(rates.besideHalf), median(rates.besideFive));
   return {
     figures: {
-      deliveriesPurgedPerSecond: deliveries.rowsPerSecond,
-      deliveriesPurgeBatchMs: deliveries.batchMs,
-      deliveriesPurgeSlowestBatchMs: deliveries.slowestMs,
-      eventsPurgedPerSecond: events.rowsPerSecond,
-      eventsPurgeBatchMs: events.batchMs,
-      eventsPurgeSlowestBatchMs: events.slowestMs,
+      healthyAlonePerSecond: Math.round(alone),
+      healthyBeside20HalfSecondPerSecond: Math.round(median(rates.besideHalf)),
+      healthyBeside100FiveSecondPerSecond: Math.round(median(rates.besideFive)),
     },
-    ratios: {},
+    ratios: { besideSlow: slowest / alone },
   };
 }
 
-const parts = { throughput: throughputs, latency: latencies, headOfLine, claimCost: claims, retention };
+const parts = {
+  throughput: throughputs,
+  latency: latencies,
+  headOfLine,
+  claimCost: claims,
+  fairness,
+};
 
 /** All parts on one server, or the one that is named. */
 export async function run(only?: string): Promise<Result> {
   const chosen = Object.entries(parts).filter(([name]) => only === undefined || name === only);
-  if (chosen.length === 0) throw new Error(`there is no part "${only ?? ''}": give one of ${Object.keys(parts).join(', ')}`);
+  if (chosen.length === 0)
+    throw new Error(
+      `there is no part "${only ?? ''}": give one of ${Object.keys(parts).join(', ')}`,
+    );
   const server = await startServer();
   const results: Result[] = [];
   for (const [, part] of chosen) results.push(await part(server));

@@ -5,12 +5,13 @@ import { keypairFromSecret } from '../src/chain/keypair.ts';
 import { addressBytes } from '../src/chain/addresses.ts';
 import type { Result } from './run.ts';
 
-/** Bytes of a collection's message: two transfers and a memo (chain.md, about 755 with its signature). */
+/** Bytes of a collection's message: two transfers and a memo (docs/chain.md, about 755 with its signature). */
 const MESSAGE_LENGTH = 690;
 const ROUNDS = 9;
 const ROUND_MS = 250;
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+const median = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 /** How often per second. */
 function rate(work: () => void): number {
@@ -29,9 +30,14 @@ export function run(): Promise<Result> {
   const keypair = keypairFromSecret(secretKey);
   const message = Buffer.alloc(MESSAGE_LENGTH, 7);
   const signature = keypair.sign(message);
-  if (!signature.equals(nacl.sign.detached(message, secretKey))) throw new Error('the two signatures differ');
+  if (!signature.equals(nacl.sign.detached(message, secretKey)))
+    throw new Error('the two signatures differ');
   const prefix = Buffer.from('302a300506032b6570032100', 'hex');
-  const key = createPublicKey({ key: Buffer.concat([prefix, addressBytes(keypair.address)]), format: 'der', type: 'spki' });
+  const key = createPublicKey({
+    key: Buffer.concat([prefix, addressBytes(keypair.address)]),
+    format: 'der',
+    type: 'spki',
+  });
   const works = {
     nodeSigns: () => void keypair.sign(message),
     tweetnaclSigns: () => void nacl.sign.detached(message, secretKey),
@@ -39,7 +45,8 @@ export function run(): Promise<Result> {
     tweetnaclVerifies: () => void nacl.sign.detached.verify(message, signature, publicKey),
   };
   const rates = Object.fromEntries(Object.keys(works).map((name) => [name, [] as number[]]));
-  for (let round = 0; round < ROUNDS; round += 1) for (const [name, work] of Object.entries(works)) rates[name]?.push(rate(work));
+  for (let round = 0; round < ROUNDS; round += 1)
+    for (const [name, work] of Object.entries(works)) rates[name]?.push(rate(work));
   const of = (name: keyof typeof works) => median(rates[name] ?? []);
   return Promise.resolve({
     figures: {

@@ -24,7 +24,10 @@ async function throughput(): Promise<Result> {
   // The limit is that of a chain that nobody else listens to.
   const [chain, alone] = [await startChain(), await startChain()];
   const database = await server.database('payments');
-  const [plan, due] = await Promise.all([openPlan(alone, SUBSCRIBERS, 2 * ROUNDS + 1), openPlan(chain, SUBSCRIBERS, ROUNDS + 1)]);
+  const [plan, due] = await Promise.all([
+    openPlan(alone, SUBSCRIBERS, 2 * ROUNDS + 1),
+    openPlan(chain, SUBSCRIBERS, ROUNDS + 1),
+  ]);
   const collecting = await startCollecting(chain, due, database);
   const taken = {
     single: [await singleLimit(alone, plan, 0)],
@@ -54,7 +57,10 @@ async function throughput(): Promise<Result> {
       chainLimitInBatchesPerSecond: median(taken.batch),
       extraRpcPerPayment: median(taken.requests) - 1,
     },
-    ratios: { paymentsToChainLimit: median(taken.ratio), paymentsToChainLimitInBatches: median(taken.keeper) / median(taken.batch) },
+    ratios: {
+      paymentsToChainLimit: median(taken.ratio),
+      paymentsToChainLimitInBatches: median(taken.keeper) / median(taken.batch),
+    },
   };
 }
 
@@ -96,7 +102,11 @@ async function claims(): Promise<Result> {
       sweepOf10MMs: swept[2] ?? NaN,
       tablesBuiltSeconds: builtSeconds,
     },
-    ratios: { claimCost: Math.max(spread(claimed), spread(swept)), claimCostClaims: spread(claimed), claimCostSweeps: spread(swept) },
+    ratios: {
+      claimCost: Math.max(spread(claimed), spread(swept)),
+      claimCostClaims: spread(claimed),
+      claimCostSweeps: spread(swept),
+    },
   };
 }
 
@@ -108,7 +118,8 @@ export async function run(only?: string): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const results: Result[] = [];
   for (const part of parts) {
-    if (part === undefined) throw new RangeError(`the parts are ${Object.keys(PARTS).join(' and ')}, not ${only ?? ''}`);
+    if (part === undefined)
+      throw new RangeError(`the parts are ${Object.keys(PARTS).join(' and ')}, not ${only ?? ''}`);
     results.push(await part());
   }
   return {

@@ -1,8 +1,8 @@
 // Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called directly, over the same kind of signed
 // pulls (transfer_subscription for net and for fee, and a memo). The chain is `billing localnet`, built first, in a process of its own; this
 // one is the load: batches of 44 sendTransaction requests with preflight (a body may have 50 KiB, a validator's limit), eight batches under way at a time, made
-// before the clock runs. Short rounds alternate, and the ratio is the median of the rounds' own: what a noisy machine does to one, it does to
-// the other. Quiet machines only: the load and the chain need a core each.
+// before the clock runs. Short rounds alternate, and the ratio is the median of the rounds' own ratios: noise of the machine hits both
+// of a round. Quiet machines only: the load and the chain need a core each.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,6 +14,7 @@ import { execute } from '../src/localnet/execute.ts';
 import { airdrop, mintUsdc } from '../src/localnet/faucet.ts';
 import { addressKey, base58 } from '../src/localnet/keys.ts';
 import { openChain } from '../src/localnet/open.ts';
+import { SLOT_MS } from '../src/localnet/state.ts';
 import { decodeTransaction } from '../src/localnet/wire.ts';
 import { prepare, type Scene, signPulls, type Target } from './localnet/pulls.ts';
 import type { Result } from './run.ts';
@@ -26,18 +27,18 @@ const PULLS = 2_000;
 const ONE_BY_ONE = 1_000;
 const BATCH = 44;
 const BATCHES_UNDER_WAY = 8;
-/** Where memory is read: history is full at 20,000 transactions, and what the allocators keep beside it at some 150,000. */
+/** Where memory is read: history is full at 20,000 transactions, the allocators' caches at some 150,000. */
 const MEMORY_MILESTONES = [100_000, 200_000, 300_000];
 const TRAVELS = 1_000;
 const SLOTS_TRAVELLED = 1_000_000;
-const SLOT_MS = 400;
 
 interface Answer {
   readonly result?: unknown;
   readonly error?: { readonly message: string };
 }
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+const median = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
 interface Server {
   readonly child: ChildProcess;
@@ -48,7 +49,9 @@ interface Server {
 /** The product as it is installed, in a process of its own. */
 async function startServer(): Promise<Server> {
   const started = performance.now();
-  const child = spawn(process.execPath, [BILLING, 'localnet', '--port', '0', '--json'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [BILLING, 'localnet', '--port', '0', '--json'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const { rpcUrl } = JSON.parse(line) as { rpcUrl: string };
   const pool = new Pool(rpcUrl, { connections: BATCHES_UNDER_WAY });
@@ -57,12 +60,19 @@ async function startServer(): Promise<Server> {
 }
 
 async function postText(pool: Pool, body: string): Promise<string> {
-  const response = await pool.request({ path: '/', method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  const response = await pool.request({
+    path: '/',
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  });
   return response.body.text();
 }
 
 async function call<T>(pool: Pool, method: string, ...params: unknown[]): Promise<T> {
-  const { result, error } = JSON.parse(await postText(pool, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))) as Answer;
+  const { result, error } = JSON.parse(
+    await postText(pool, JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })),
+  ) as Answer;
   if (error !== undefined) throw new Error(`${method}: ${error.message}`);
   return result as T;
 }
@@ -73,11 +83,16 @@ const remote = (pool: Pool): Target => ({
     if (usdc > 0n) await call(pool, 'localnet_faucet', owner, Number(usdc));
   },
   blockhash: async () => {
-    const { value } = await call<{ value: { blockhash: string } }>(pool, 'getLatestBlockhash', { commitment: 'processed' });
+    const { value } = await call<{ value: { blockhash: string } }>(pool, 'getLatestBlockhash', {
+      commitment: 'processed',
+    });
     return value.blockhash;
   },
   send: async (transaction) => {
-    await call(pool, 'sendTransaction', transaction.toString('base64'), { encoding: 'base64', preflightCommitment: 'processed' });
+    await call(pool, 'sendTransaction', transaction.toString('base64'), {
+      encoding: 'base64',
+      preflightCommitment: 'processed',
+    });
   },
   account: async (address) => {
     const { value } = await call<{ value: { data: [string] } }>(pool, 'getAccountInfo', address, {
@@ -123,7 +138,7 @@ function directRound(svm: LiteSvm, pulls: readonly Buffer[]): number {
   return (pulls.length * 1000) / (performance.now() - started);
 }
 
-/** Request bodies of BATCH pulls each, made before the clock runs: what is measured is the chain, not the load. */
+/** Request bodies of BATCH pulls each, made before the clock runs, so that only the chain is measured. */
 function bodiesOf(pulls: readonly Buffer[]): string[] {
   const bodies: string[] = [];
   for (let start = 0; start < pulls.length; start += BATCH) {
@@ -142,7 +157,8 @@ async function rpcRound(pool: Pool, scene: Scene, count: number): Promise<number
   const bodies = bodiesOf(signPulls(scene, await remote(pool).blockhash(), count));
   const texts: string[] = [];
   const worker = async () => {
-    for (let body = bodies.pop(); body !== undefined; body = bodies.pop()) texts.push(await postText(pool, body));
+    for (let body = bodies.pop(); body !== undefined; body = bodies.pop())
+      texts.push(await postText(pool, body));
   };
   const started = performance.now();
   await Promise.all(Array.from({ length: BATCHES_UNDER_WAY }, worker));
@@ -163,7 +179,9 @@ async function oneByOne(pool: Pool, scene: Scene, count: number): Promise<number
 
 /** Resident memory of the chain's process. */
 function rssMb({ child }: Server): number {
-  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(child.pid)], { encoding: 'utf8' })) / 1024;
+  return (
+    Number(execFileSync('ps', ['-o', 'rss=', '-p', String(child.pid)], { encoding: 'utf8' })) / 1024
+  );
 }
 
 /** Runs the benchmark. */
@@ -178,7 +196,9 @@ export async function run(): Promise<Result> {
   directRound(direct.svm, signPulls(direct.scene, await remote(pool).blockhash(), PULLS));
   await rpcRound(pool, scene, PULLS);
   for (let round = 0; round < ROUNDS; round += 1) {
-    inProcess.push(directRound(direct.svm, signPulls(direct.scene, await remote(pool).blockhash(), PULLS)));
+    inProcess.push(
+      directRound(direct.svm, signPulls(direct.scene, await remote(pool).blockhash(), PULLS)),
+    );
     overRpc.push(await rpcRound(pool, scene, PULLS));
   }
   const single = await oneByOne(pool, scene, ONE_BY_ONE);
@@ -198,10 +218,17 @@ export async function run(): Promise<Result> {
   }
   const afterTravel = rssMb(server);
   const moved = Number(
-    (await call<{ value: { amount: string } }>(pool, 'getTokenAccountBalance', await treasuryAccount(scene), { commitment: 'processed' }))
-      .value.amount,
+    (
+      await call<{ value: { amount: string } }>(
+        pool,
+        'getTokenAccountBalance',
+        await treasuryAccount(scene),
+        { commitment: 'processed' },
+      )
+    ).value.amount,
   );
-  if (moved !== total) throw new Error(`${total} pulls were sent, but the treasury has ${moved} base units`);
+  if (moved !== total)
+    throw new Error(`${total} pulls were sent, but the treasury has ${moved} base units`);
   await pool.close();
   server.child.kill();
 
@@ -212,7 +239,9 @@ export async function run(): Promise<Result> {
       rpcOneByOneTransactionsPerSecond: single,
       startToFirstAnswerMs: server.startMs,
       rssMbBefore: before,
-      ...Object.fromEntries(rss.map((mb, index) => [`rssMbAfter${MEMORY_MILESTONES[index]}Transactions`, mb])),
+      ...Object.fromEntries(
+        rss.map((mb, index) => [`rssMbAfter${MEMORY_MILESTONES[index]}Transactions`, mb]),
+      ),
       rssMbAfterTravel: afterTravel,
       slotsTravelled: SLOTS_TRAVELLED,
     },

@@ -22,14 +22,18 @@ if (name === undefined || !names.includes(name)) {
   process.exit(2);
 }
 
-const { run } = (await import(new URL(`${name}.ts`, import.meta.url).href)) as { run: (part: string | undefined) => Promise<Result> };
+const { run } = (await import(new URL(`${name}.ts`, import.meta.url).href)) as {
+  run: (part: string | undefined) => Promise<Result>;
+};
 const { figures, ratios } = await run(values.only);
 
-const shown = (value: number) => (Number.isInteger(value) ? String(value) : value.toFixed(value < 10 ? 3 : 1));
+const shown = (value: number) =>
+  Number.isInteger(value) ? String(value) : value.toFixed(value < 10 ? 3 : 1);
 const table = (title: string, rows: Readonly<Record<string, number>>) => {
   console.log(title);
   const width = Math.max(...Object.keys(rows).map((key) => key.length));
-  for (const [key, value] of Object.entries(rows)) console.log(`  ${key.padEnd(width)}  ${shown(value)}`);
+  for (const [key, value] of Object.entries(rows))
+    console.log(`  ${key.padEnd(width)}  ${shown(value)}`);
 };
 
 if (values.json) console.log(JSON.stringify({ figures, ratios }));

@@ -12,11 +12,15 @@ import type { Result } from './run.ts';
 const ROUNDS = 15;
 const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
+const median = (values: number[]) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
 async function help(): Promise<number> {
   const startedAt = performance.now();
-  const [code] = (await once(spawn(process.execPath, [program, '--help'], { env: {}, stdio: 'ignore' }), 'close')) as [number];
+  const [code] = (await once(
+    spawn(process.execPath, [program, '--help'], { env: {}, stdio: 'ignore' }),
+    'close',
+  )) as [number];
   if (code !== 0) throw new Error(`--help ended with ${code}`);
   return performance.now() - startedAt;
 }
@@ -29,7 +33,7 @@ async function serve(databaseUrl: string): Promise<number> {
     KEEPER_ADDRESS: '11111111111111111111111111111111',
     PLATFORM_TREASURY: '11111111111111111111111111111111',
     JWT_SECRET: 'j'.repeat(32),
-    ENCRYPTION_KEY: 'e'.repeat(32),
+    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
     PORT: String(port),
     METRICS_PORT: '0',
   };
@@ -48,7 +52,8 @@ async function serve(databaseUrl: string): Promise<number> {
   }
   child.kill();
   await ended;
-  if (Number.isNaN(ms)) throw new Error(`serve ended with ${child.exitCode ?? ''} before it was ready`);
+  if (Number.isNaN(ms))
+    throw new Error(`serve ended with ${child.exitCode ?? ''} before it was ready`);
   return ms;
 }
 
@@ -66,9 +71,19 @@ export async function run(): Promise<Result> {
   } finally {
     await postgres.stop();
   }
-  const [helpFastestMs, serveReadyFastestMs, serveReadySlowestMs] = [Math.min(...helps), Math.min(...serves), Math.max(...serves)];
+  const [helpFastestMs, serveReadyFastestMs, serveReadySlowestMs] = [
+    Math.min(...helps),
+    Math.min(...serves),
+    Math.max(...serves),
+  ];
   return {
-    figures: { helpMs: median(helps), helpFastestMs, serveReadyMs: median(serves), serveReadyFastestMs, serveReadySlowestMs },
+    figures: {
+      helpMs: median(helps),
+      helpFastestMs,
+      serveReadyMs: median(serves),
+      serveReadyFastestMs,
+      serveReadySlowestMs,
+    },
     ratios: {},
   };
 }

@@ -1,6 +1,15 @@
-// `npm run docs` writes .env.example and docs/configuration.md from the configuration's own description; with --check it fails when they differ.
+// `npm run docs` writes .env.example and docs/configuration.md from the configuration's own description, and the tables of reasons in
+// docs/merchants.md from src/domain/reasons.ts; with --check it fails when they differ.
 import { readFile, writeFile } from 'node:fs/promises';
-import { describeVariables } from '../src/config/variables.ts';
+import { format, resolveConfig } from 'prettier';
+import { describeVariables } from '../src/config/describe.ts';
+import {
+  cancelRequesters,
+  endReasons,
+  failureReasons,
+  revocationReasons,
+} from '../src/domain/reasons.ts';
+import { failureMeanings } from '../src/webhooks/errors.ts';
 
 const variables = describeVariables();
 
@@ -30,19 +39,47 @@ const table = [
   '| Variable | Meaning | Default |',
   '|---|---|---|',
   ...variables.map(
-    (variable) => `| \`${variable.name}\`${variable.secret === true ? ' †' : ''} | ${variable.about} | ${requirement(variable)} |`,
+    (variable) =>
+      `| \`${variable.name}\`${variable.secret === true ? ' †' : ''} | ${variable.about} | ${requirement(variable)} |`,
   ),
   '',
 ].join('\n');
 
+const reasons = [
+  ['`failureReason` of a transaction and of `payment_failed`', failureReasons],
+  ['`endReason` of a subscription and of `cancel_finalized`', endReasons],
+  ['`cancelRequestedBy`', cancelRequesters],
+  ['`reason` of `delegation_revoked`', revocationReasons],
+  ['`error` of a delivery’s attempt', failureMeanings],
+] as const;
+const [start, end] = ['<!-- reasons: made by "npm run docs" -->', '<!-- /reasons -->'];
+const merchants = await readFile(new URL('merchants.md', import.meta.url), 'utf8');
+const reasonTables = reasons.map(([of, words]) =>
+  [
+    `| ${of} | What it says |`,
+    '|---|---|',
+    ...Object.entries(words).map(([word, about]) => `| \`${word}\` | ${about} |`),
+  ].join('\n'),
+);
+const merchantsText = merchants.replace(
+  new RegExp(`${start}[^]*${end}`),
+  () => `${start}\n\n${reasonTables.join('\n\n')}\n\n${end}`,
+);
+
+// The code in the page keeps the project's style.
+const style = await resolveConfig(import.meta.filename);
+
 for (const [path, text] of [
   ['../.env.example', example],
   ['configuration.md', table],
+  ['merchants.md', await format(merchantsText, { parser: 'markdown', ...style })],
 ] as const) {
   const target = new URL(path, import.meta.url);
   if (!process.argv.includes('--check')) await writeFile(target, text);
   else if ((await readFile(target, 'utf8').catch(() => '')) !== text) {
-    console.error(`${path.replace('../', '')} differs from what src/config/variables.ts says: run "npm run docs" and commit it.`);
+    console.error(
+      `${path.replace('../', '')} differs from what the code says: run "npm run docs" and commit it.`,
+    );
     process.exitCode = 1;
   }
 }

@@ -1,19 +1,21 @@
-// Where the runtime enters: reads the input, checks the accounts, runs the instruction.
+// The entry point: reads the input, checks the size of the data, runs the instruction.
 #include "program.h"
 
 enum {
     INIT_SUBSCRIPTION_AUTHORITY = 0,
     REVOKE_DELEGATION = 3,
     CLOSE_SUBSCRIPTION_AUTHORITY = 6,
-    CREATE_PLAN_INSTRUCTION = 7,
-    UPDATE_PLAN_INSTRUCTION = 8,
-    DELETE_PLAN_INSTRUCTION = 9,
+    CREATE_PLAN = 7,
+    UPDATE_PLAN = 8,
+    DELETE_PLAN = 9,
     TRANSFER_SUBSCRIPTION = 10,
     SUBSCRIBE = 11,
-    CANCEL_SUBSCRIPTION_INSTRUCTION = 12,
-    RESUME_SUBSCRIPTION_INSTRUCTION = 13,
+    CANCEL_SUBSCRIPTION = 12,
+    RESUME_SUBSCRIPTION = 13,
     REVOKE_SUBSCRIPTION_AUTHORITY = 14,
+    REVOKE_ABANDONED_SUBSCRIPTION = 16,
     CANCEL_SUBSCRIPTION_NOW = 17,
+    RECLAIM_EXCESS_RENT = 18,
     EMIT_EVENT = 0xe4, // the first byte of the event tag
 };
 
@@ -34,12 +36,18 @@ struct serialized_account {
     u8 data[];
 };
 
-// Reads the account at `input` into `to` and returns where the next one begins.
-static u8 *read_account(u8 *input, account *to, const account *earlier) {
+static u8 *after_account(u8 *input) {
+    struct serialized_account *from = (struct serialized_account *)input;
+    if (from->duplicate_of != NOT_A_DUPLICATE) return input + sizeof(u64);
+    u64 padded = (from->size + ROOM_TO_GROW + 7) & ~7UL;
+    return from->data + padded + sizeof(u64); // the rent epoch comes last
+}
+
+static void read_account(u8 *input, account *to, const account *earlier) {
     struct serialized_account *from = (struct serialized_account *)input;
     if (from->duplicate_of != NOT_A_DUPLICATE) {
         *to = earlier[from->duplicate_of];
-        return input + sizeof(u64);
+        return;
     }
     to->key = &from->key;
     to->owner = &from->owner;
@@ -49,59 +57,61 @@ static u8 *read_account(u8 *input, account *to, const account *earlier) {
     to->signer = from->signer;
     to->writable = from->writable;
     to->executable = from->executable;
-    u64 padded = (from->size + ROOM_TO_GROW + 7) & ~7UL;
-    u8 *after = from->data + padded;
-    to->rent_epoch = *(u64 *)after;
-    return after + sizeof(u64);
+    to->rent_epoch = ((u64 *)after_account(input))[-1];
 }
 
-static u64 read_input(u8 *input, struct call *call) {
+static void read_input(u8 *input, struct call *call) {
     u64 count = *(u64 *)input;
     input += sizeof(u64);
-    REQUIRE(count <= MAX_ACCOUNTS, INVALID_INSTRUCTION); // no known client comes near
-    for (u64 i = 0; i < count; i++) input = read_account(input, &call->accounts[i], call->accounts);
-    call->account_count = count;
+    for (u64 i = 0; i < count; i++) {
+        if (i < MAX_ACCOUNTS) read_account(input, &call->accounts[i], call->accounts);
+        input = after_account(input);
+    }
+    call->account_count = count < MAX_ACCOUNTS ? count : MAX_ACCOUNTS;
     call->size = *(u64 *)input;
     call->data = input + sizeof(u64);
     call->program = (const address *)(call->data + call->size);
-    return OK;
 }
 
-#define RUN(rules, instruction)                               \
-    do {                                                      \
-        TRY(check_accounts(call, rules, COUNT(rules)));       \
-        return instruction(call);                             \
+// Instructions with data take it at its exact size. The others ignore what follows their discriminator.
+#define RUN_WITH(type, instruction)                                     \
+    do {                                                                \
+        REQUIRE(call->size == sizeof(type), INVALID_INSTRUCTION_DATA);  \
+        return instruction(call);                                       \
     } while (0)
 
-static u64 run(struct call *call, u8 number) {
-    switch (number) {
+static u64 run(struct call *call, u8 discriminator) {
+    switch (discriminator) {
     case INIT_SUBSCRIPTION_AUTHORITY:
-        RUN(INIT_ACCOUNTS, init_subscription_authority);
+        return init_subscription_authority(call);
     case REVOKE_DELEGATION:
-        RUN(REVOKE_ACCOUNTS, revoke_delegation);
+        return revoke_delegation(call);
     case CLOSE_SUBSCRIPTION_AUTHORITY:
-        RUN(CLOSE_ACCOUNTS, close_subscription_authority);
-    case CREATE_PLAN_INSTRUCTION:
-        RUN(CREATE_PLAN_ACCOUNTS, create_plan);
-    case UPDATE_PLAN_INSTRUCTION:
-        RUN(UPDATE_PLAN_ACCOUNTS, update_plan);
-    case DELETE_PLAN_INSTRUCTION:
-        RUN(DELETE_PLAN_ACCOUNTS, delete_plan);
+        return close_subscription_authority(call);
+    case CREATE_PLAN:
+        RUN_WITH(struct plan_data, create_plan);
+    case UPDATE_PLAN:
+        RUN_WITH(struct update_plan_data, update_plan);
+    case DELETE_PLAN:
+        return delete_plan(call);
     case TRANSFER_SUBSCRIPTION:
-        RUN(PULL_ACCOUNTS, transfer_subscription);
+        RUN_WITH(struct transfer_data, transfer_subscription);
     case SUBSCRIBE:
-        RUN(SUBSCRIBE_ACCOUNTS, subscribe);
-    case CANCEL_SUBSCRIPTION_INSTRUCTION:
-        RUN(CANCEL_ACCOUNTS, cancel_subscription);
-    case RESUME_SUBSCRIPTION_INSTRUCTION:
-        if (call->size == 0) RUN(RESUME_030_ACCOUNTS, resume_subscription);
-        RUN(RESUME_ACCOUNTS, resume_subscription);
+        RUN_WITH(struct subscribe_data, subscribe);
+    case CANCEL_SUBSCRIPTION:
+        return cancel_subscription(call);
+    case RESUME_SUBSCRIPTION:
+        RUN_WITH(i64, resume_subscription);
     case REVOKE_SUBSCRIPTION_AUTHORITY:
-        RUN(UNAPPROVE_ACCOUNTS, revoke_subscription_authority);
+        return revoke_subscription_authority(call);
+    case REVOKE_ABANDONED_SUBSCRIPTION:
+        return revoke_abandoned_subscription(call);
     case CANCEL_SUBSCRIPTION_NOW:
-        RUN(CANCEL_NOW_ACCOUNTS, cancel_subscription_now);
+        RUN_WITH(i64, cancel_subscription_now);
+    case RECLAIM_EXCESS_RENT:
+        return reclaim_excess_rent(call);
     case EMIT_EVENT:
-        RUN(EMIT_ACCOUNTS, receive_event);
+        return receive_event(call);
     default:
         return INVALID_INSTRUCTION;
     }
@@ -109,13 +119,13 @@ static u64 run(struct call *call, u8 number) {
 
 u64 entrypoint(u8 *input) {
     struct call call;
-    TRY(read_input(input, &call));
-    REQUIRE(call.size > 0, INVALID_INSTRUCTION_DATA);
-    u8 number = *call.data++;
+    read_input(input, &call);
+    REQUIRE(call.size > 0, INVALID_INSTRUCTION);
+    u8 discriminator = *call.data++;
     call.size--;
     struct clock clock;
     TRY(sol_get_clock_sysvar(&clock));
     call.now = clock.unix_timestamp;
     call.slot = clock.slot;
-    return run(&call, number);
+    return run(&call, discriminator);
 }

@@ -1,10 +1,12 @@
-// Error codes of the program: what a client sees as `Custom: n`. Names and numbers are the published ones.
+// Error codes of the program: a client sees them as `Custom: n`. Names and numbers are the published ones.
 #ifndef ERRORS_H
 #define ERRORS_H
 
-// Codes above 32 bits are the runtime's own errors; this one reads `InvalidAccountOwner`.
-#define ERROR_INVALID_ACCOUNT_OWNER (23UL << 32)
+// Codes above 32 bits are the runtime's own errors, named in the answers of RPC.
+#define ERROR_MISSING_REQUIRED_SIGNATURE (8UL << 32)
+#define ERROR_NOT_ENOUGH_ACCOUNT_KEYS (11UL << 32)
 #define ERROR_UNSUPPORTED_SYSVAR (17UL << 32)
+#define ERROR_INVALID_ACCOUNT_OWNER (23UL << 32)
 
 enum {
     OK = 0,
@@ -24,12 +26,14 @@ enum {
     INVALID_ACCOUNT_DISCRIMINATOR = 117,
     MINT_MISMATCH = 125,
     INVALID_DELEGATE_PDA = 126,
+    INVALID_HEADER_DATA = 127,
     INVALID_AMOUNT = 129,
     UNAUTHORIZED = 130,
     ACCOUNT_NOT_WRITABLE = 131,
     DELEGATION_VERSION_MISMATCH = 133,
     MIGRATION_REQUIRED = 134,
     STALE_SUBSCRIPTION_AUTHORITY = 136,
+    NO_EXCESS_LAMPORTS = 138,
     AMOUNT_EXCEEDS_PERIOD_LIMIT = 400,
     INVALID_PERIOD_LENGTH = 402,
     DELEGATION_NOT_STARTED = 407,
@@ -56,9 +60,6 @@ enum {
     STALE_SUBSCRIPTION_APPROVAL = 521,
     STALE_PLAN_APPROVAL = 522,
     INVALID_EVENT_AUTHORITY = 600,
-    INVALID_EVENT_DATA = 601,
-    INVALID_EVENT_TAG = 602,
-    INVALID_EVENT_DISCRIMINATOR = 603,
     INVALID_SELF_PROGRAM = 604,
 };
 

@@ -1,7 +1,7 @@
-// How accounts of the program come to be and go.
+// Creates and closes accounts of the program.
 #include "program.h"
 
-// The seeds are those of the address that signs, or none when every signer signed the transaction itself.
+// `seeds` derive the address that signs; none when all signers signed the transaction.
 u64 invoke(const struct call *call, const instruction *what, const seed *seeds, u64 seed_count) {
     const signer signers[] = {{seeds, seed_count}};
     return sol_invoke_signed_c(what, call->accounts, call->account_count, signers, seed_count > 0);
@@ -20,10 +20,10 @@ struct PACKED system_assign {
     address owner;
 };
 
-static u64 rent_exempt_minimum(u64 size, u64 *lamports) {
+u64 rent_exempt_minimum(u64 size, u64 *lamports) {
     struct rent rent;
     TRY(sol_get_rent_sysvar(&rent));
-    // The threshold is a double. Only two values have ever been in use, so their bits are compared.
+    // The threshold is a double and this target has no floating point; clusters use 1.0 and 2.0 only.
     const u64 ONE = 0x3ff0000000000000, TWO = 0x4000000000000000;
     REQUIRE(rent.exemption_threshold == ONE || rent.exemption_threshold == TWO, ERROR_UNSUPPORTED_SYSVAR);
     const u64 account_overhead = 128;
@@ -31,8 +31,8 @@ static u64 rent_exempt_minimum(u64 size, u64 *lamports) {
     return OK;
 }
 
-// Creates a zeroed account of this program at a derived address. Always by transfer, allocate and assign:
-// the System program's one-step creation refuses an address that somebody sent lamports to beforehand.
+// Creates a zeroed account of this program at a derived address, by transfer, allocate and assign:
+// the System program's one-step creation refuses an address that already has lamports.
 u64 create_account(const struct call *call, const account *payer, const account *created, const seed *seeds, u64 size) {
     u64 minimum;
     TRY(rent_exempt_minimum(size, &minimum));
@@ -53,8 +53,8 @@ u64 create_account(const struct call *call, const account *payer, const account 
     return invoke(call, &assign, seeds, PDA_SEEDS);
 }
 
-// Gives all lamports to `receiver`, empties the account and hands it back to the System program,
-// so that the address can be used anew even within this transaction.
+// Gives all lamports to `receiver`, empties the account and assigns it to the System program,
+// so that the address can be used again within the same transaction.
 u64 close_account(account *closed, account *receiver) {
     u64 total;
     REQUIRE(!__builtin_add_overflow(*receiver->lamports, *closed->lamports, &total), ARITHMETIC_OVERFLOW);
@@ -65,8 +65,8 @@ u64 close_account(account *closed, account *receiver) {
     return OK;
 }
 
-// Closes an account in favour of the payer on record: `holder`, who signed, when that is the payer;
-// otherwise the account at position `receiver` must be.
+// Closes an account to its recorded payer: to `holder`, a signer, when that is the payer,
+// otherwise to the account at position `receiver`, which must be the payer.
 u64 close_to_payer(const struct call *call, account *closed, account *holder, const address *payer, u64 receiver) {
     if (same_address(payer, holder->key)) return close_account(closed, holder);
     REQUIRE(is_given(call, receiver), NOT_ENOUGH_ACCOUNT_KEYS);

@@ -1,7 +1,7 @@
 // Builds program/subscriptions.so: compiles every C file beside this one with clang-19 and links the objects into
 // what the Solana loader takes. `--check` builds in memory and compares with the committed file instead.
 //
-// No linker of a distribution makes this file, so here is the whole of it. The loader wants ELF64, ET_DYN, EM_BPF,
+// No linker of a distribution makes this file. The loader wants ELF64, ET_DYN, EM_BPF,
 // flags 0 (SBPF version 0), with every address equal to its file offset, because it maps the image as one piece:
 //
 //   ELF header | 3 program headers | .text | .rodata | .dynamic | .dynsym | .dynstr | .rel.dyn | .shstrtab | section headers
@@ -19,8 +19,23 @@ import { ELF, readObject, type Section, type Symbol } from './object.ts';
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const OUTPUT = join(HERE, 'subscriptions.so');
 export const CLANG = 'clang-19';
-const FLAGS = ['--target=bpfel', '-mcpu=v1', '-O2', '-ffreestanding', '-fno-builtin', '-fno-jump-tables', '-mllvm', '-bpf-stack-size=4096'];
-const WARNINGS = ['-Wall', '-Wextra', '-Werror', '-Wno-missing-field-initializers', '-Wno-unused-const-variable'];
+const FLAGS = [
+  '--target=bpfel',
+  '-mcpu=v1',
+  '-O2',
+  '-ffreestanding',
+  '-fno-builtin',
+  '-fno-jump-tables',
+  '-mllvm',
+  '-bpf-stack-size=4096',
+];
+const WARNINGS = [
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  '-Wno-missing-field-initializers',
+  '-Wno-unused-const-variable',
+];
 
 const ENTRY = 'entrypoint';
 const INSTRUCTION = 8; // bytes; an lddw takes two
@@ -47,10 +62,11 @@ function growing() {
   return { append, bytes: () => Buffer.concat(pieces) };
 }
 
-/** What a section becomes part of; undefined for what a program does not carry: symbols, relocations, comments. */
+/** The output section that a section goes into; undefined for symbols, relocations and comments. */
 function kindOf({ name, type, flags, bytes }: Section): Kind | undefined {
   if (!(flags & ELF.SHF_ALLOC) || (bytes.length === 0 && type !== ELF.SHT_NOBITS)) return undefined;
-  if (type !== ELF.SHT_PROGBITS || flags & ELF.SHF_WRITE) throw new Error(`section ${name}: a program can have no writable data`);
+  if (type !== ELF.SHT_PROGBITS || flags & ELF.SHF_WRITE)
+    throw new Error(`section ${name}: a program can have no writable data`);
   return flags & ELF.SHF_EXECINSTR ? '.text' : '.rodata';
 }
 
@@ -66,7 +82,8 @@ export function link(files: readonly Buffer[]): Buffer {
   for (const { sections, symbols } of objects) {
     for (const section of sections) {
       const kind = kindOf(section);
-      if (kind !== undefined) places.set(section, { kind, offset: merged[kind].append(section.bytes, 8) });
+      if (kind !== undefined)
+        places.set(section, { kind, offset: merged[kind].append(section.bytes, 8) });
     }
     for (const symbol of symbols.filter(({ global, section }) => global && section !== undefined)) {
       if (globals.has(symbol.name)) throw new Error(`${symbol.name} is defined twice`);
@@ -80,7 +97,8 @@ export function link(files: readonly Buffer[]): Buffer {
   const base = { '.text': image.append(text, 8), '.rodata': image.append(rodata, 8) };
   const addressOf = (section: Section, offset: number) => {
     const place = places.get(section);
-    if (place === undefined) throw new Error(`section ${section.name} is referred to but not part of the program`);
+    if (place === undefined)
+      throw new Error(`section ${section.name} is referred to but not part of the program`);
     return base[place.kind] + place.offset + offset;
   };
 
@@ -88,11 +106,15 @@ export function link(files: readonly Buffer[]): Buffer {
   names.append(Buffer.of(0));
   const syscalls = new Map<string, { index: number; name: number }>();
   const dynamicRelocations: Buffer[] = [];
-  const relocate = (address: number, type: number, symbol: number) => dynamicRelocations.push(words(address, symbol * 2 ** 32 + type));
-  for (const { section, offset, type, symbol } of objects.flatMap(({ relocations }) => relocations)) {
+  const relocate = (address: number, type: number, symbol: number) =>
+    dynamicRelocations.push(words(address, symbol * 2 ** 32 + type));
+  for (const { section, offset, type, symbol } of objects.flatMap(
+    ({ relocations }) => relocations,
+  )) {
     const kind = places.get(section)?.kind;
     if (kind === undefined) continue; // of debugging sections
-    if (kind === '.rodata') throw new Error(`section ${section.name}: a pointer in read-only data cannot be relocated`);
+    if (kind === '.rodata')
+      throw new Error(`section ${section.name}: a pointer in read-only data cannot be relocated`);
     const address = addressOf(section, offset);
     const immediate = address - base['.text'] + 4;
     const addend = text.readInt32LE(immediate);
@@ -106,7 +128,10 @@ export function link(files: readonly Buffer[]): Buffer {
       text.writeInt32LE((addressOf(defined.section, into) - address) / INSTRUCTION - 1, immediate);
     } else if (type === ELF.R_BPF_64_32 && symbol.name.startsWith('sol_')) {
       const known = syscalls.get(symbol.name);
-      const syscall = known ?? { index: syscalls.size + 1, name: names.append(Buffer.from(`${symbol.name}\0`)) };
+      const syscall = known ?? {
+        index: syscalls.size + 1,
+        name: names.append(Buffer.from(`${symbol.name}\0`)),
+      };
       syscalls.set(symbol.name, syscall);
       text.writeInt32LE(-1, immediate);
       relocate(address, ELF.R_BPF_64_32, syscall.index);
@@ -123,17 +148,47 @@ export function link(files: readonly Buffer[]): Buffer {
   const [dynstr, relDyn] = [names.bytes(), Buffer.concat(dynamicRelocations)];
   const dynamic = Buffer.alloc(9 * 16);
   const dynamicAt = image.append(dynamic, 8);
-  const [dynsymAt, dynstrAt, relDynAt] = [image.append(dynsym, 8), image.append(dynstr, 8), image.append(relDyn, 8)];
+  const [dynsymAt, dynstrAt, relDynAt] = [
+    image.append(dynsym, 8),
+    image.append(dynstr, 8),
+    image.append(relDyn, 8),
+  ];
   Buffer.concat([
-    ...[words(ELF.DT_REL, relDynAt), words(ELF.DT_RELSZ, relDyn.length), words(ELF.DT_RELENT, 16), words(ELF.DT_TEXTREL, 0)],
-    ...[words(ELF.DT_SYMTAB, dynsymAt), words(ELF.DT_SYMENT, 24), words(ELF.DT_STRTAB, dynstrAt), words(ELF.DT_STRSZ, dynstr.length)],
+    ...[
+      words(ELF.DT_REL, relDynAt),
+      words(ELF.DT_RELSZ, relDyn.length),
+      words(ELF.DT_RELENT, 16),
+      words(ELF.DT_TEXTREL, 0),
+    ],
+    ...[
+      words(ELF.DT_SYMTAB, dynsymAt),
+      words(ELF.DT_SYMENT, 24),
+      words(ELF.DT_STRTAB, dynstrAt),
+      words(ELF.DT_STRSZ, dynstr.length),
+    ],
     words(ELF.DT_NULL, 0),
   ]).copy(dynamic);
 
   const shstrtab = growing();
   const sectionHeaders: Buffer[] = [];
-  const section = (name: string, type: number, flags: number, offset: number, size: number, [linked, info, entry] = [0, 0, 0]) => {
-    const header = words(0, flags, flags & ELF.SHF_ALLOC ? offset : 0, offset, size, 0, type === 0 ? 0 : 8, entry);
+  const section = (
+    name: string,
+    type: number,
+    flags: number,
+    offset: number,
+    size: number,
+    [linked, info, entry] = [0, 0, 0],
+  ) => {
+    const header = words(
+      0,
+      flags,
+      flags & ELF.SHF_ALLOC ? offset : 0,
+      offset,
+      size,
+      0,
+      type === 0 ? 0 : 8,
+      entry,
+    );
     header.writeUInt32LE(shstrtab.append(Buffer.from(`${name}\0`)), 0);
     header.writeUInt32LE(type, 4);
     header.writeUInt32LE(linked, 40);
@@ -148,7 +203,13 @@ export function link(files: readonly Buffer[]): Buffer {
   section('.dynstr', ELF.SHT_STRTAB, ELF.SHF_ALLOC, dynstrAt, dynstr.length);
   section('.rel.dyn', ELF.SHT_REL, ELF.SHF_ALLOC, relDynAt, relDyn.length, [4, 0, 16]);
   const shstrtabAt = image.append(Buffer.alloc(0), 8);
-  section('.shstrtab', ELF.SHT_STRTAB, 0, shstrtabAt, shstrtab.bytes().length + '.shstrtab\0'.length);
+  section(
+    '.shstrtab',
+    ELF.SHT_STRTAB,
+    0,
+    shstrtabAt,
+    shstrtab.bytes().length + '.shstrtab\0'.length,
+  );
   image.append(shstrtab.bytes());
   const sectionHeadersAt = image.append(Buffer.concat(sectionHeaders), 8);
 
@@ -160,9 +221,13 @@ export function link(files: readonly Buffer[]): Buffer {
   header.writeUInt16LE(ELF.EM_BPF, 18);
   header.writeUInt32LE(1, 20);
   words(addressOf(entry.section, entry.value), 64, sectionHeadersAt).copy(header, 24);
-  [64, 56, 3, 64, sectionHeaders.length, sectionHeaders.length - 1].forEach((value, i) => header.writeUInt16LE(value, 52 + i * 2));
+  [64, 56, 3, 64, sectionHeaders.length, sectionHeaders.length - 1].forEach((value, i) =>
+    header.writeUInt16LE(value, 52 + i * 2),
+  );
   const segment = (type: number, flags: number, offset: number, end: number) =>
-    Buffer.concat([words(type + flags * 2 ** 32, offset, offset, offset, end - offset, end - offset, 8)]);
+    Buffer.concat([
+      words(type + flags * 2 ** 32, offset, offset, offset, end - offset, end - offset, 8),
+    ]);
   const program = image.bytes();
   text.copy(program, base['.text']);
   dynamic.copy(program, dynamicAt);
@@ -181,7 +246,10 @@ function compile(folder: string, source: string): Buffer {
   try {
     const object = join(directory, 'object.o');
     // From within the folder and by its bare name, so that no path can end up in the object.
-    execFileSync(CLANG, [...FLAGS, ...WARNINGS, '-c', source, '-o', object], { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+    execFileSync(CLANG, [...FLAGS, ...WARNINGS, '-c', source, '-o', object], {
+      cwd: folder,
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
     return readFileSync(object);
   } finally {
     rmSync(directory, { recursive: true });
@@ -209,8 +277,11 @@ function main(args: readonly string[]): number {
     return 0;
   }
   if (built.equals(readFileSync(OUTPUT))) return 0;
-  console.error('program/subscriptions.so is not what its source gives: run `npm run build:program` and commit the result.');
+  console.error(
+    'program/subscriptions.so is not what its source gives: run `npm run build:program` and commit the result.',
+  );
   return 1;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) process.exitCode = main(process.argv.slice(2));
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  process.exitCode = main(process.argv.slice(2));

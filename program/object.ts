@@ -3,9 +3,27 @@
 /** The values of ELF that a BPF object and program use. */
 export const ELF = {
   ...{ EM_BPF: 247, ET_REL: 1, ET_DYN: 3, PT_LOAD: 1, PT_DYNAMIC: 2, PF_X: 1, PF_R: 4 },
-  ...{ SHT_PROGBITS: 1, SHT_SYMTAB: 2, SHT_STRTAB: 3, SHT_DYNAMIC: 6, SHT_NOBITS: 8, SHT_REL: 9, SHT_DYNSYM: 11 },
+  ...{
+    SHT_PROGBITS: 1,
+    SHT_SYMTAB: 2,
+    SHT_STRTAB: 3,
+    SHT_DYNAMIC: 6,
+    SHT_NOBITS: 8,
+    SHT_REL: 9,
+    SHT_DYNSYM: 11,
+  },
   ...{ SHF_WRITE: 1, SHF_ALLOC: 2, SHF_EXECINSTR: 4, STT_SECTION: 3 },
-  ...{ DT_NULL: 0, DT_STRTAB: 5, DT_SYMTAB: 6, DT_STRSZ: 10, DT_SYMENT: 11, DT_REL: 17, DT_RELSZ: 18, DT_RELENT: 19, DT_TEXTREL: 22 },
+  ...{
+    DT_NULL: 0,
+    DT_STRTAB: 5,
+    DT_SYMTAB: 6,
+    DT_STRSZ: 10,
+    DT_SYMENT: 11,
+    DT_REL: 17,
+    DT_RELSZ: 18,
+    DT_RELENT: 19,
+    DT_TEXTREL: 22,
+  },
   ...{ R_BPF_64_64: 1, R_BPF_64_RELATIVE: 8, R_BPF_64_32: 10 },
 } as const;
 
@@ -42,14 +60,18 @@ interface ObjectFile {
   readonly relocations: readonly Relocation[];
 }
 
-const stringAt = (table: Buffer, offset: number) => table.toString('latin1', offset, table.indexOf(0, offset));
+const stringAt = (table: Buffer, offset: number) =>
+  table.toString('latin1', offset, table.indexOf(0, offset));
 const number64 = (bytes: Buffer, offset: number) => Number(bytes.readBigUInt64LE(offset));
 const entries = (bytes: Buffer, size: number) =>
-  Array.from({ length: Math.floor(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
+  Array.from({ length: Math.floor(bytes.length / size) }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  );
 
 /** @throws when the file is not an object file for BPF. */
 export function readObject(file: Buffer): ObjectFile {
-  if (file.readUInt16LE(16) !== ELF.ET_REL || file.readUInt16LE(18) !== ELF.EM_BPF) throw new Error('not an object file for BPF');
+  if (file.readUInt16LE(16) !== ELF.ET_REL || file.readUInt16LE(18) !== ELF.EM_BPF)
+    throw new Error('not an object file for BPF');
   const start = number64(file, 40);
   const headers = entries(file.subarray(start, start + 64 * file.readUInt16LE(60)), 64);
   const content = (header: Buffer) => {
@@ -59,7 +81,11 @@ export function readObject(file: Buffer): ObjectFile {
   const names = content(headers[file.readUInt16LE(62)]!);
   const sections = headers.map((header): Section => {
     const name = stringAt(names, header.readUInt32LE(0));
-    const [type, link, info] = [header.readUInt32LE(4), header.readUInt32LE(40), header.readUInt32LE(44)];
+    const [type, link, info] = [
+      header.readUInt32LE(4),
+      header.readUInt32LE(40),
+      header.readUInt32LE(44),
+    ];
     return { name, type, flags: number64(header, 8), bytes: content(header), link, info };
   });
   const table = sections.find(({ type }) => type === ELF.SHT_SYMTAB);
@@ -79,7 +105,12 @@ export function readObject(file: Buffer): ObjectFile {
     .flatMap(({ bytes, info }) =>
       entries(bytes, 16).map((entry): Relocation => {
         const symbol = symbols[entry.readUInt32LE(12)]!;
-        return { section: sections[info]!, offset: number64(entry, 0), type: entry.readUInt32LE(8), symbol };
+        return {
+          section: sections[info]!,
+          offset: number64(entry, 0),
+          type: entry.readUInt32LE(8),
+          symbol,
+        };
       }),
     );
   return { sections, symbols, relocations };

@@ -1,4 +1,4 @@
-// What the Solana runtime gives a program: the types it passes in and the syscalls it answers.
+// The interface of the Solana runtime: the types it passes in and its syscalls.
 // Layouts are the runtime's C ABI (agave, `sdk/sbf/c/inc/sol`); they may not be reordered.
 #ifndef SOL_H
 #define SOL_H
@@ -18,7 +18,7 @@ typedef struct {
 } address;
 
 // One account as the entry point hands it on and as a CPI takes it. The pointers lead into the
-// input buffer: what is written there is what the runtime commits.
+// input buffer, which the runtime commits.
 typedef struct {
     address *key;
     u64 *lamports;

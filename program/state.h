@@ -5,6 +5,7 @@
 #include "sol.h"
 
 enum { AUTHORITY_ACCOUNT = 0, PLAN_ACCOUNT = 1, SUBSCRIPTION_ACCOUNT = 4 }; // the first byte of each account
+enum { HEADER_SIZE = 107 }; // what the delegation accounts have in common, a subscription up to init_id
 enum { STATUS_SUNSET = 0, STATUS_ACTIVE = 1 };
 enum { SUBSCRIPTION_VERSION = 1 };
 enum { MAX_DESTINATIONS = 4, MAX_PULLERS = 4, METADATA_SIZE = 128 };
@@ -12,7 +13,7 @@ enum { SECONDS_PER_HOUR = 3600, MAX_PERIOD_HOURS = 8760 };
 
 #define PACKED __attribute__((packed))
 
-// What a subscriber agreed to. Kept in the plan and copied into each subscription.
+// The terms of a plan, copied into each subscription.
 struct PACKED terms {
     u64 amount; // base units per period
     u64 period_hours;
@@ -25,7 +26,7 @@ struct PACKED plan_data {
     struct terms terms;
     i64 end_ts; // inclusive; 0 = none
     address destinations[MAX_DESTINATIONS]; // owners of the receiving token accounts; all zero = any
-    address pullers[MAX_PULLERS]; // beside the owner
+    address pullers[MAX_PULLERS]; // in addition to the owner
     u8 metadata_uri[METADATA_SIZE];
 };
 
@@ -41,7 +42,7 @@ struct PACKED authority {
     u8 discriminator;
     address user;
     address mint;
-    address payer; // who gets the rent back
+    address payer; // gets the rent back
     u8 bump;
     i64 init_id; // the slot of its creation: tells it from one recreated at the same address
 };
@@ -52,7 +53,7 @@ struct PACKED subscription {
     u8 bump;
     address delegator; // the subscriber
     address delegatee; // the plan
-    address payer; // who gets the rent back
+    address payer; // gets the rent back
     i64 init_id; // of the authority it was opened under
     struct terms terms;
     u64 amount_pulled;
@@ -65,14 +66,12 @@ struct PACKED update_plan_data {
     i64 end_ts;
     address pullers[MAX_PULLERS];
     u8 metadata_uri[METADATA_SIZE];
-};
-
-// What program 0.5.0 appends to update_plan: the values its signer saw.
-struct PACKED update_plan_expectation {
-    i64 created_at;
-    i64 end_ts;
-    address pullers[MAX_PULLERS];
-    u8 metadata_uri[METADATA_SIZE];
+    struct PACKED {
+        i64 created_at;
+        i64 end_ts;
+        address pullers[MAX_PULLERS];
+        u8 metadata_uri[METADATA_SIZE];
+    } seen; // the plan as the signer saw it
 };
 
 struct PACKED subscribe_data {
@@ -89,7 +88,7 @@ struct PACKED transfer_data {
     address mint;
 };
 
-// SPL Token, as far as it is read here.
+// The fields of SPL Token accounts that are read here.
 struct PACKED mint {
     u32 mint_authority_tag;
     address mint_authority;
@@ -118,8 +117,7 @@ _Static_assert(sizeof(struct plan_data) == 456, "plan data");
 _Static_assert(sizeof(struct plan) == 491, "plan");
 _Static_assert(sizeof(struct authority) == 106, "authority");
 _Static_assert(sizeof(struct subscription) == 155, "subscription");
-_Static_assert(sizeof(struct update_plan_data) == 265, "update_plan");
-_Static_assert(sizeof(struct update_plan_expectation) == 272, "update_plan expectation");
+_Static_assert(sizeof(struct update_plan_data) == 537, "update_plan");
 _Static_assert(sizeof(struct subscribe_data) == 73, "subscribe");
 _Static_assert(sizeof(struct transfer_data) == 72, "transfer");
 _Static_assert(sizeof(struct mint) == 82, "mint");

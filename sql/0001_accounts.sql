@@ -48,6 +48,7 @@ create table apps (
   name text not null check (length(name) between 1 and 120),
   description text,
   website_url text,
+  return_origins text[] not null default '{}' check (cardinality(return_origins) <= 10),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );

@@ -14,6 +14,9 @@ create table plans (
   period_hours int not null check (period_hours between 1 and 8760),
   ends_at timestamptz,
   metadata_uri text not null default '',
+  grace_hours int check (grace_hours between 0 and 72),
+  retry_hours int[] check (cardinality(retry_hours) between 1 and 10),
+  past_due_days int check (past_due_days between 1 and 90),
   chain_created_at timestamptz,
   status text not null default 'pending' check (status in ('pending', 'active', 'sunset', 'ended')),
   observed_at timestamptz,
@@ -23,6 +26,9 @@ create table plans (
   constraint seen_on_chain_unless_pending check (status in ('pending', 'ended') or chain_created_at is not null)
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
+comment on column plans.grace_hours is 'access is granted so long after paid_through while a payment is due; null: a tenth of the period, 72 at the most';
+comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
+comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
 comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
 create unique index one_live_plan_per_pda on plans (plan_pda) where status <> 'ended';
@@ -43,42 +49,58 @@ create table subscriptions (
   cancel_requested_at timestamptz,
   cancel_requested_by text check (cancel_requested_by in ('subscriber', 'merchant')),
   cancelled_at timestamptz,
+  ended_at timestamptz,
   past_due_since timestamptz,
   failed_attempts int not null default 0 check (failed_attempts >= 0),
   delegation_revoked_at timestamptz,
   end_reason text,
+  external_id text check (length(external_id) between 1 and 120),
+  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
   event_sequence int8 not null default 0,
   due_at timestamptz,
   notices int not null default 0,
   period_anchor timestamptz,
+  chain_init_id int8,
+  chain_period_start timestamptz,
   observed_slot int8 not null default 0,
   period_pulled int8 not null default 0 check (period_pulled >= 0),
   setbacks int not null default 0 check (setbacks >= 0),
+  failed_packs int not null default 0 check (failed_packs >= 0),
   lease_until timestamptz,
   claim_id uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint cancel_request_is_whole check ((cancel_requested_at is null) = (cancel_requested_by is null)),
   constraint cancelled_has_time check ((status = 'cancelled') = (cancelled_at is not null)),
+  constraint ended_has_time check ((status in ('cancelled', 'expired')) = (ended_at is not null)),
   constraint past_due_has_start check ((status = 'past_due') = (past_due_since is not null)),
   constraint lease_is_whole check ((lease_until is null) = (claim_id is null))
-) with (fillfactor = 70);
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
+comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
 comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
+comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it tells an account from a later one at the same address';
+comment on column subscriptions.chain_period_start is 'period start of the account at registration: a period of the same account starts whole periods away';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
 comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
 comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
+comment on column subscriptions.failed_packs is 'transactions in a row that failed because of another payment in them; from two on the payment goes alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda) where status in ('active', 'past_due');
 create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
 create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
-create index subscriptions_revoked on subscriptions (due_at, id) where delegation_revoked_at is not null and due_at is not null;
+-- Lists go by the id, which is made in order of time: one index for each column that a list can begin with.
+create index subscriptions_by_app on subscriptions (app_id, id);
+create index subscriptions_by_app_end on subscriptions (app_id, ended_at);
+create index subscriptions_by_plan on subscriptions (plan_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
+create index subscriptions_by_external_id on subscriptions (app_id, external_id, id) where external_id is not null;
 create index subscriptions_by_pda on subscriptions (subscription_pda, id);
 
--- The keepers walk through the subscriptions that have a timer, in the order of due_at, and look each up on the chain. All of them share one place in
--- each walk; no row says when it was looked at, so that looking writes nothing to it.
+-- The keepers walk through the subscriptions that have a timer, in the order of due_at, and look each up on the chain. All of them share one place;
+-- no row says when it was looked at, so that looking writes nothing to it.
 create table sweeps (
   name text primary key,
   lap int8 not null default 0,
@@ -92,16 +114,27 @@ comment on column sweeps.starts_at is 'when this lap begins, or began';
 comment on column sweeps.id is 'with due_at: the last subscription that was taken in this lap';
 comment on column sweeps.taken is 'subscriptions taken in this lap';
 comment on column sweeps.length is 'subscriptions taken in the lap before; tells whether this one is behind its time';
-insert into sweeps (name) values ('near'), ('revoked'), ('all');
+insert into sweeps (name) values ('all');
+
+create table transactions (
+  id uuid primary key default uuid_v7(),
+  signature bytea not null unique check (length(signature) = 64),
+  bytes bytea,
+  last_valid_block_height int8 not null,
+  state text not null default 'open' check (state in ('open', 'landed', 'failed', 'expired')),
+  created_at timestamptz not null default now(),
+  constraint open_has_bytes check ((state = 'open') = (bytes is not null))
+) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
+comment on table transactions is 'every transaction that a keeper signed, committed before it is first sent; it carries one or more payment attempts';
+comment on column transactions.bytes is 'the signed transaction as it is sent; null once its end is known';
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),
   subscription_id uuid not null references subscriptions,
+  transaction_id uuid not null references transactions,
+  position int not null default 0 check (position >= 0),
   period_start timestamptz not null,
   claim_id uuid not null,
-  signature text not null unique,
-  transaction bytea not null,
-  last_valid_block_height int8 not null,
   amount_gross int8 not null check (amount_gross > 0),
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
@@ -109,19 +142,13 @@ create table payment_attempts (
   error text,
   created_at timestamptz not null default now(),
   resolved_at timestamptz,
+  constraint one_attempt_per_position unique (transaction_id, position),
   constraint attempt_adds_up check (amount_gross = platform_fee + amount_net),
   constraint resolved_has_time check ((state = 'open') = (resolved_at is null))
-);
-comment on table payment_attempts is 'every transaction we ever signed, committed here before it is first sent';
+) with (autovacuum_vacuum_scale_factor = 0.02);
+comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
+comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
-create index payment_attempts_by_subscription on payment_attempts (subscription_id, id);
-
--- A merchant without a USDC account gets one with the first payment. Its rent, which the keeper pays, goes to whoever closes it.
-create table paid_accounts (
-  wallet text primary key,
-  paid_at timestamptz not null default now()
-);
-comment on table paid_accounts is 'merchants'' wallets whose token account the keeper paid for, and when last';
 
 create table payments (
   id uuid primary key default uuid_v7(),
@@ -155,4 +182,4 @@ comment on column payments.occurred_at is 'the payment''s time: the block''s for
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
 create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';
 create index payments_by_app_time on payments (app_id, occurred_at, id);
-create index payments_by_subscription on payments (subscription_id, status, occurred_at, id);
+create index payments_by_subscription on payments (subscription_id, occurred_at, id);

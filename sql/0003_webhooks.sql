@@ -1,50 +1,5 @@
 -- The outbox (events), where they go (endpoints) and how that went (deliveries and their attempts).
 
-create table events (
-  id uuid primary key default uuid_v7(),
-  app_id uuid not null references apps,
-  subscription_id uuid not null references subscriptions,
-  sequence int8 not null check (sequence > 0),
-  type text not null check (type in ('subscription_created', 'payment_success', 'payment_failed', 'cancel_requested', 'cancel_finalized',
-    'cancel_forced', 'delegation_revoked', 'subscription_resumed')),
-  body text not null,
-  created_at timestamptz not null,
-  constraint sequence_is_unique unique (subscription_id, sequence)
-);
-comment on column events.body is 'the exact text that every attempt and replay sends';
-create index events_by_app on events (app_id, id);
-
--- Gapless per subscription: the counter moves by one, an event takes the counter's value, and a moved counter without its event does not commit.
-create function check_event_sequence() returns trigger language plpgsql as $$
-begin
-  if tg_table_name = 'events' then
-    if new.sequence <> (select event_sequence from subscriptions where id = new.subscription_id) then
-      raise exception 'event sequence % of subscription % is not its counter', new.sequence, new.subscription_id using errcode = 'check_violation';
-    end if;
-    return new;
-  end if;
-  if new.event_sequence <> old.event_sequence + 1
-    or not exists (select from events where subscription_id = new.id and sequence = new.event_sequence) then
-    raise exception 'event sequence % of subscription % has no event', new.event_sequence, new.id using errcode = 'check_violation';
-  end if;
-  return null;
-end
-$$;
-create trigger event_takes_counter before insert on events for each row execute function check_event_sequence();
-create constraint trigger counter_has_event after update of event_sequence on subscriptions deferrable initially deferred
-  for each row when (new.event_sequence <> old.event_sequence) execute function check_event_sequence();
-
-create table webhook_endpoints (
-  id uuid primary key default uuid_v7(),
-  app_id uuid not null references apps,
-  url text not null,
-  secret bytea not null,
-  created_at timestamptz not null default now(),
-  deleted_at timestamptz
-);
-comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
-create unique index one_endpoint_per_app on webhook_endpoints (app_id) where deleted_at is null;
-
 -- When a version 7 id was made (RFC 9562, with the microseconds that uuid_v7 puts behind the milliseconds).
 create function made_at(id uuid) returns timestamptz
 language sql immutable strict parallel safe
@@ -54,61 +9,139 @@ as $$
         + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
     ) / 1000000::float8)
 $$;
--- The lowest version 7 id that can be made at a time: what is older than that has a lower one.
+-- The lowest version 7 id that can be made at a time: rows made before that time have lower ids.
 create function first_id_at(moment timestamptz) returns uuid
 language sql stable strict parallel safe
 as $$
   select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
 $$;
+-- The same to the microsecond, as uuid_v7() makes ids.
+create function id_at(moment timestamptz) returns uuid
+language sql stable strict parallel safe
+as $$
+  select (overlay(lpad(to_hex(floor(date_part('epoch', moment) * 4096000)::int8), 15, '0') placing '7' from 13 for 0) || repeat('0', 16))::uuid
+$$;
 
--- Each row is updated once as a rule: finished, with its only attempt. That is never HOT, since the row leaves its lane and changes its
--- place in the lists: each index more costs a delivery 1.4 us of Postgres's time. So the lists go by the id, whose time is the row's. Half-filled
--- pages, of the table and of its indexes, take the update without splitting: 3 of 15 us.
-create table deliveries (
-  id uuid default uuid_v7() primary key with (fillfactor = 50),
+-- Partitioned by month of the id. make_months() makes the partitions, drop_months() drops those that are older than is kept.
+create table events (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  subscription_id uuid not null references subscriptions,
+  sequence int8 not null check (sequence > 0),
+  type text not null check (type in ('subscription_created', 'payment_success', 'payment_failed', 'cancel_requested', 'cancel_finalized',
+    'cancel_forced', 'delegation_revoked', 'subscription_resumed')),
+  body text not null,
+  queued boolean not null default false,
+  created_at timestamptz not null
+) partition by range (id);
+comment on column events.body is 'the exact text that every attempt and replay sends';
+comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint';
+comment on column events.created_at is 'the time of the id, in milliseconds';
+create index events_by_app on events (app_id, id);
+create table events_default partition of events (constraint sequence_is_unique_default unique (subscription_id, sequence)) default;
+comment on table events_default is 'holds no row while make_months() runs in time; a gauge and an alert watch it';
+
+-- Gapless per subscription: the counter moves by one, an event takes the value to which its own transaction moved the counter, and a moved counter
+-- without its event does not commit. A partition alone cannot see that another one holds the same number.
+create function check_event_sequence() returns trigger language plpgsql as $$
+begin
+  if not exists (select from subscriptions
+    where id = new.subscription_id and event_sequence = new.sequence and xmin = pg_current_xact_id()::xid) then
+    raise exception 'event sequence % of subscription % is not its counter', new.sequence, new.subscription_id using errcode = 'check_violation';
+  end if;
+  return new;
+end
+$$;
+create function check_event_counter() returns trigger language plpgsql as $$
+begin
+  -- The event is of this transaction: the bound on its id leaves older partitions out, and allows for a clock that is set back.
+  if new.event_sequence <> old.event_sequence + 1 or not exists (select from events
+    where subscription_id = new.id and sequence = new.event_sequence and id >= first_id_at(now() - interval '1 day')) then
+    raise exception 'event sequence % of subscription % has no event', new.event_sequence, new.id using errcode = 'check_violation';
+  end if;
+  return null;
+end
+$$;
+create trigger event_takes_counter before insert on events for each row execute function check_event_sequence();
+create constraint trigger counter_has_event after update of event_sequence on subscriptions deferrable initially deferred
+  for each row when (new.event_sequence <> old.event_sequence) execute function check_event_counter();
+
+create table webhook_endpoints (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  url text not null,
+  secret bytea not null,
+  previous_secret bytea,
+  rotated_at timestamptz,
+  previous_since timestamptz,
+  previous_until timestamptz,
+  created_at timestamptz not null default now(),
+  deleted_at timestamptz,
+  constraint rotation_is_whole check ((rotated_at is null) = (previous_secret is null) and (rotated_at is null) = (previous_until is null))
+);
+comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
+comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; it signs as well until previous_until';
+comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at: attempts before it were signed with a secret that is gone';
+create unique index one_endpoint_per_app on webhook_endpoints (app_id) where deleted_at is null;
+create index deleted_endpoints_by_app on webhook_endpoints (app_id, id) where deleted_at is not null;
+
+-- Deliveries that are not finished. Dispatchers claim rows with FOR UPDATE SKIP LOCKED. The claim's columns are in no index and pages are half full,
+-- so that a claim is a HOT update. The table stays small: vacuum goes by a number of dead rows, not by a share of the table.
+create table delivery_queue (
+  id uuid primary key default uuid_v7(),
   endpoint_id uuid not null references webhook_endpoints,
-  event_id uuid not null references events,
+  event_id uuid not null,
   event_type text not null,
-  status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'cancelled')),
-  attempts int not null default 0 check (attempts between 0 and 6),
+  attempts int not null default 0 check (attempts between 0 and 5),
   due_at timestamptz not null default now(),
-  replay_of uuid references deliveries on delete set null,
-  created_at timestamptz not null generated always as (made_at(id)) stored,
-  finished_at timestamptz,
+  replay_of uuid,
+  replayed boolean not null default false,
+  claim_id uuid,
+  claimed_until timestamptz,
+  constraint claim_is_whole check ((claim_id is null) = (claimed_until is null))
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
+comment on column delivery_queue.event_id is 'no foreign key: events are dropped by the month, and none that is queued is';
+comment on column delivery_queue.attempts is 'requests that were made and failed; each is in earlier_attempts';
+comment on column delivery_queue.replayed is 'queued by a replay, not by the statement that wrote the event';
+comment on column delivery_queue.claimed_until is 'database time until which the dispatcher with this claim_id alone may send it';
+create index delivery_queue_by_due on delivery_queue (endpoint_id, due_at, id);
+create index delivery_queue_by_endpoint on delivery_queue (endpoint_id, id);
+create index delivery_queue_replayed on delivery_queue (event_id) where replayed;
+
+-- Deliveries that are over: inserted once, by the statement that deletes them from the queue, and never updated. Partitioned by month of the id.
+create table deliveries (
+  id uuid primary key,
+  endpoint_id uuid not null,
+  event_id uuid not null,
+  event_type text not null,
+  status text not null check (status in ('delivered', 'failed', 'cancelled')),
+  attempts int not null check (attempts between 0 and 6),
+  replay_of uuid,
+  replayed boolean not null,
+  finished_at timestamptz not null,
   last_started_at timestamptz,
   last_duration_ms int,
   last_http_status int,
   last_error text,
   last_response bytea,
   last_address text,
-  constraint finished_has_time check ((status = 'pending') = (finished_at is null)),
   constraint last_attempt_is_whole check (case when last_started_at is null
-    then last_duration_ms is null and last_http_status is null and last_error is null and last_response is null and last_address is null
+    then status = 'cancelled' and last_duration_ms is null and last_http_status is null and last_error is null and last_response is null and last_address is null
     else attempts > 0 and last_duration_ms >= 0 and (last_http_status is null) = (last_error is not null) end)
-) with (fillfactor = 50);
-comment on column deliveries.last_started_at is 'this and the next five: the last attempt; those before it are in earlier_attempts, all of them in delivery_attempts';
+) partition by range (id);
+comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and a month is dropped without a lock on what they refer to';
+comment on column deliveries.last_started_at is 'this and the next five: the last attempt, null when it was cancelled before it was sent again; earlier ones are in earlier_attempts';
 comment on column deliveries.last_response is 'the first 4 KiB of the answer''s body, as received';
--- A lane: one endpoint's first sendings (0) or its retries (1), oldest due first. Dispatchers read the head of each lane; finished rows are not in it.
-create index deliveries_by_lane on deliveries (endpoint_id, least(attempts, 1), due_at, id) where finished_at is null;
-create index deliveries_by_event on deliveries (event_id) with (fillfactor = 50);
--- For those who look into failures, newest first over all endpoints. A delivery that goes well never enters it.
+create index deliveries_by_endpoint on deliveries (endpoint_id, id);
+-- For those who look into failures, newest first, of one endpoint or of all. A delivery that goes well never enters these.
 create index deliveries_undelivered on deliveries (id) where status in ('failed', 'cancelled');
-create index deliveries_by_replayed on deliveries (replay_of) where replay_of is not null;
-comment on column deliveries.event_type is 'the event''s, so that an endpoint''s deliveries of a type are in an index';
+create index deliveries_undelivered_by_endpoint on deliveries (endpoint_id, id) where status in ('failed', 'cancelled');
+create index deliveries_replayed on deliveries (event_id) where replayed;
+create table deliveries_default partition of deliveries default;
+comment on table deliveries_default is 'as events_default';
 
--- An endpoint belongs to one dispatcher at a time: one small row is written now and then, where a claim of each delivery took a third of Postgres's
--- time and half of the WAL.
-create table delivery_leases (
-  endpoint_id uuid primary key references webhook_endpoints,
-  claim_id uuid not null,
-  lease_until timestamptz not null,
-  wanted_until timestamptz not null default '-infinity'
-) with (fillfactor = 25);
-comment on column delivery_leases.lease_until is 'database time until which the dispatcher with this claim_id alone sends to the endpoint; whoever finds it past may take it over';
-comment on column delivery_leases.wanted_until is 'database time until which a dispatcher with little to do would take the endpoint over; one that is busy hands it over';
-
--- Attempts that another came after. No foreign key to deliveries: its check took 9 us of Postgres's time per attempt. They are written in one place,
--- by the statement that updates their delivery, and deleted in one, with it.
+-- Attempts that another was to follow. Written by the statement that puts the delivery back, dropped with the month of its delivery.
 create table earlier_attempts (
   delivery_id uuid not null,
   number int not null check (number > 0),
@@ -120,10 +153,20 @@ create table earlier_attempts (
   address text,
   primary key (delivery_id, number),
   constraint answered_or_errored check ((http_status is null) = (error is not null))
-);
+) partition by range (delivery_id);
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
+create table earlier_attempts_default partition of earlier_attempts default;
+comment on table earlier_attempts_default is 'as events_default';
 
--- The last attempt is part of its delivery's row: nearly all have no other, and a row of its own took 3 us more.
+create view all_deliveries as
+  select id, endpoint_id, event_id, event_type, 'pending' as status, attempts, due_at as next_attempt_at, replay_of, replayed,
+    made_at(id) as created_at, null::timestamptz as finished_at
+  from delivery_queue
+  union all
+  select id, endpoint_id, event_id, event_type, status, attempts, null, replay_of, replayed, made_at(id), finished_at
+  from deliveries;
+comment on view all_deliveries is 'the queue and the log, for readers';
+
 create view delivery_attempts as
   select delivery_id, number, started_at, duration_ms, http_status, error, response, address from earlier_attempts
   union all
@@ -131,8 +174,90 @@ create view delivery_attempts as
   from deliveries where last_started_at is not null;
 comment on view delivery_attempts is 'every request that was made: number 1 is the first of its delivery';
 
+-- Makes the partitions of this month and of `ahead` more, where they are missing, and returns the names of those it made. With the rights of the
+-- tables' owner, so that a daemon needs none of its own but to execute this.
+create function make_months(ahead int default 3) returns setof text
+language plpgsql security definer set search_path = public, pg_temp
+as $$
+declare
+  parent text;
+  part text;
+  month timestamp;
+begin
+  perform pg_advisory_xact_lock(hashtext('billing partitions'));
+  for month in select date_trunc('month', now() at time zone 'UTC') + n * interval '1 month' from generate_series(0, ahead) n loop
+    foreach parent in array array['events', 'deliveries', 'earlier_attempts'] loop
+      part := parent || to_char(month, '_YYYY_MM');
+      continue when to_regclass(part) is not null;
+      execute format('create table %I partition of %I for values from (%L) to (%L)', part, parent,
+        first_id_at(month at time zone 'UTC'), first_id_at((month + interval '1 month') at time zone 'UTC'));
+      if parent = 'events' then
+        execute format('alter table %I add constraint %I unique (subscription_id, sequence)', part, 'sequence_is_unique_' || to_char(month, 'YYYY_MM'));
+      end if;
+      return next part;
+    end loop;
+  end loop;
+end
+$$;
+revoke execute on function make_months(int) from public;
+
+-- Whether deliveries of events with ids in [first_id, end_id) are still kept. The first delivery of an event is of the event's month; later ones are replays.
+create function month_is_used(suffix text, first_id uuid, end_id uuid) returns boolean
+language sql stable
+as $$
+  select to_regclass('deliveries_' || suffix) is not null
+    or exists (select from delivery_queue where event_id < end_id)
+    or exists (select from deliveries where replayed and event_id >= first_id and event_id < end_id)
+$$;
+
+-- Drops the oldest month of deliveries (with their attempts) or of events that ended more than `days` ago, and returns it as YYYY_MM; null when there
+-- is none. A month of events goes after all deliveries of it. Call it with a lock_timeout: it waits for every statement on these tables.
+create function drop_month(parent text, days int) returns text
+language plpgsql security definer set search_path = public, pg_temp
+as $$
+declare
+  suffix text;
+  ended timestamptz;
+  first_id uuid;
+  end_id uuid;
+begin
+  if parent not in ('deliveries', 'events') then
+    raise exception 'months of % are not dropped', parent;
+  end if;
+  perform pg_advisory_xact_lock(hashtext('billing partitions'));
+  select right(c.relname, 7) into suffix from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = parent::regclass and c.relname ~ '_\d{4}_\d\d$' order by c.relname limit 1;
+  ended := (to_date(suffix, 'YYYY_MM')::timestamp + interval '1 month') at time zone 'UTC';
+  if suffix is null or ended > now() - days * interval '1 day' then
+    return null;
+  end if;
+  first_id := first_id_at(to_date(suffix, 'YYYY_MM')::timestamp at time zone 'UTC');
+  end_id := first_id_at(ended);
+  if parent = 'deliveries' then
+    if exists (select from delivery_queue where id < end_id) then
+      return null;
+    end if;
+    execute format('drop table %I, %I', 'deliveries_' || suffix, 'earlier_attempts_' || suffix);
+  else
+    if month_is_used(suffix, first_id, end_id) then
+      return null;
+    end if;
+    -- A replay that read an event before the lock has committed its delivery by then: looked at again.
+    lock table only events in access exclusive mode;
+    execute format('lock table %I in access exclusive mode', 'events_' || suffix);
+    if month_is_used(suffix, first_id, end_id) then
+      return null;
+    end if;
+    execute format('drop table %I', 'events_' || suffix);
+  end if;
+  return suffix;
+end
+$$;
+revoke execute on function drop_month(text, int) from public;
+
 create table replays (
   id uuid primary key default uuid_v7(),
+  app_id uuid references apps,
   selection text not null,
   until timestamptz not null,
   stage text not null default 'deliveries' check (stage in ('deliveries', 'events')),
@@ -143,6 +268,8 @@ create table replays (
   finished_at timestamptz
 );
 comment on table replays is 'runs of billing replay: the cursor moves in the transaction that queues, so that an interrupted run goes on where it was';
+comment on column replays.app_id is 'the app whose merchant asked for the run over the API: serve works on it; null for a run of the command alone';
 comment on column replays.selection is 'the filters or ids, as canonical JSON: the same command finds its interrupted run by it';
 comment on column replays.until is 'rows created later, the run''s own among them, are not part of it';
 create unique index one_open_replay_per_selection on replays (md5(selection)) where finished_at is null;
+create index replays_requested on replays (id) where finished_at is null and app_id is not null;

@@ -2,7 +2,10 @@
  * Milliseconds to wait before try number `attempt` (1, 2, 3...): doubles from `base` up to `cap`, with the upper half random ("equal jitter"),
  * so that processes that failed together do not come back together.
  */
-export function backoff(attempt: number, { base = 100, cap = 10_000, random = Math.random } = {}): number {
+export function backoff(
+  attempt: number,
+  { base = 100, cap = 10_000, random = Math.random } = {},
+): number {
   const ceiling = Math.min(cap, base * 2 ** Math.min(attempt - 1, 30));
   return ceiling / 2 + (ceiling / 2) * random();
 }

@@ -7,19 +7,27 @@ import { addDaemons } from './cli/daemons.ts';
 import { addDevelopers } from './cli/developers.ts';
 import { addLocal } from './cli/local.ts';
 import { messageOf, OperatorError } from './errors.ts';
+import { safeLines } from './ui/safe-text.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+const { version } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+) as { version: string };
 
-// Commands are imported when they are run: --help must not wait for what it does not use.
+// Commands are imported when they run: --help does not load them.
 function build(finish: (code: number) => void): Command {
   const program = new Command('billing')
-    .description('Recurring USDC payments on Solana: collects subscriptions, tells merchants by signed webhooks.')
+    .description(
+      'Recurring USDC payments on Solana: collects subscriptions, tells merchants by signed webhooks.',
+    )
     .version(version)
     .showHelpAfterError('(add --help for how it is used)')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text) });
+  program.commandsGroup('Run:');
   addDaemons(program, finish);
+  program.commandsGroup('Operate:');
   addAdmin(program, finish);
+  program.commandsGroup('Develop:');
   addDevelopers(program, finish);
   addLocal(program, finish);
   return program;
@@ -29,7 +37,7 @@ function build(finish: (code: number) => void): Command {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader has gone (| head). What the command does goes on to its end, and so does its exit code; only nobody reads of it.
+      // The reader of the pipe is gone (| head). The command goes on to its end and keeps its exit code.
       if (error.code !== 'EPIPE') throw error;
     });
   }
@@ -40,7 +48,7 @@ export async function main(argv: string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     if (error instanceof OperatorError) {
-      process.stderr.write(`billing: ${error.message}\n`);
+      process.stderr.write(`billing: ${safeLines(error.message).join('\n')}\n`);
       return error.exitCode;
     }
     process.stderr.write(

@@ -1,16 +1,27 @@
-// The environment, read and cross-checked once at start. This file and those of config/ are the only ones that read process.env.
+// The environment, read and cross-checked once at start. Only this file and those of config/ read process.env.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { type Role, type Values, type Variable, variables } from './config/variables.ts';
+import { unknownNames } from './config/unknown-names.ts';
+import type { Role, Variable } from './config/variable.ts';
+import { type Values, variables } from './config/variables.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
 type Environment = Record<string, string | undefined>;
 
-/** The whole configuration, frozen. What a role requires is present for that role: `required` narrows it. */
-export type Config = Values & { readonly publicUrl: string };
+/** The whole configuration, frozen. Everything that a role requires is present for that role: `required` narrows it. */
+export type Config = Values & {
+  readonly publicUrl: string;
+  /** The first of each list: the one in use. */
+  readonly keeperKeypair: string | undefined;
+  readonly keeperAddress: string | undefined;
+  readonly treasury: string | undefined;
+};
 
-/** The fields that must be there, as non-optional; throws an Error (a bug of ours: loadConfig has already refused) when one is not. */
-export function required<K extends keyof Config>(config: Config, ...keys: K[]): { [Key in K]: NonNullable<Config[Key]> } {
+/** The fields that must be there, as non-optional. Throws an Error when one is not, which is a bug: loadConfig has refused that already. */
+export function required<K extends keyof Config>(
+  config: Config,
+  ...keys: K[]
+): { [Key in K]: NonNullable<Config[Key]> } {
   return Object.fromEntries(
     keys.map((key) => {
       if (config[key] === undefined) throw new Error(`${key} is not configured`);
@@ -23,36 +34,82 @@ export function required<K extends keyof Config>(config: Config, ...keys: K[]): 
  * Reads and validates everything for `role`. Throws one OperatorError (exit code 2) that names every wrong variable and what would be right.
  * `envFile` names a file in .env format whose values apply where the environment has none.
  */
-export function loadConfig(role: Role, { env = process.env, envFile }: { env?: Environment; envFile?: string | undefined } = {}): Config {
-  const faults: string[] = [];
-  const environment = { ...(envFile === undefined ? {} : readEnvFile(envFile)), ...withoutEmpty(env) };
+export function loadConfig(
+  role: Role,
+  { env = process.env, envFile }: { env?: Environment; envFile?: string | undefined } = {},
+): Config {
+  const environment: Environment = {
+    ...(envFile === undefined ? {} : readEnvFile(envFile)),
+    ...withoutEmpty(env),
+  };
+  const faults = unknownNames(Object.keys(environment));
   const values: Record<string, unknown> = {};
   for (const [key, variable] of Object.entries<Variable<unknown>>(variables)) {
     try {
       const given = valueOf(variable, environment);
       if (given !== undefined) values[key] = variable.parse(given);
       else if (variable.fallback !== undefined) values[key] = variable.parse(variable.fallback);
-      else if (variable.requiredBy?.includes(role) === true) faults.push(`${variable.name} is required: ${variable.about}.`);
+      else if (variable.requiredBy?.includes(role) === true)
+        faults.push(`${variable.name} is required: ${variable.about}.`);
     } catch (error) {
       faults.push(`${variable.name} ${messageOf(error)}.`);
     }
   }
   const config = values as unknown as Config;
-  faults.push(...crossCheck(config));
+  faults.push(...crossCheck(config), ...(isDaemon(role) ? contradictions(config, role) : []));
   if (faults.length > 0) {
-    throw new OperatorError(`The configuration is not right:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`, 2);
+    throw new OperatorError(
+      `The configuration is not right:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
+      2,
+    );
   }
-  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+  const publicUrl =
+    (values.publicUrl as string | undefined)?.replace(/\/+$/, '') ?? defaultUrl(config);
   return Object.freeze({
     ...config,
-    publicUrl: (values.publicUrl as string | undefined)?.replace(/\/+$/, '') ?? `http://${host}:${config.port}`,
-    webhookGuard: config.webhookGuard || config.env === 'production',
+    publicUrl,
+    webhookGuard: config.webhookGuard || config.env === 'production' || !isLoopback(publicUrl),
+    keeperKeypair: config.keeperKeypairs?.[0],
+    keeperAddress: config.keeperAddresses?.[0],
+    treasury: config.treasuries?.[0],
   });
+}
+
+function isDaemon(role: Role): boolean {
+  return role === 'serve' || role === 'keeper' || role === 'dispatch';
+}
+
+/** Combinations that are valid one by one and cannot be meant together. */
+function contradictions(config: Config, role: Role): string[] {
+  const faults: string[] = [];
+  const { publicUrl } = config as { publicUrl: string | undefined };
+  if (config.env === 'production' && role === 'serve') {
+    if (publicUrl === undefined)
+      faults.push('PUBLIC_URL is required where BILLING_ENV is production.');
+    else if (new URL(publicUrl).protocol !== 'https:')
+      faults.push('PUBLIC_URL must start with https:// where BILLING_ENV is production.');
+  }
+  if (config.env === 'development' && config.cluster === 'mainnet-beta')
+    faults.push('SOLANA_CLUSTER is mainnet-beta, so BILLING_ENV must be production.');
+  return faults;
+}
+
+function defaultUrl({ host, port }: Config): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Whether only this machine reaches the URL: a name under localhost or a loopback address. */
+function isLoopback(url: string): boolean {
+  return /^(.*\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(new URL(url).hostname);
 }
 
 function crossCheck(config: Config): string[] {
   const faults: string[] = [];
-  if (config.rpcUrls !== undefined && config.wsUrls !== undefined && config.wsUrls.length !== config.rpcUrls.length) {
+  if (
+    config.rpcUrls !== undefined &&
+    config.wsUrls !== undefined &&
+    config.wsUrls.length !== config.rpcUrls.length
+  ) {
     faults.push(
       `SOLANA_WS_URL has ${config.wsUrls.length} entries and SOLANA_RPC_URL ${config.rpcUrls.length}; there must be one for each.`,
     );
@@ -61,7 +118,10 @@ function crossCheck(config: Config): string[] {
   return faults;
 }
 
-function valueOf({ name, secret }: Variable<unknown>, environment: Environment): string | undefined {
+function valueOf(
+  { name, secret }: Variable<unknown>,
+  environment: Environment,
+): string | undefined {
   const path = environment[`${name}_FILE`];
   if (secret !== true || path === undefined) return environment[name];
   if (environment[name] !== undefined) throw new Error(`and ${name}_FILE are both given; keep one`);
@@ -73,13 +133,17 @@ function valueOf({ name, secret }: Variable<unknown>, environment: Environment):
 }
 
 function withoutEmpty(env: Environment): Environment {
-  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  return Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  );
 }
 
 function readEnvFile(path: string): Environment {
   try {
     return parseEnv(readFileSync(path, 'utf8'));
   } catch (error) {
-    throw new OperatorError(`The environment file ${path} cannot be read: ${messageOf(error)}`, 2, { cause: error });
+    throw new OperatorError(`The environment file ${path} cannot be read: ${messageOf(error)}`, 2, {
+      cause: error,
+    });
   }
 }

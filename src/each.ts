@@ -1,5 +1,9 @@
-/** Does `work` on all items, `atOnce` at a time, in their order. Rejects with the first error; what has begun goes on. */
-export async function each<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
+/** Runs `work` on all items, `atOnce` at a time, in their order. Rejects with the first error; started work goes on. */
+export async function each<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const queue = [...items];
   await Promise.all(
     Array.from({ length: atOnce }, async () => {

@@ -1,7 +1,15 @@
-// The two kinds of error that people see. Anything else that is thrown is a bug of ours and keeps its stack trace.
+// The two kinds of error that are shown to people. Any other error is a bug and keeps its stack trace.
 
-/** Codes of the error envelope (service.md, Errors; RATE_LIMITED from decisions.md). */
-export type ErrorCode = 'UNAUTHORIZED' | 'FORBIDDEN' | 'NOT_FOUND' | 'VALIDATION_ERROR' | 'CONFLICT' | 'RATE_LIMITED' | 'INTERNAL_ERROR';
+/** Codes of the error envelope (docs/contract.md, Errors). */
+export type ErrorCode =
+  | 'UNAUTHORIZED'
+  | 'FORBIDDEN'
+  | 'NOT_FOUND'
+  | 'METHOD_NOT_ALLOWED'
+  | 'VALIDATION_ERROR'
+  | 'CONFLICT'
+  | 'RATE_LIMITED'
+  | 'INTERNAL_ERROR';
 
 /** One fault of an input: where it is and what would be right. */
 export interface Fault {
@@ -9,7 +17,7 @@ export interface Fault {
   message: string;
 }
 
-/** A refusal that an API client is told of, by its code. */
+/** A refusal with the code that the API client gets. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly Fault[] | undefined;
@@ -35,6 +43,7 @@ export class OperatorError extends Error {
 
 /** The message of anything thrown. */
 export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ');
+  if (error instanceof AggregateError && error.message === '')
+    return error.errors.map(messageOf).join('; ');
   return error instanceof Error ? error.message : String(error);
 }

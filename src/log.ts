@@ -1,15 +1,34 @@
-// pino: JSON lines, or pretty on a terminal. Secrets are never passed to it; the redaction is the second line of defence.
-import { pino, stdTimeFunctions, type Logger } from 'pino';
+// pino: JSON lines, or pretty on a terminal. Secrets are never passed to it; the redaction is a second line of defence.
+import { pino, stdTimeFunctions, type LogFn, type Logger } from 'pino';
 
 export type Log = Logger;
 
-/** A logger named after the daemon or command, writing to stderr when `stream` says so (commands keep stdout for their answer). */
-export function createLog(name: string, { level, pretty, stream }: { level: string; pretty: boolean; stream: 'stdout' | 'stderr' }): Log {
+export interface LogOptions {
+  level: string;
+  pretty: boolean;
+  /** Daemons log to stdout; commands keep stdout for their answer. */
+  stream: 'stdout' | 'stderr';
+  /** Lines whose `err` this is true of are left out: they are reported as one outage. */
+  isReported?: (error: unknown) => boolean;
+}
+
+/** A logger named after the daemon or command. */
+export function createLog(
+  name: string,
+  { level, pretty, stream, isReported = () => false }: LogOptions,
+): Log {
   const fd = stream === 'stdout' ? 1 : 2;
   const options = {
     name,
     level,
     timestamp: stdTimeFunctions.isoTime,
+    hooks: {
+      logMethod(this: Log, args: Parameters<LogFn>, method: LogFn, lineLevel: number) {
+        const [fields] = args as [unknown];
+        const isError = typeof fields === 'object' && fields !== null && 'err' in fields;
+        if (lineLevel < 40 || !isError || !isReported(fields.err)) method.apply(this, args);
+      },
+    },
     redact: {
       paths: [
         'authorization',
@@ -25,8 +44,12 @@ export function createLog(name: string, { level, pretty, stream }: { level: stri
       censor: '[redacted]',
     },
   };
-  if (pretty) return pino({ ...options, transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } } });
-  // Synchronous: what an asynchronous destination still holds at the exit keeps the process for ever when its reader is gone (sonic-boom's
-  // flushSync repeats an EPIPE without end), and is lost when it is killed.
+  if (pretty)
+    return pino({
+      ...options,
+      transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } },
+    });
+  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps the process running when its reader is gone
+  // (sonic-boom's flushSync repeats an EPIPE without end).
   return pino(options, pino.destination({ fd, sync: true }));
 }

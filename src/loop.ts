@@ -1,27 +1,46 @@
-// A worker's loop with a stop handle: one turn at a time, woken early by wake(), slowed by backoff while turns fail.
+// A worker's loop with a stop handle: one turn at a time, started early by wake(), slowed by backoff while turns fail.
 import { backoff } from './backoff.ts';
 
 export interface Loop {
-  /** Runs the next turn now, or right after the current one. */
+  /** Runs the next turn now, or right after the current one. A backoff after a failed turn is not cut short. */
   wake(): void;
-  /** Takes no further turn; resolves when the one in hand has ended. */
+  /** Starts no further turn; resolves when the current one has ended. */
   stop(): Promise<void>;
 }
 
 export interface LoopOptions {
-  /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a function is asked after each turn. */
+  /** Name of the loop, such as "collecting": the label of its metrics. */
+  name?: string;
+  /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a function is called after each turn. */
   idleMs: number | (() => number);
   /** One turn. `true` asks for another at once. It may throw: the loop reports it and goes on after a backoff. */
   turn: () => Promise<boolean>;
-  /** Told of every failed turn and how many failed in a row. */
+  /** Called after every failed turn with the number of failures in a row. */
   onError: (error: unknown, failures: number) => void;
 }
 
-/** The longest wait after a failed turn: what failed (Postgres, mostly) is used again within this of its return. */
+/** Learns of every turn of every loop of this process. `loop` is the same object for every turn of one loop. */
+export interface LoopObserver {
+  started: (name: string) => void;
+  succeeded: (loop: object) => void;
+  failed: (loop: object, name: string, error: unknown) => void;
+  stopped: (loop: object) => void;
+}
+
+let observer: LoopObserver | undefined;
+
+/** Sets the observer of all loops of this process, which the runner of a daemon does once. */
+export function observeLoops(next: LoopObserver | undefined): void {
+  observer = next;
+}
+
+/** The longest wait after a failed turn, and so the longest delay after Postgres is back. */
 const failureMs = 2000;
 
 /** Starts turning at once. Never rejects. */
-export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
+export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
+  const identity = {};
+  observer?.started(name);
   let stopped = false;
   let woken = false;
   // Functions, since both change while a turn is awaited.
@@ -38,16 +57,18 @@ export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
       };
     });
 
+  let failures = 0;
   const run = async () => {
-    let failures = 0;
     while (!isStopped()) {
       woken = false;
       let wait = 0;
       try {
         if (!(await turn())) wait = typeof idleMs === 'number' ? idleMs : idleMs();
         failures = 0;
+        observer?.succeeded(identity);
       } catch (error) {
         failures += 1;
+        observer?.failed(identity, name, error);
         onError(error, failures);
         wait = backoff(failures, { cap: failureMs });
       }
@@ -55,6 +76,7 @@ export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
       if (wait > 0 && (!isWoken() || failures > 0)) await pause(wait);
       else await new Promise(setImmediate);
     }
+    observer?.stopped(identity);
   };
   // Not before the caller holds the handle, which a turn may use.
   const ended = Promise.resolve().then(run);
@@ -62,7 +84,7 @@ export function startLoop({ idleMs, turn, onError }: LoopOptions): Loop {
   return {
     wake() {
       woken = true;
-      rouse?.();
+      if (failures === 0) rouse?.();
     },
     async stop() {
       stopped = true;

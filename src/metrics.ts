@@ -45,11 +45,14 @@ export function rpcObserver(registry: Registry): (request: ObservedRequest) => v
   };
 }
 
-/** `ready`, with an answer within 2 s whatever it waits for. Never rejects. */
+/** `ready`, answered within 2 s at most. Never rejects. */
 async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve(`the check of what it needs has not ended within ${readyMs / 1000} s`), readyMs);
+    timer = setTimeout(
+      () => resolve(`the readiness check has not ended within ${readyMs / 1000} s`),
+      readyMs,
+    );
   });
   try {
     return await Promise.race([ready(), late]);
@@ -75,15 +78,22 @@ export async function serveMetrics(
     },
   });
   const server = createServer((request, response) => {
-    void answer(request.url ?? '/').then(({ status, type, body }) => response.writeHead(status, { 'content-type': type }).end(body));
+    void answer(request.url ?? '/').then(({ status, type, body }) =>
+      response.writeHead(status, { 'content-type': type }).end(body),
+    );
   });
   const answer = async (path: string) => {
     try {
-      if (path === '/metrics') return { status: 200, type: registry.contentType, body: await registry.metrics() };
+      if (path === '/metrics')
+        return { status: 200, type: registry.contentType, body: await registry.metrics() };
       if (path === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' };
       if (path === '/readyz') {
         const reason = await reasonWithin(ready);
-        return { status: reason === undefined ? 200 : 503, type: 'text/plain', body: `${reason ?? 'ready'}\n` };
+        return {
+          status: reason === undefined ? 200 : 503,
+          type: 'text/plain',
+          body: `${reason ?? 'ready'}\n`,
+        };
       }
       return { status: 404, type: 'text/plain', body: 'not found\n' };
     } catch (error) {

@@ -28,13 +28,20 @@ export interface Notifying {
  * Keeps the supervisor told until stop(). A sign of life needs an event loop that turns and a check of readiness that ends, whatever it says: an
  * outage elsewhere is told in words and mended by nobody's restart. `onError` gets the first failure of a series.
  */
-export function startNotifying({ socket, watchdogMs, path }: Supervision, ready: Readiness, onError: (reason: string) => void): Notifying {
+export function startNotifying(
+  { socket, watchdogMs, path }: Supervision,
+  ready: Readiness,
+  onError: (reason: string) => void,
+): Notifying {
   const stopping = new AbortController();
   let failing = false;
 
   const tell = async (...assignments: string[]): Promise<boolean> => {
     try {
-      await execute('systemd-notify', assignments, { env: { NOTIFY_SOCKET: socket, PATH: path }, timeout: messageMs });
+      await execute('systemd-notify', assignments, {
+        env: { NOTIFY_SOCKET: socket, PATH: path },
+        timeout: messageMs,
+      });
       failing = false;
       return true;
     } catch (error) {
@@ -61,7 +68,9 @@ export function startNotifying({ socket, watchdogMs, path }: Supervision, ready:
         toldReady = isReady;
       }
       const pause = isReady ? (watchdogMs ?? 2 * idleMs) / 2 : startingMs;
-      await delay(Math.min(pause, idleMs), undefined, { signal: stopping.signal }).catch(() => undefined);
+      await delay(Math.min(pause, idleMs), undefined, { signal: stopping.signal }).catch(
+        () => undefined,
+      );
     }
   };
   const ended = run();
@@ -69,9 +78,9 @@ export function startNotifying({ socket, watchdogMs, path }: Supervision, ready:
   return {
     async stop() {
       stopping.abort();
-      // What it waits for may be what hangs.
+      // The check may wait for the very part that hangs.
       await Promise.race([ended, delay(lastMs, undefined, { ref: false })]);
-      await tell('STOPPING=1', 'STATUS=finishing what is in hand');
+      await tell('STOPPING=1', 'STATUS=finishing work in progress');
     },
   };
 }

@@ -1,13 +1,25 @@
-// Opens what a command needs (config, log, Postgres), runs it, and closes everything last in, first out.
+// Opens config, log and Postgres for a command, runs it, and closes everything last in, first out.
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from './config.ts';
+import { assertInstallation } from './commands/installation.ts';
 import { supervision } from './config/supervision.ts';
-import type { Role } from './config/variables.ts';
-import { assertReachable, connect, type ConnectOptions, describeDatabase, type Sql } from './db/connect.ts';
+import type { Role } from './config/variable.ts';
+import {
+  assertReachable,
+  connect,
+  type ConnectOptions,
+  daemonLimits,
+  describeDatabase,
+  type Sql,
+} from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
 import { OperatorError } from './errors.ts';
-import { createLog, type Log } from './log.ts';
+import { createHealth } from './health.ts';
+import { startHeartbeat } from './heartbeat.ts';
+import { watchSecrets } from './secrets-watch.ts';
+import { createLog, type Log, type LogOptions } from './log.ts';
+import { observeLoops, type Loop } from './loop.ts';
 import { createRegistry, serveMetrics, type Readiness } from './metrics.ts';
 import { startNotifying } from './notify.ts';
 
@@ -24,16 +36,18 @@ export interface CommandResources extends Resources {
 
 export interface DaemonResources extends Resources {
   registry: Registry;
+  /** What Postgres and the loops of this process suffer from, in words; undefined when nothing. */
+  trouble: () => string | undefined;
 }
 
-/** A daemon that runs: what it takes to stop it, and whether it can do its work. */
+/** A running daemon. */
 export interface Daemon {
   ready: Readiness;
-  /** Takes no new work and resolves when what is in hand is done. */
+  /** Takes no new work and resolves when the work in hand is done. */
   stop(): Promise<void>;
 }
 
-/** Milliseconds that work in hand may take after the first signal (decisions.md, The command line). */
+/** Milliseconds that work in hand may take after the first signal. */
 const graceMs = 10_000;
 
 /**
@@ -47,23 +61,56 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // Heard below, unless there is no configuration or no Postgres to go on with.
+  // Awaited below, unless the configuration or Postgres fails first.
   loading.catch(() => undefined);
-  return withResources(role, envFile, 'stdout', async ({ config, log, sql }) => {
+  const registry = createRegistry(role);
+  let log: Log | undefined;
+  let heartbeat: Loop | undefined;
+  const health = createHealth(
+    registry,
+    () => log ?? createLog(role, { level: 'info', pretty: false, stream: 'stdout' }),
+    () => heartbeat?.wake(),
+  );
+  const isReported = (error: unknown) => health.takes(error);
+  // postgres.js leaves its own query for the array types unhandled: a connection that is lost while it opens must not end the process.
+  process.on('unhandledRejection', (error) => {
+    if (!health.takes(error)) throw error;
+  });
+  return withResources(role, envFile, { stream: 'stdout', isReported }, async (resources) => {
+    const { config, sql } = resources;
+    log = resources.log;
     const signalled = firstSignal(log);
-    const registry = createRegistry(role);
+    observeLoops(health);
     const start = await loading;
-    const daemon = await start({ config, log, sql, registry });
-    const metrics = await serveMetrics(registry, daemon.ready, { host: config.metricsHost, port: config.metricsPort });
+    const daemon = await start({ ...resources, registry, trouble: () => health.trouble() });
+    const secrets = watchSecrets(resources, registry);
+    const ready = async () =>
+      health.trouble() ??
+      (role === 'dispatch' ? secrets.trouble() : undefined) ??
+      (await daemon.ready());
+    const beating = startHeartbeat(role, sql, { health, ready, registry });
+    heartbeat = beating.loop;
+    const metrics = await serveMetrics(registry, ready, {
+      host: config.metricsHost,
+      port: config.metricsPort,
+    });
     const supervisor = supervision();
-    const notifying = supervisor && startNotifying(supervisor, daemon.ready, (reason) => log.error({ reason }, 'systemd cannot be told'));
+    const notifying =
+      supervisor &&
+      startNotifying(supervisor, ready, (reason) =>
+        resources.log.error({ reason }, 'systemd cannot be told'),
+      );
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
     log.info({ signal }, 'stopping: no new work is taken');
     const [stopped] = await Promise.all([within(graceMs, daemon.stop()), notifying?.stop()]);
-    await metrics.close();
+    await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
+    observeLoops(undefined);
     if (stopped) log.info('stopped');
-    else log.warn(`work in hand did not end within ${graceMs / 1000} s; its leases will expire and another process takes it over`);
+    else
+      log.warn(
+        `work in hand did not end within ${graceMs / 1000} s; its leases expire and another process takes it over`,
+      );
     return 0;
   });
 }
@@ -78,11 +125,18 @@ export async function runCommand(
   command: (resources: CommandResources) => Promise<number>,
   { drains = false } = {},
 ): Promise<number> {
-  return interruptible(drains, (signal) => withResources('admin', envFile, 'stderr', (resources) => command({ ...resources, signal })));
+  return interruptible(drains, (signal) =>
+    withResources('admin', envFile, { stream: 'stderr' }, (resources) =>
+      command({ ...resources, signal }),
+    ),
+  );
 }
 
 /** Runs `work` until it ends or is interrupted, as runCommand says; for commands that need no Postgres. */
-export async function interruptible<T>(drains: boolean, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function interruptible<T>(
+  drains: boolean,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const interrupt = new AbortController();
   let cut: () => void = () => undefined;
   const interrupted = new Promise<never>((_resolve, reject) => {
@@ -101,7 +155,11 @@ export async function interruptible<T>(drains: boolean, work: (signal: AbortSign
 }
 
 /** `work`, or an OperatorError with these words as soon as `signal` aborts: for the parts of a draining command that have nothing to bring to an end. */
-export async function unlessInterrupted<T>(signal: AbortSignal, words: string, work: Promise<T>): Promise<T> {
+export async function unlessInterrupted<T>(
+  signal: AbortSignal,
+  words: string,
+  work: Promise<T>,
+): Promise<T> {
   let interrupted: () => void = () => undefined;
   const cut = new Promise<never>((_resolve, reject) => {
     interrupted = () => reject(new OperatorError(words));
@@ -118,20 +176,36 @@ export async function unlessInterrupted<T>(signal: AbortSignal, words: string, w
 async function withResources(
   role: Role,
   envFile: string | undefined,
-  stream: 'stdout' | 'stderr',
+  logging: Pick<LogOptions, 'stream' | 'isReported'>,
   use: (resources: Resources) => Promise<number>,
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
-  const log = createLog(role, { level: config.logLevel, pretty: process[stream].isTTY, stream });
+  const pretty = process[logging.stream].isTTY;
+  const log = createLog(role, { level: config.logLevel, pretty, ...logging });
   const { databaseUrl } = required(config, 'databaseUrl');
-  return withPostgres(databaseUrl, { max: config.databasePool, name: `billing ${role}`, byIndexes: role !== 'admin' }, async (sql) => {
-    await assertSchema(sql);
-    return use({ config, log, sql });
-  });
+  return withPostgres(
+    databaseUrl,
+    {
+      max: config.databasePool,
+      name: `billing ${role}`,
+      byIndexes: role !== 'admin',
+      limits: role === 'admin' ? undefined : daemonLimits,
+    },
+    async (sql) => {
+      await assertSchema(sql);
+      // The dispatcher has no part in plans.
+      if (role === 'serve' || role === 'keeper') await assertInstallation(sql, config);
+      return use({ config, log, sql });
+    },
+  );
 }
 
 /** Connects, runs `use` and disconnects. Throws an OperatorError for a Postgres that is out of reach, refuses, or is lost on the way. */
-export async function withPostgres<T>(databaseUrl: string, options: ConnectOptions, use: (sql: Sql) => Promise<T>): Promise<T> {
+export async function withPostgres<T>(
+  databaseUrl: string,
+  options: ConnectOptions,
+  use: (sql: Sql) => Promise<T>,
+): Promise<T> {
   const sql = connect(databaseUrl, options);
   try {
     await assertReachable(sql, databaseUrl);
@@ -139,13 +213,15 @@ export async function withPostgres<T>(databaseUrl: string, options: ConnectOptio
   } catch (error) {
     const outage = outageOf(error);
     if (outage === undefined) throw error;
-    throw new OperatorError(`Postgres at ${describeDatabase(databaseUrl)} ${outage}`, 1, { cause: error });
+    throw new OperatorError(`Postgres at ${describeDatabase(databaseUrl)} ${outage}`, 1, {
+      cause: error,
+    });
   } finally {
     await sql.end({ timeout: 1 });
   }
 }
 
-/** What a process without its supervisor may take to stop. */
+/** Milliseconds that a process without its supervisor has to stop. */
 const orphanedMs = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
@@ -161,7 +237,7 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       process.exit(1);
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-    // Started by a supervisor with a channel (the sandbox): when the supervisor is gone, so is the reason to run, and nobody is left to force it.
+    // Started by a supervisor with a channel (the sandbox): without the supervisor the process stops by itself.
     const onOrphaned = () => {
       setTimeout(() => process.exit(1), orphanedMs).unref();
       onSignal('SIGTERM');

@@ -29,13 +29,28 @@ async function keeperEnv(dir: string, databaseUrl: string, rpcUrl: string, mint 
 void t.test('--help and --version answer on stdout with exit code 0', async (t) => {
   const help = await run(t, ['--help']);
   t.equal(help.code, 0);
-  for (const command of ['serve', 'keeper', 'dispatch', 'migrate', 'replay', 'reconcile', 'localnet', 'sandbox'])
+  t.match(help.stdout, /Run:\n  serve[^]+Operate:\n  keys[^]+Develop:\n  listen[^]+sandbox/);
+  for (const command of [
+    'serve',
+    'keeper',
+    'dispatch',
+    'migrate',
+    'replay',
+    'reconcile',
+    'localnet',
+    'sandbox',
+  ])
     t.match(help.stdout, command);
   t.match(await run(t, ['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
 
 void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
-  for (const args of [['serv'], ['keeper', '--fast'], ['sandbox', '--subscribers', 'many'], ['localnet', '--port', '99999']]) {
+  for (const args of [
+    ['serv'],
+    ['keeper', '--fast'],
+    ['sandbox', '--subscribers', 'many'],
+    ['localnet', '--port', '99999'],
+  ]) {
     const { code, stderr } = await run(t, args);
     t.equal(code, 2, args.join(' '));
     t.match(stderr, /error: /, args.join(' '));
@@ -46,7 +61,15 @@ void t.test('wrong usage is one line and exit code 2, with no stack trace', asyn
 void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
   const { code, stderr } = await run(t, ['serve'], { PORT: 'x', JWT_SECRET: 'short' });
   t.equal(code, 2);
-  for (const name of ['PORT', 'JWT_SECRET', 'DATABASE_URL', 'SOLANA_RPC_URL', 'KEEPER_ADDRESS', 'PLATFORM_TREASURY', 'ENCRYPTION_KEY'])
+  for (const name of [
+    'PORT',
+    'JWT_SECRET',
+    'DATABASE_URL',
+    'SOLANA_RPC_URL',
+    'KEEPER_ADDRESS',
+    'PLATFORM_TREASURY',
+    'ENCRYPTION_KEY',
+  ])
     t.match(stderr, name);
   t.notMatch(stderr, /\n\s+at /);
 });
@@ -54,62 +77,88 @@ void t.test('a wrong environment: every fault in one message, exit code 2', asyn
 void t.test('no Postgres: the host and the next step, exit code 1', async (t) => {
   const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
   for (const args of [['migrate'], ['dispatch']]) {
-    const { code, stderr } = await run(t, args, { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32) });
+    const { code, stderr } = await run(t, args, {
+      DATABASE_URL: url,
+      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+    });
     t.equal(code, 1, args.join(' '));
-    t.match(stderr, /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/);
+    t.match(
+      stderr,
+      /Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
+    );
     t.notMatch(stderr, /hunter2|\n\s+at /);
   }
 });
 
-void t.test('an unmigrated database: daemons refuse and say what to run; after migrate they start', async (t) => {
-  const { url } = await testDatabase(t, { empty: true });
-  const env = { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32), METRICS_PORT: '0' };
-  t.match(await run(t, ['dispatch'], env), { code: 1, stderr: /no schema yet\. Run "billing migrate" first/ });
-  t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: /^\{"applied":\["0001_/ });
-  t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
-  const dispatch = start(t, ['dispatch'], env);
-  await dispatch.line('dispatch is running');
-  dispatch.child.kill('SIGTERM');
-  t.match(await dispatch.ended, { code: 0 }, 'SIGTERM stops it with exit code 0');
-});
+void t.test(
+  'an unmigrated database: daemons refuse and name the command to run; after migrate they start',
+  async (t) => {
+    const { url } = await testDatabase(t, { empty: true });
+    const env = {
+      DATABASE_URL: url,
+      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+      METRICS_PORT: '0',
+    };
+    t.match(await run(t, ['dispatch'], env), {
+      code: 1,
+      stderr: /no schema yet\. Run "billing migrate" first/,
+    });
+    t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: /^\{"applied":\["0001_/ });
+    t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
+    const dispatch = start(t, ['dispatch'], env);
+    await dispatch.line('dispatch is running');
+    dispatch.child.kill('SIGTERM');
+    t.match(await dispatch.ended, { code: 0 }, 'SIGTERM stops it with exit code 0');
+  },
+);
 
-void t.test('a keypair file that others can read, or that is none: the file and what to do, exit code 2', async (t) => {
-  const { url } = await testDatabase(t);
-  const dir = t.testdir({ 'open.json': '[1,2,3]', 'none.json': '{}' });
-  const env = await keeperEnv(dir, url, 'http://127.0.0.1:1');
-  await chmod(join(dir, 'open.json'), 0o644);
-  await chmod(join(dir, 'none.json'), 0o600);
-  const open = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'open.json') });
-  t.match(open, { code: 2, stderr: /open\.json is open to others \(mode 644\): run chmod 600/ });
-  const none = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'none.json') });
-  t.match(none, { code: 2, stderr: /none\.json is not a Solana CLI keypair/ });
-  t.notMatch(open.stderr + none.stderr, /\n\s+at /);
-});
+void t.test(
+  'a keypair file that others can read or that is malformed: the message names file and remedy, exit code 2',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const dir = t.testdir({ 'open.json': '[1,2,3]', 'none.json': '{}' });
+    const env = await keeperEnv(dir, url, 'http://127.0.0.1:1');
+    await chmod(join(dir, 'open.json'), 0o644);
+    await chmod(join(dir, 'none.json'), 0o600);
+    const open = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'open.json') });
+    t.match(open, { code: 2, stderr: /open\.json is open to others \(mode 644\): run chmod 600/ });
+    const none = await run(t, ['keeper'], { ...env, KEEPER_KEYPAIR: join(dir, 'none.json') });
+    t.match(none, { code: 2, stderr: /none\.json is not a Solana CLI keypair/ });
+    t.notMatch(open.stderr + none.stderr, /\n\s+at /);
+  },
+);
 
-void t.test('an RPC out of reach: the keeper waits, says so once, is not ready, and goes on when the chain is there', async (t) => {
-  const { url } = await testDatabase(t);
-  // Nobody listens on it until the chain does.
-  const [port = 0] = await freePorts(1);
+void t.test(
+  'an RPC out of reach: the keeper waits, says so once, is not ready, and goes on when the chain is there',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    // Nobody listens on it until the chain does.
+    const [port = 0] = await freePorts(1);
 
-  const running = start(t, ['keeper'], await keeperEnv(t.testdir(), url, `http://127.0.0.1:${port}`, LOCALNET_MINT));
-  const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
-  await running.line('no Solana RPC endpoint answers; the keeper waits');
-  const before = await fetch(`${metrics}/readyz`);
-  t.equal(before.status, 503);
-  t.match(await before.text(), /127\.0\.0\.1/);
+    const running = start(
+      t,
+      ['keeper'],
+      await keeperEnv(t.testdir(), url, `http://127.0.0.1:${port}`, LOCALNET_MINT),
+    );
+    const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
+    await running.line('no Solana RPC endpoint answers; the keeper waits');
+    const before = await fetch(`${metrics}/readyz`);
+    t.equal(before.status, 503);
+    t.match(await before.text(), /127\.0\.0\.1/);
 
-  const chain = await startTestChain(t, { port });
-  chain.fund(keeper.address, { lamports: 10_000_000_000n });
-  await running.line('the chain is the configured one');
-  let ready = 503;
-  for (let tries = 0; ready !== 200 && tries < 100; tries += 1) {
-    ready = (await fetch(`${metrics}/readyz`)).status;
-    if (ready !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  t.equal(ready, 200);
-  running.child.kill('SIGTERM');
-  t.equal((await running.ended).code, 0);
-});
+    const chain = await startTestChain(t, { port });
+    chain.fund(keeper.address, { lamports: 10_000_000_000n });
+    await running.line('chain verified');
+    let ready = 503;
+    for (let tries = 0; ready !== 200 && tries < 100; tries += 1) {
+      ready = (await fetch(`${metrics}/readyz`)).status;
+      if (ready !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    t.equal(ready, 200);
+    running.child.kill('SIGTERM');
+    t.equal((await running.ended).code, 0);
+  },
+);
 
 void t.test('a closed pipe is no error', async (t) => {
   const running = start(t, ['--help']);
@@ -119,21 +168,30 @@ void t.test('a closed pipe is no error', async (t) => {
   t.equal(stderr, '');
 });
 
-void t.test('a keeper whose log nobody reads any more goes on collecting, and stops on SIGTERM', async (t) => {
-  const [{ url, sql }, chain] = await Promise.all([testDatabase(t), startTestChain(t)]);
-  chain.fund(keeper.address, { lamports: 10_000_000_000n });
-  const running = start(t, ['keeper'], await keeperEnv(t.testdir(), url, chain.rpcUrl, LOCALNET_MINT));
-  const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
-  running.child.stdout?.destroy();
-  // What it says to nobody.
-  await sql`notify subscriptions_due`;
-  await chain.rpc('localnet_setFault', { kind: 'status', status: 500, count: 3 });
-  let failed = false;
-  for (let tries = 0; !failed && tries < 200; tries += 1) {
-    failed = /billing_rpc_calls_total\{.*outcome="http".*\} \d/.test(await (await fetch(`${metrics}/metrics`)).text());
-    if (!failed) await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  t.ok(failed, 'it has had something to say');
-  running.child.kill('SIGTERM');
-  t.match(await running.ended, { code: 0, stderr: '' });
-});
+void t.test(
+  'a keeper whose log pipe was closed goes on collecting, and stops on SIGTERM',
+  async (t) => {
+    const [{ url, sql }, chain] = await Promise.all([testDatabase(t), startTestChain(t)]);
+    chain.fund(keeper.address, { lamports: 10_000_000_000n });
+    const running = start(
+      t,
+      ['keeper'],
+      await keeperEnv(t.testdir(), url, chain.rpcUrl, LOCALNET_MINT),
+    );
+    const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
+    running.child.stdout?.destroy();
+    // What it says to nobody.
+    await sql`notify subscriptions_due`;
+    await chain.rpc('localnet_setFault', { kind: 'status', status: 500, count: 3 });
+    let failed = false;
+    for (let tries = 0; !failed && tries < 200; tries += 1) {
+      failed = /billing_rpc_calls_total\{.*outcome="http".*\} \d/.test(
+        await (await fetch(`${metrics}/metrics`)).text(),
+      );
+      if (!failed) await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    t.ok(failed, 'it has had something to say');
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, { code: 0, stderr: '' });
+  },
+);

@@ -13,21 +13,24 @@ function gates() {
   return { begun, ends, work, settled };
 }
 
-void t.test('as many at once as are allowed, in their order, the next as soon as one ends', async (t) => {
-  const { begun, ends, work, settled } = gates();
-  const all = each([1, 2, 3, 4, 5], 2, work);
-  t.same(begun, [1, 2]);
-  ends.get(2)!.resolve();
-  await settled();
-  t.same(begun, [1, 2, 3]);
-  for (const item of [1, 3]) ends.get(item)!.resolve();
-  await settled();
-  t.same(begun, [1, 2, 3, 4, 5]);
-  for (const item of [4, 5]) ends.get(item)!.resolve();
-  await all;
-});
+void t.test(
+  'as many at once as are allowed, in their order, the next as soon as one ends',
+  async (t) => {
+    const { begun, ends, work, settled } = gates();
+    const all = each([1, 2, 3, 4, 5], 2, work);
+    t.same(begun, [1, 2]);
+    ends.get(2)!.resolve();
+    await settled();
+    t.same(begun, [1, 2, 3]);
+    for (const item of [1, 3]) ends.get(item)!.resolve();
+    await settled();
+    t.same(begun, [1, 2, 3, 4, 5]);
+    for (const item of [4, 5]) ends.get(item)!.resolve();
+    await all;
+  },
+);
 
-void t.test('falsy items are items, and none is nothing to do', async (t) => {
+void t.test('falsy items are worked on, and an empty list resolves', async (t) => {
   const seen: unknown[] = [];
   await each([0, '', null, false], 3, async (item) => void seen.push(item));
   t.same(seen, [0, '', null, false]);
@@ -36,14 +39,17 @@ void t.test('falsy items are items, and none is nothing to do', async (t) => {
   });
 });
 
-void t.test('the first error is thrown at once; what has begun goes on, and its own error is nobody’s surprise', async (t) => {
-  const { begun, ends, work, settled } = gates();
-  const all = each([1, 2, 3], 2, work);
-  ends.get(1)!.reject(new Error('first'));
-  await t.rejects(all, { message: 'first' });
-  ends.get(2)!.resolve();
-  await settled();
-  t.same(begun, [1, 2, 3], 'the other lane goes on');
-  ends.get(3)!.reject(new Error('later'));
-  await settled();
-});
+void t.test(
+  'the first error is thrown at once; started work goes on, and its errors are not unhandled',
+  async (t) => {
+    const { begun, ends, work, settled } = gates();
+    const all = each([1, 2, 3], 2, work);
+    ends.get(1)!.reject(new Error('first'));
+    await t.rejects(all, { message: 'first' });
+    ends.get(2)!.resolve();
+    await settled();
+    t.same(begun, [1, 2, 3], 'the other lane goes on');
+    ends.get(3)!.reject(new Error('later'));
+    await settled();
+  },
+);

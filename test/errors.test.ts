@@ -5,7 +5,9 @@ void t.test('the message of anything thrown, of several refused connections too'
   t.equal(messageOf(new Error('no')), 'no');
   t.equal(messageOf('text'), 'text');
   t.equal(
-    messageOf(new AggregateError([new Error('ECONNREFUSED ::1'), new Error('ECONNREFUSED 127.0.0.1')])),
+    messageOf(
+      new AggregateError([new Error('ECONNREFUSED ::1'), new Error('ECONNREFUSED 127.0.0.1')]),
+    ),
     'ECONNREFUSED ::1; ECONNREFUSED 127.0.0.1',
   );
   t.end();

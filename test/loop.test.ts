@@ -20,23 +20,43 @@ void t.test('a wake during a turn is not lost: another turn follows at once', as
   t.equal(turns, 2);
 });
 
-void t.test('a failed turn is reported with the number in a row, and the loop goes on', async (t) => {
-  const failures: number[] = [];
-  const events = new EventEmitter();
+void t.test(
+  'a failed turn is reported with the number in a row, and the loop goes on',
+  async (t) => {
+    const failures: number[] = [];
+    const events = new EventEmitter();
+    let turns = 0;
+    const loop = startLoop({
+      idleMs: 0,
+      turn: async () => {
+        turns += 1;
+        if (turns < 3) throw new Error('down');
+        events.emit('up');
+        return false;
+      },
+      onError: (_error, inARow) => failures.push(inARow),
+    });
+    await once(events, 'up');
+    await loop.stop();
+    t.same(failures, [1, 2]);
+  },
+);
+
+void t.test('a wake does not cut the backoff after a failed turn short', async (t) => {
   let turns = 0;
   const loop = startLoop({
     idleMs: 0,
-    turn: async () => {
+    turn: () => {
       turns += 1;
-      if (turns < 3) throw new Error('down');
-      events.emit('up');
-      return false;
+      return Promise.reject(new Error('down'));
     },
-    onError: (_error, inARow) => failures.push(inARow),
+    onError: () => undefined,
   });
-  await once(events, 'up');
+  const waking = setInterval(() => loop.wake(), 1);
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  clearInterval(waking);
   await loop.stop();
-  t.same(failures, [1, 2]);
+  t.ok(turns <= 6, `${turns} turns in 0.7 s; the pauses are 50, 100, 200, 400 ms at the least`);
 });
 
 void t.test('stop waits for the turn in hand and takes no further one', async (t) => {

@@ -67,72 +67,94 @@ const unheard = (reason: string) => {
   throw new Error(reason);
 };
 
-void t.test('ready is said once, when it is so; before that and after, in words, what is missing', async (t) => {
-  const python = await tools(t);
-  if (python === undefined) return;
-  const { socket, messages, heard } = await startSupervisor(t, python);
-  let reason: string | undefined = 'the chain\nhas not been reached yet';
-  const notifying = startNotifying({ socket, watchdogMs: 100, path }, () => reason, unheard);
-  await heard('STATUS=the chain has not been reached yet');
-  t.same(messages, [['STATUS=the chain has not been reached yet']], 'no sign of life is due before it is ready');
-  reason = undefined;
-  await heard('READY=1');
-  t.same(messages[1], ['READY=1', 'WATCHDOG=1', 'STATUS=ready']);
-  await heard('WATCHDOG=1', 3);
-  reason = 'Postgres does not answer';
-  await heard('STATUS=Postgres does not answer');
-  await heard('WATCHDOG=1', messages.length + 2);
-  t.equal(messages.filter((message) => message.includes('READY=1')).length, 1);
-  t.pass('an outage elsewhere stops no sign of life: a restart would not mend it');
-  await notifying.stop();
-  t.same(messages.at(-1), ['STOPPING=1', 'STATUS=finishing what is in hand']);
-});
+void t.test(
+  'ready is reported once, when it is true; before and after it the status names the missing part',
+  async (t) => {
+    const python = await tools(t);
+    if (python === undefined) return;
+    const { socket, messages, heard } = await startSupervisor(t, python);
+    let reason: string | undefined = 'the chain\nhas not been reached yet';
+    const notifying = startNotifying({ socket, watchdogMs: 100, path }, () => reason, unheard);
+    await heard('STATUS=the chain has not been reached yet');
+    t.same(
+      messages,
+      [['STATUS=the chain has not been reached yet']],
+      'no sign of life is due before it is ready',
+    );
+    reason = undefined;
+    await heard('READY=1');
+    t.same(messages[1], ['READY=1', 'WATCHDOG=1', 'STATUS=ready']);
+    await heard('WATCHDOG=1', 3);
+    reason = 'Postgres does not answer';
+    await heard('STATUS=Postgres does not answer');
+    await heard('WATCHDOG=1', messages.length + 2);
+    t.equal(messages.filter((message) => message.includes('READY=1')).length, 1);
+    t.pass('an outage elsewhere stops no sign of life: a restart would not mend it');
+    await notifying.stop();
+    t.same(messages.at(-1), ['STOPPING=1', 'STATUS=finishing work in progress']);
+  },
+);
 
-void t.test('a check of readiness that throws is a reason; one that never ends stops the signs of life', async (t) => {
-  const python = await tools(t);
-  if (python === undefined) return;
-  const { socket, messages, heard } = await startSupervisor(t, python);
-  let check: () => Promise<string | undefined> = () => Promise.reject(new Error('no connection'));
-  let hung: (() => void) | undefined;
-  const hangs = new Promise<void>((resolve) => (hung = resolve));
-  const notifying = startNotifying({ socket, watchdogMs: 50, path }, () => check(), unheard);
-  await heard('STATUS=no connection');
-  check = async () => undefined;
-  await heard('WATCHDOG=1', 2);
-  check = () => {
-    hung?.();
-    return new Promise(() => undefined);
-  };
-  await hangs;
-  // What was said before may still be on its way here.
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  const before = messages.length;
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  t.equal(messages.length, before);
-  await notifying.stop();
-  t.match(messages.at(-1), ['STOPPING=1']);
-});
+void t.test(
+  'a check of readiness that throws is a reason; one that never ends stops the signs of life',
+  async (t) => {
+    const python = await tools(t);
+    if (python === undefined) return;
+    const { socket, messages, heard } = await startSupervisor(t, python);
+    let check: () => Promise<string | undefined> = () => Promise.reject(new Error('no connection'));
+    let hung: (() => void) | undefined;
+    const hangs = new Promise<void>((resolve) => (hung = resolve));
+    const notifying = startNotifying({ socket, watchdogMs: 50, path }, () => check(), unheard);
+    await heard('STATUS=no connection');
+    check = async () => undefined;
+    await heard('WATCHDOG=1', 2);
+    check = () => {
+      hung?.();
+      return new Promise(() => undefined);
+    };
+    await hangs;
+    // What was said before may still be on its way here.
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const before = messages.length;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    t.equal(messages.length, before);
+    await notifying.stop();
+    t.match(messages.at(-1), ['STOPPING=1']);
+  },
+);
 
-void t.test('a machine without systemd-notify is told of once, and nothing else happens', async (t) => {
-  const reasons: string[] = [];
-  const notifying = startNotifying(
-    { socket: '/nowhere', watchdogMs: 20, path: t.testdir() },
-    () => undefined,
-    (reason) => reasons.push(reason),
-  );
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  await notifying.stop();
-  t.equal(reasons.length, 1);
-  t.match(reasons[0], /systemd-notify.*ENOENT/);
-});
+void t.test(
+  'a machine without systemd-notify is told of once, and nothing else happens',
+  async (t) => {
+    const reasons: string[] = [];
+    const notifying = startNotifying(
+      { socket: '/nowhere', watchdogMs: 20, path: t.testdir() },
+      () => undefined,
+      (reason) => reasons.push(reason),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await notifying.stop();
+    t.equal(reasons.length, 1);
+    t.match(reasons[0], /systemd-notify.*ENOENT/);
+  },
+);
 
 void t.test('a daemon under a supervisor: ready, signs of life, stopping', async (t) => {
   const python = await tools(t);
   if (python === undefined) return;
   const { url } = await testDatabase(t);
   const { socket, messages, heard } = await startSupervisor(t, python);
-  const env = { DATABASE_URL: url, ENCRYPTION_KEY: 'e'.repeat(32), METRICS_PORT: '0', PATH: path };
-  const running = start(t, ['dispatch'], { ...env, NOTIFY_SOCKET: socket, WATCHDOG_USEC: '200000' });
+  const env = {
+    DATABASE_URL: url,
+    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+    METRICS_PORT: '0',
+    PATH: path,
+  };
+  const running = start(t, ['dispatch'], {
+    ...env,
+    NOTIFY_SOCKET: socket,
+    WATCHDOG_USEC: '200000',
+  });
   await heard('READY=1');
   await heard('WATCHDOG=1', 3);
   running.child.kill('SIGTERM');

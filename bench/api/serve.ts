@@ -20,15 +20,16 @@ function ours(sql: Sql) {
   const address = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
   return buildApp({
     sql,
+    reports: sql,
     log,
     chain: createRpc({ urls: ['http://127.0.0.1:1'], log }),
     network: { programId: address, mint: address, puller: address, treasury: address },
-    version: 'bench',
     cluster: 'localnet',
     environment: 'development',
     publicUrl: 'http://bench.test',
     jwtSecrets: ['a secret for the benchmark, 32 bytes'],
     secretBox: secretBox(['a key for the benchmark, of 32 bytes']),
+    planMinimumAmount: 1n,
     requestsPerMinute: { free: plenty, pro: plenty },
     corsOrigins: [],
     trustProxy: [],
@@ -37,20 +38,22 @@ function ours(sql: Sql) {
     onAnswer: () => undefined,
     wakeDispatchers: () => undefined,
     wakeKeepers: () => undefined,
+    wakeReplays: () => undefined,
   });
 }
 
 function bare(sql: Sql) {
   const app = Fastify();
   app.get<{ Params: { id: string } }>('/lookup/:id', async ({ params: { id } }) => {
-    const [row] = await sql`select id, wallet, name, email, tier, created_at from merchants where id = ${id}`;
+    const [row] =
+      await sql`select id, wallet, name, email, tier, created_at from merchants where id = ${id}`;
     return { success: true, data: row };
   });
   app.get<{ Params: { id: string } }>('/list/:id', async ({ params: { id } }) => {
     const rows = await sql`
       select id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount::text as amount, period_hours, paid_through, next_payment_due,
         cancel_requested_at, cancel_requested_by, cancelled_at, delegation_revoked_at, end_reason, created_at, updated_at
-      from subscriptions where app_id = ${id} order by created_at desc, id desc limit 20`;
+      from subscriptions where app_id = ${id} order by id desc limit 20`;
     return { success: true, data: rows };
   });
   return app;

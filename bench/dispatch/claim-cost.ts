@@ -1,49 +1,56 @@
-// What a claim of 200 takes, milliseconds: with nothing else in the table, and among 5 million finished and 1 million future deliveries. A claim
-// takes the leases of 20 endpoints, which another had, and reads 10 deliveries of each.
+// Milliseconds that a claim of 200 takes, 10 of each of 20 endpoints: with nothing else in the tables, and beside 5 million finished deliveries and
+// 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../../src/db/connect.ts';
-import { readDue } from '../../src/db/deliveries.ts';
-import { leaseEndpoints, releaseEndpoints } from '../../src/db/delivery-leases.ts';
-import { connectQueue } from '../../src/db/queue-connection.ts';
+import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
+import { connectClaims } from '../../src/db/queue-connection.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
-const lanes = 20;
+const endpoints = 20;
 const room = 10;
 
-/** `finished` and `future` rows go to 1,000 endpoints, the ones that are claimed from among them. */
-async function prepare({ sql }: Database, finished: number, future: number): Promise<() => Promise<number>> {
-  const apps = await seedApps(sql, Array<string>(lanes).fill('http://127.0.0.1:9/'));
+/** `finished` and `future` rows belong to 1,000 endpoints, the ones that are claimed from among them. */
+async function prepare(
+  { sql }: Database,
+  finished: number,
+  future: number,
+): Promise<() => Promise<number>> {
+  const apps = await seedApps(sql, Array<string>(endpoints).fill('http://127.0.0.1:9/'));
+  const endpointOf = sql`coalesce((${apps.map(({ endpointId }) => endpointId)}::uuid[])[number % 1000 + 1], lpad(to_hex(number % 1000), 32, '0')::uuid)`;
   const per = 250_000;
-  await sql`alter table deliveries disable trigger all`;
-  for (let from = 0; from < finished + future; from += per) {
-    const count = Math.min(per, finished + future - from);
+  await sql`alter table delivery_queue disable trigger all`;
+  for (let from = 0; from < finished; from += per)
     await sql`
-      insert into deliveries (endpoint_id, event_id, event_type, status, attempts, due_at, finished_at)
-      select coalesce((${apps.map(({ endpointId }) => endpointId)}::uuid[])[number % 1000 + 1], lpad(to_hex(number % 1000), 32, '0')::uuid), gen_random_uuid(), 'payment_success',
-        case when number < ${finished} then 'delivered' else 'pending' end, case when number < ${finished} then 1 else number % 2 end,
-        now() + case when number < ${finished} then interval '0' else interval '1 hour' end,
-        case when number < ${finished} then now() end
-      from generate_series(${from}::int, ${from + count - 1}::int) as number`;
-  }
-  await fillQueue(sql, apps, 100 * lanes);
-  await sql`vacuum analyze deliveries`;
-  const queue: Sql = connectQueue(sql, 1);
-  const after = { dueAt: 0, id: '00000000-0000-0000-0000-000000000000' };
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replayed, finished_at, last_started_at, last_duration_ms, last_http_status)
+      select uuid_v7(), ${endpointOf}, gen_random_uuid(), 'payment_success', 'delivered', 1, false, now(), now(), 5, 200
+      from generate_series(${from}::int, ${Math.min(from + per, finished) - 1}::int) as number`;
+  for (let from = 0; from < future; from += per)
+    await sql`
+      insert into delivery_queue (endpoint_id, event_id, event_type, attempts, due_at)
+      select ${endpointOf}, gen_random_uuid(), 'payment_success', number % 2, now() + interval '1 hour'
+      from generate_series(${from}::int, ${Math.min(from + per, future) - 1}::int) as number`;
+  await fillQueue(sql, apps, 100 * endpoints);
+  await sql`vacuum analyze`;
+  const claims = connectClaims(sql);
+  const requests = apps.map(({ endpointId }) => ({ endpointId, room, floor: null }));
   return async () => {
     const claimId = randomUUID();
-    const claims = apps.map(({ endpointId }) => ({ endpointId, claimId }));
-    const grants = claims.map((claim) => ({ ...claim, kind: 0 as const, room, after }));
     const started = performance.now();
-    await leaseEndpoints(queue, claims, claimId, 60_000);
-    const claimed = await readDue(queue, grants);
+    const claimed = await claimDeliveries(claims, requests, { claimId, claimMs: 60_000 });
     const elapsed = performance.now() - started;
-    if (claimed.length !== lanes * room) throw new Error(`${claimed.length} were claimed`);
-    await releaseEndpoints(queue, claims);
+    if (claimed.length !== endpoints * room) throw new Error(`${claimed.length} were claimed`);
+    await releaseClaims(
+      claims,
+      claimed.map(({ id }) => ({ id, claimId })),
+    );
     return elapsed;
   };
 }
 
-export async function claimCost(empty: Database, full: Database, rounds: number): Promise<{ emptyMs: number; fullMs: number }> {
+export async function claimCost(
+  empty: Database,
+  full: Database,
+  rounds: number,
+): Promise<{ emptyMs: number; fullMs: number }> {
   const claimEmpty = await prepare(empty, 0, 0);
   const claimFull = await prepare(full, 5_000_000, 1_000_000);
   const times: { empty: number[]; full: number[] } = { empty: [], full: [] };

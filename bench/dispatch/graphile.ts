@@ -4,14 +4,23 @@ import { Logger, run, runMigrations } from 'graphile-worker';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
 
-const silent = { error: () => undefined, warn: () => undefined, info: () => undefined, debug: () => undefined };
+const silent = {
+  error: () => undefined,
+  warn: () => undefined,
+  info: () => undefined,
+  debug: () => undefined,
+};
 
 export async function prepareGraphile({ sql, url }: Database): Promise<void> {
   await runMigrations({ connectionString: url });
   await createAttemptLog(sql);
 }
 
-async function start(database: Database, receivers: Receivers, mode: 'throughput' | 'latency'): Promise<() => Promise<void>> {
+async function start(
+  database: Database,
+  receivers: Receivers,
+  mode: 'throughput' | 'latency',
+): Promise<() => Promise<void>> {
   const concurrency = mode === 'throughput' ? 200 : 20;
   const origins = receivers.urls.map((url) => new URL(url).origin);
   const sender = createSender(database.sql, origins, Math.ceil(concurrency / origins.length));
@@ -22,7 +31,10 @@ async function start(database: Database, receivers: Receivers, mode: 'throughput
     noHandleSignals: true,
     pollInterval: 1000,
     logger: new Logger(() => () => silent),
-    preset: mode === 'throughput' ? { worker: { localQueue: { size: 500 }, completeJobBatchDelay: 5, failJobBatchDelay: 5 } } : {},
+    preset:
+      mode === 'throughput'
+        ? { worker: { localQueue: { size: 500 }, completeJobBatchDelay: 5, failJobBatchDelay: 5 } }
+        : {},
     taskList: { send: (payload) => sender.send(payload as Payload) },
   });
   return async () => {
@@ -32,7 +44,11 @@ async function start(database: Database, receivers: Receivers, mode: 'throughput
 }
 
 /** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
-export async function deliverGraphile(database: Database, receivers: Receivers, count: number): Promise<number> {
+export async function deliverGraphile(
+  database: Database,
+  receivers: Receivers,
+  count: number,
+): Promise<number> {
   const { sql } = database;
   const body = bodyOf('a delivery');
   for (let from = 0; from < count; from += 5000) {
@@ -46,7 +62,9 @@ export async function deliverGraphile(database: Database, receivers: Receivers, 
   const stop = await start(database, receivers, 'throughput');
   await receivers.got(count);
   for (;;) {
-    const [row] = await sql<{ left: boolean }[]>`select exists (select from graphile_worker._private_jobs) as left`;
+    const [row] = await sql<
+      { left: boolean }[]
+    >`select exists (select from graphile_worker._private_jobs) as left`;
     if (row?.left !== true) break;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

@@ -23,7 +23,9 @@ export interface Server {
 
 /** fsync and synchronous_commit on (the defaults); buffers as on a small server. `settings` go with them. */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
-  const postgres = await startEmbeddedPostgres({ settings: { shared_buffers: '512MB', max_wal_size: '4GB', ...settings } });
+  const postgres = await startEmbeddedPostgres({
+    settings: { shared_buffers: '512MB', max_wal_size: '4GB', ...settings },
+  });
   const admin = connect(postgres.url, { max: 1, name: 'bench' });
   return {
     async database(name, empty = false) {
@@ -67,10 +69,15 @@ export interface Receivers {
   stop(): void;
 }
 
-export async function startReceivers(open: number, hung = 0): Promise<Receivers> {
-  const child: ChildProcess = fork(fileURLToPath(new URL('receiver.ts', import.meta.url)), [String(open), String(hung)], {
-    execArgv: ['--import', 'tsx'],
-  });
+/** `slowMs`: every open receiver but the first answers after so long. */
+export async function startReceivers(open: number, hung = 0, slowMs = 0): Promise<Receivers> {
+  const child: ChildProcess = fork(
+    fileURLToPath(new URL('receiver.ts', import.meta.url)),
+    [String(open), String(hung), String(slowMs)],
+    {
+      execArgv: ['--import', 'tsx'],
+    },
+  );
   const answered = async <T>(): Promise<T> => {
     const [message] = (await once(child, 'message')) as [T];
     return message;
@@ -129,6 +136,7 @@ export async function fillQueue(sql: Sql, apps: SeededApp[], count: number): Pro
   const each = Math.ceil(count / apps.length);
   const body = bodyOf('a delivery');
   for (let from = 0; from < each; from += 500) {
-    for (const app of apps) await queueBodies(sql, app, Array<string>(Math.min(500, each - from)).fill(body));
+    for (const app of apps)
+      await queueBodies(sql, app, Array<string>(Math.min(500, each - from)).fill(body));
   }
 }

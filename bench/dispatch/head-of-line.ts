@@ -9,7 +9,11 @@ import { startOurs } from './ours.ts';
 const count = 1000;
 
 /** Milliseconds from queueing to the last receipt; `receivers.urls[0]` is the endpoint that is watched. `backlog` waits for each that hangs. */
-export async function healthyMs(database: Database, receivers: Receivers, backlog: number): Promise<number> {
+export async function healthyMs(
+  database: Database,
+  receivers: Receivers,
+  backlog: number,
+): Promise<number> {
   const { sql } = database;
   const apps = await seedApps(sql, receivers.urls);
   const hung = await seedApps(sql, receivers.hungUrls);
@@ -25,7 +29,10 @@ export async function healthyMs(database: Database, receivers: Receivers, backlo
   while (warm < 20 * apps.length) {
     await delay(100);
     const counts = await receivers.counts();
-    warm = receivers.urls.reduce((sum, url) => sum + (counts.get(Number(new URL(url).port)) ?? 0), 0);
+    warm = receivers.urls.reduce(
+      (sum, url) => sum + (counts.get(Number(new URL(url).port)) ?? 0),
+      0,
+    );
   }
   if (hung.length > 0) await delay(6000);
   receivers.reset();

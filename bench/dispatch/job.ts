@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { Sql } from '../../src/db/connect.ts';
-import { signedHeaders, signingKeys } from '../../src/dispatch/sign.ts';
+import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
 
 export interface Payload {
@@ -13,7 +13,13 @@ export interface Payload {
 }
 
 interface Entry {
-  row: { jobId: string; startedAt: number; durationMs: number; httpStatus: number; response: string };
+  row: {
+    jobId: string;
+    startedAt: number;
+    durationMs: number;
+    httpStatus: number;
+    response: string;
+  };
   written: () => void;
   failed: (error: unknown) => void;
 }
@@ -29,7 +35,12 @@ export interface Sender {
 /** `log` is a pool to the database in which `createAttemptLog` made the table. */
 export function createSender(log: Sql, origins: string[], connections: number): Sender {
   const keys = signingKeys(generateWebhookSecret());
-  const pools = new Map(origins.map((origin) => [origin, new Pool(origin, { connections, headersTimeout: 5000, bodyTimeout: 5000 })]));
+  const pools = new Map(
+    origins.map((origin) => [
+      origin,
+      new Pool(origin, { connections, headersTimeout: 5000, bodyTimeout: 5000 }),
+    ]),
+  );
   let waiting: Entry[] = [];
   let writing: Promise<void> | undefined;
 
@@ -40,12 +51,18 @@ export function createSender(log: Sql, origins: string[], connections: number): 
     const answer = await pools.get(origin)!.request({
       method: 'POST',
       path: pathname,
-      headers: signedHeaders(keys, id, Math.floor(startedAt / 1000), bytes),
+      headers: signedHeaders([keys], id, Math.floor(startedAt / 1000), body),
       body: bytes,
     });
     const response = Buffer.from(await answer.body.arrayBuffer()).toString('hex');
     if (answer.statusCode !== 200) throw new Error(`the receiver answered ${answer.statusCode}`);
-    return { jobId: id, startedAt, durationMs: Date.now() - startedAt, httpStatus: answer.statusCode, response };
+    return {
+      jobId: id,
+      startedAt,
+      durationMs: Date.now() - startedAt,
+      httpStatus: answer.statusCode,
+      response,
+    };
   };
   const write = async (rows: Entry['row'][]) => {
     const list = (values: (string | number)[]) => `{${values.join(',')}}`;

@@ -13,7 +13,11 @@ export interface Latency {
 
 const everyMs = 20;
 
-async function measure(receivers: Receivers, count: number, enqueue: (id: string) => Promise<void>): Promise<Latency> {
+async function measure(
+  receivers: Receivers,
+  count: number,
+  enqueue: (id: string) => Promise<void>,
+): Promise<Latency> {
   receivers.reset();
   receivers.watchTimes();
   const queued = new Map<string, number>();
@@ -32,7 +36,11 @@ async function measure(receivers: Receivers, count: number, enqueue: (id: string
   return { p50: quantile(taken, 0.5), p99: quantile(taken, 0.99) };
 }
 
-export async function latencyOurs(database: Database, receivers: Receivers, count: number): Promise<Latency> {
+export async function latencyOurs(
+  database: Database,
+  receivers: Receivers,
+  count: number,
+): Promise<Latency> {
   const { sql } = database;
   const [app] = await seedApps(sql, receivers.urls.slice(0, 1));
   if (app === undefined) throw new Error('no receiver');
@@ -49,7 +57,7 @@ export async function latencyOurs(database: Database, receivers: Receivers, coun
         insert into events (app_id, subscription_id, sequence, type, body, created_at)
         values (${app.appId}, ${app.subscriptionId}, ${sequence}, 'payment_success', ${bodyOf(id)}, now()) returning id
       )
-      insert into deliveries (endpoint_id, event_id, event_type) select ${app.endpointId}, id, 'payment_success' from event`;
+      insert into delivery_queue (endpoint_id, event_id, event_type) select ${app.endpointId}, id, 'payment_success' from event`;
     notifier.notify(endpoints);
   });
   await notifier.flush();
@@ -57,7 +65,11 @@ export async function latencyOurs(database: Database, receivers: Receivers, coun
   return latency;
 }
 
-export async function latencyGraphile(database: Database, receivers: Receivers, count: number): Promise<Latency> {
+export async function latencyGraphile(
+  database: Database,
+  receivers: Receivers,
+  count: number,
+): Promise<Latency> {
   const worker = await startGraphile(database, receivers);
   const latency = await measure(receivers, count, (id) => worker.enqueue(id));
   await worker.stop();

@@ -2,13 +2,18 @@
 import { Pool } from 'undici';
 import { randomUUID } from 'node:crypto';
 import { generateWebhookSecret } from '../../src/domain/endpoints.ts';
-import { signedHeaders, signingKeys } from '../../src/dispatch/sign.ts';
+import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { bodyOf, now, type Receivers } from './harness.ts';
 
 /** Sends `count` requests round the receivers' URLs with undici's Pool.request; returns requests per second. */
-export async function sendLimit(receivers: Receivers, count: number, concurrency: number): Promise<number> {
+export async function sendLimit(
+  receivers: Receivers,
+  count: number,
+  concurrency: number,
+): Promise<number> {
   const keys = signingKeys(generateWebhookSecret());
-  const body = Buffer.from(bodyOf('a delivery'));
+  const text = bodyOf('a delivery');
+  const body = Buffer.from(text);
   const pools = receivers.urls.map(
     (url) =>
       new Pool(new URL(url).origin, {
@@ -23,7 +28,7 @@ export async function sendLimit(receivers: Receivers, count: number, concurrency
   const sendOn = async () => {
     while (next < count) {
       const pool = pools[next++ % pools.length] as Pool;
-      const headers = signedHeaders(keys, randomUUID(), Math.floor(Date.now() / 1000), body);
+      const headers = signedHeaders([keys], randomUUID(), Math.floor(Date.now() / 1000), text);
       const answer = await pool.request({ method: 'POST', path: '/hook', headers, body });
       await answer.body.dump();
       if (answer.statusCode !== 200) throw new Error(`the receiver answered ${answer.statusCode}`);

@@ -1,11 +1,15 @@
 // The dispatcher itself, as `billing dispatch` runs it, on a backlog.
 import { Registry } from 'prom-client';
-import { startDispatcher, type Dispatcher } from '../../src/dispatch/start.ts';
+import { startDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.ts';
 import { createLog } from '../../src/log.ts';
 import { dispatchConfig } from '../../test/fixtures/webhooks.ts';
 import { now, type Database, type Receivers } from './harness.ts';
 
-export function startOurs({ sql, url }: Database, env: Record<string, string>, registry = new Registry()): Promise<Dispatcher> {
+export function startOurs(
+  { sql, url }: Database,
+  env: Record<string, string>,
+  registry = new Registry(),
+): Promise<Dispatcher> {
   const log = createLog('dispatch', { level: 'warn', pretty: false, stream: 'stderr' });
   return startDispatcher({ sql, config: dispatchConfig(url, env), log, registry });
 }
@@ -15,7 +19,8 @@ async function drained(registry: Registry): Promise<void> {
   for (;;) {
     let left = 0;
     for (const name of ['billing_webhook_in_flight', 'billing_webhook_outcomes_waiting']) {
-      for (const { value } of (await registry.getSingleMetric(name)?.get())?.values ?? []) left += value;
+      for (const { value } of (await registry.getSingleMetric(name)?.get())?.values ?? [])
+        left += value;
     }
     if (left === 0) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -23,7 +28,12 @@ async function drained(registry: Registry): Promise<void> {
 }
 
 /** Delivers what is queued (`count` deliveries) and returns deliveries per second, from start to the last outcome written. */
-export async function deliverOurs(database: Database, receivers: Receivers, count: number, env: Record<string, string>): Promise<number> {
+export async function deliverOurs(
+  database: Database,
+  receivers: Receivers,
+  count: number,
+  env: Record<string, string>,
+): Promise<number> {
   receivers.reset();
   const registry = new Registry();
   const started = now();
@@ -31,10 +41,13 @@ export async function deliverOurs(database: Database, receivers: Receivers, coun
   await receivers.got(count);
   await drained(registry);
   const elapsed = now() - started;
-  const [left] = await database.sql`select 1 from deliveries where finished_at is null limit 1`;
+  const [left] = await database.sql`select 1 from delivery_queue limit 1`;
   if (left !== undefined) throw new Error('something was left');
   await dispatcher.stop();
-  const [row] = await database.sql<{ logged: bigint }[]>`select count(*) as logged from delivery_attempts where http_status = 200`;
-  if (Number(row?.logged ?? 0) < count) throw new Error(`${row?.logged ?? 0} attempts are logged of ${count}`);
+  const [row] = await database.sql<
+    { logged: bigint }[]
+  >`select count(*) as logged from delivery_attempts where http_status = 200`;
+  if (Number(row?.logged ?? 0) < count)
+    throw new Error(`${row?.logged ?? 0} attempts are logged of ${count}`);
   return (count / elapsed) * 1000;
 }

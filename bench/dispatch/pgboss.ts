@@ -20,13 +20,22 @@ export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
 }
 
 /** Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed. */
-export async function deliverPgBoss(boss: PgBoss, { sql }: Database, receivers: Receivers, count: number): Promise<number> {
+export async function deliverPgBoss(
+  boss: PgBoss,
+  { sql }: Database,
+  receivers: Receivers,
+  count: number,
+): Promise<number> {
   const body = bodyOf('a delivery');
   for (let from = 0; from < count; from += 5000) {
     await boss.insert(
       Array.from({ length: Math.min(5000, count - from) }, (_, index) => ({
         name: queue,
-        data: { id: randomUUID(), url: receivers.urls[(from + index) % receivers.urls.length], body },
+        data: {
+          id: randomUUID(),
+          url: receivers.urls[(from + index) % receivers.urls.length],
+          body,
+        },
       })),
     );
   }

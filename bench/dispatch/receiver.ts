@@ -1,10 +1,10 @@
 // A light receiver in a process of its own: counts requests and answers 200 as cheaply as Node can, or never on the ports that hang.
-// Arguments: how many ports answer, how many hang. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes the count and the
+// Arguments: how many ports answer, how many hang, after how many milliseconds all that answer but the first do. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes the count and the
 // times; {tell: n} asks to be told once n requests have come; 'times' asks for [id, Date.now()] of each request by its body's "id".
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
-const [open = '1', hung = '0'] = process.argv.slice(2);
+const [open = '1', hung = '0', slowMs = '0'] = process.argv.slice(2);
 const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
 let received = 0;
 let tellAt = Infinity;
@@ -14,11 +14,16 @@ let times: [string, number][] | undefined;
 const arrived = (port: number, body: () => string) => {
   received += 1;
   perPort.set(port, (perPort.get(port) ?? 0) + 1);
-  if (times !== undefined) times.push([/"id":"([^"]*)"/.exec(body())?.[1] ?? '', performance.timeOrigin + performance.now()]);
+  if (times !== undefined)
+    times.push([
+      /"id":"([^"]*)"/.exec(body())?.[1] ?? '',
+      performance.timeOrigin + performance.now(),
+    ]);
   if (received === tellAt) process.send?.({ told: performance.timeOrigin + performance.now() });
 };
 
-function serve(socket: Socket, answers: boolean): void {
+/** `afterMs`: null never answers. */
+function serve(socket: Socket, afterMs: number | null): void {
   const port = socket.localPort ?? 0;
   let pending = Buffer.alloc(0);
   socket.setNoDelay(true);
@@ -36,15 +41,20 @@ function serve(socket: Socket, answers: boolean): void {
       const request = pending;
       arrived(port, () => request.toString('latin1', end + 4, whole));
       pending = pending.subarray(whole);
-      if (answers) socket.write(answer);
+      if (afterMs === 0) socket.write(answer);
+      else if (afterMs !== null) setTimeout(() => socket.write(answer), afterMs);
     }
   });
 }
 
-async function listen(count: number, answers: boolean): Promise<number[]> {
+async function listen(count: number, afterMs: (place: number) => number | null): Promise<number[]> {
   return Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer((socket) => serve(socket, answers)).listen(0, '127.0.0.1', 4096);
+    Array.from({ length: count }, async (_, place) => {
+      const server = createServer((socket) => serve(socket, afterMs(place))).listen(
+        0,
+        '127.0.0.1',
+        4096,
+      );
       await once(server, 'listening');
       return (server.address() as AddressInfo).port;
     }),
@@ -60,7 +70,11 @@ process.on('message', (message: 'reset' | 'times' | 'count' | 'time' | { tell: n
   } else if (message === 'time') times = [];
   else if (message === 'times') process.send?.({ times: times ?? [] });
   else if (message === 'count') process.send?.({ received, perPort: [...perPort] });
-  else if (received >= message.tell) process.send?.({ told: performance.timeOrigin + performance.now() });
+  else if (received >= message.tell)
+    process.send?.({ told: performance.timeOrigin + performance.now() });
   else tellAt = message.tell;
 });
-process.send?.({ open: await listen(Number(open), true), hung: await listen(Number(hung), false) });
+process.send?.({
+  open: await listen(Number(open), (place) => (place === 0 ? 0 : Number(slowMs))),
+  hung: await listen(Number(hung), () => null),
+});

@@ -36,7 +36,8 @@ export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<num
     return async () => {
       await Promise.all(
         Array.from({ length: BATCHES_UNDER_WAY }, async () => {
-          for (let body = bodies.pop(); body !== undefined; body = bodies.pop()) await chain.post(body);
+          for (let body = bodies.pop(); body !== undefined; body = bodies.pop())
+            await chain.post(body);
         }),
       );
     };
@@ -58,12 +59,15 @@ async function timed(
   const before = await chain.collected();
   let seconds = 0;
   for (let start = 0; start < subscribers.length; start += AT_A_TIME) {
-    const send = prepare(await signPayments(chain, plan, subscribers.slice(start, start + AT_A_TIME), round));
+    const send = prepare(
+      await signPayments(chain, plan, subscribers.slice(start, start + AT_A_TIME), round),
+    );
     const started = performance.now();
     await send();
     seconds += (performance.now() - started) / 1000;
   }
   const collected = (await chain.collected()) - before;
-  if (collected !== subscribers.length) throw new Error(`${collected} of ${subscribers.length} payments were collected`);
+  if (collected !== subscribers.length)
+    throw new Error(`${collected} of ${subscribers.length} payments were collected`);
   return subscribers.length / seconds;
 }

@@ -4,13 +4,20 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
-import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress, tokenAccountAddress } from '../../src/chain/addresses.ts';
+import {
+  planAddress,
+  subscriptionAddress,
+  tokenAccountAddress,
+} from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/accounts.ts';
-import { createTokenAccount } from '../../src/chain/companions.ts';
+import { createTokenAccount } from '../../src/chain/system-instructions.ts';
 import type { Instruction } from '../../src/chain/instruction.ts';
-import { createPlan, initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { createPlan } from '../../src/chain/plan-instructions.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
-import { collectionInstructions, signTransaction } from '../../src/chain/transactions.ts';
+import { signTransaction } from '../../src/chain/transactions.ts';
+import { signPayments as signTogether, transfersOf } from '../../src/chain/collection.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
 import { walletFromSeed } from '../../src/sandbox/wallet.ts';
 
@@ -52,20 +59,29 @@ export interface Chain {
   stop(): void;
 }
 
-/** Starts `billing localnet`, which must be built. */
-export async function startChain(): Promise<Chain> {
-  const args = ['localnet', '--port', '0', '--block-ms', String(BLOCK_MS), '--json'];
-  const child: ChildProcess = spawn(process.execPath, [BILLING, ...args], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+/** Starts `billing localnet`, which must be built, with a block each `blockMs` milliseconds. */
+export async function startChain(blockMs = BLOCK_MS): Promise<Chain> {
+  const args = ['localnet', '--port', '0', '--block-ms', String(blockMs), '--json'];
+  const child: ChildProcess = spawn(process.execPath, [BILLING, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
   if (child.stdout === null) throw new Error('no output');
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const { rpcUrl, wsUrl } = JSON.parse(line) as { rpcUrl: string; wsUrl: string };
   const pool = new Pool(rpcUrl, { connections: CONNECTIONS });
   const post = async (body: string) => {
-    const response = await pool.request({ path: '/', method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    const response = await pool.request({
+      path: '/',
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
     return response.body.text();
   };
   const call = async <T>(method: string, ...params: unknown[]) => {
-    const { result, error } = JSON.parse(await post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))) as {
+    const { result, error } = JSON.parse(
+      await post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })),
+    ) as {
       result: T;
       error?: { message: string };
     };
@@ -78,10 +94,14 @@ export async function startChain(): Promise<Chain> {
   await call('requestAirdrop', keeper.address, 1_000_000_000_000_000);
   await call('requestAirdrop', merchant.address, 10_000_000_000);
   const now = async () => {
-    const { value } = await call<{ value: { data: [string] } }>('getAccountInfo', 'SysvarC1ock11111111111111111111111111111111', {
-      encoding: 'base64',
-      commitment: 'confirmed',
-    });
+    const { value } = await call<{ value: { data: [string] } }>(
+      'getAccountInfo',
+      'SysvarC1ock11111111111111111111111111111111',
+      {
+        encoding: 'base64',
+        commitment: 'confirmed',
+      },
+    );
     return Number(Buffer.from(value.data[0], 'base64').readBigInt64LE(32));
   };
   const chain: Chain = {
@@ -94,12 +114,18 @@ export async function startChain(): Promise<Chain> {
     post,
     now,
     async pass() {
-      await call('surfnet_timeTravel', { absoluteTimestamp: ((await now()) + PERIOD_HOURS * 3600 + 1) * 1000 });
+      await call('surfnet_timeTravel', {
+        absoluteTimestamp: ((await now()) + PERIOD_HOURS * 3600 + 1) * 1000,
+      });
       await call('localnet_mineBlocks', 40);
     },
     async collected() {
       const { address } = tokenAccountAddress(treasury, LOCALNET_MINT);
-      const { value } = await call<{ value: { amount: string } }>('getTokenAccountBalance', address, { commitment: 'processed' });
+      const { value } = await call<{ value: { amount: string } }>(
+        'getTokenAccountBalance',
+        address,
+        { commitment: 'processed' },
+      );
       return Number(BigInt(value.amount) / FEE);
     },
     stop: () => child.kill(),
@@ -112,9 +138,14 @@ export async function startChain(): Promise<Chain> {
 }
 
 async function send({ call }: Chain, signer: Keypair, instructions: Instruction[]): Promise<void> {
-  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'processed' });
+  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', {
+    commitment: 'processed',
+  });
   const { bytes } = signTransaction(signer, instructions, value.blockhash);
-  await call('sendTransaction', bytes.toString('base64'), { encoding: 'base64', preflightCommitment: 'processed' });
+  await call('sendTransaction', bytes.toString('base64'), {
+    encoding: 'base64',
+    preflightCommitment: 'processed',
+  });
 }
 
 /** Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`. */
@@ -131,12 +162,21 @@ export async function openPlan(chain: Chain, count: number, payments: number): P
     pullers: [keeper.address],
     metadataUri: '',
   };
-  await send(chain, merchant, [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms })]);
-  const { value } = await call<{ value: { data: [string]; owner: string } }>('getAccountInfo', pda, {
-    encoding: 'base64',
-    commitment: 'processed',
-  });
-  const account = planIn({ owner: value.owner, lamports: 1n, data: Buffer.from(value.data[0], 'base64') }, SUBSCRIPTIONS_PROGRAM);
+  await send(chain, merchant, [
+    createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms }),
+  ]);
+  const { value } = await call<{ value: { data: [string]; owner: string } }>(
+    'getAccountInfo',
+    pda,
+    {
+      encoding: 'base64',
+      commitment: 'processed',
+    },
+  );
+  const account = planIn(
+    { owner: value.owner, lamports: 1n, data: Buffer.from(value.data[0], 'base64') },
+    SUBSCRIPTIONS_PROGRAM,
+  );
   if (account === null) throw new Error('the plan is not there');
   const subscribers: Subscriber[] = [];
   await atOnce(count, async () => {
@@ -144,7 +184,13 @@ export async function openPlan(chain: Chain, count: number, payments: number): P
     const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, pda, wallet.address).address;
     await call('requestAirdrop', wallet.address, 1_000_000_000);
     await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(payments)).toString());
-    const agreed = { planId: PLAN_ID, planBump: bump, mint: LOCALNET_MINT, amount: AMOUNT, periodHours: BigInt(PERIOD_HOURS) };
+    const agreed = {
+      planId: PLAN_ID,
+      planBump: bump,
+      mint: LOCALNET_MINT,
+      amount: AMOUNT,
+      periodHours: BigInt(PERIOD_HOURS),
+    };
     await send(chain, wallet, [
       initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint: LOCALNET_MINT }),
       subscribe(SUBSCRIPTIONS_PROGRAM, {
@@ -167,9 +213,11 @@ export async function signPayments(
   subscribers: readonly Subscriber[],
   round: number,
 ): Promise<Buffer[]> {
-  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'processed' });
+  const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', {
+    commitment: 'processed',
+  });
   return subscribers.map(({ wallet, subscription }) => {
-    const { instructions } = collectionInstructions({
+    const transfers = transfersOf({
       programId: SUBSCRIPTIONS_PROGRAM,
       mint: LOCALNET_MINT,
       keeper: keeper.address,
@@ -180,17 +228,21 @@ export async function signPayments(
       subscriber: wallet,
       net: AMOUNT - FEE,
       fee: FEE,
-      reference: `billing 01900000-0000-7000-8000-000000000000 ${1_900_000_000 + round} 0`,
-      computeUnits: 200_000,
-      microLamportsPerUnit: 0n,
-      createAccountsFor: [],
     });
-    return signTransaction(keeper, instructions, value.blockhash).bytes;
+    return signTogether(keeper, transfers, {
+      version: 'legacy',
+      blockhash: value.blockhash,
+      reference: `billing 01900000-0000-7000-8000-000000000000 ${1_900_000_000 + round} 0`,
+      budget: { computeUnits: 200_000, loadedDataBytes: 10_000_000, priorityFee: 0n },
+    }).bytes;
   });
 }
 
 /** Does something `count` times, as many at once as there are connections. */
-export async function atOnce(count: number, work: (number: number) => Promise<void>): Promise<void> {
+export async function atOnce(
+  count: number,
+  work: (number: number) => Promise<void>,
+): Promise<void> {
   let next = 0;
   await Promise.all(
     Array.from({ length: CONNECTIONS }, async () => {

@@ -1,10 +1,13 @@
 // Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the keeper makes them.
-import { planAddress, SUBSCRIPTIONS_PROGRAM, subscriptionAddress } from '../../src/chain/addresses.ts';
-import { createTokenAccount } from '../../src/chain/companions.ts';
+import { planAddress, subscriptionAddress } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { createTokenAccount } from '../../src/chain/system-instructions.ts';
 import type { Instruction } from '../../src/chain/instruction.ts';
-import { createPlan, initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { initAuthority, subscribe, UNKNOWN_INIT_ID } from '../../src/chain/instructions.ts';
+import { createPlan } from '../../src/chain/plan-instructions.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
-import { collectionInstructions, signTransaction } from '../../src/chain/transactions.ts';
+import { signTransaction } from '../../src/chain/transactions.ts';
+import { signPayments, transfersOf } from '../../src/chain/collection.ts';
 import { decodePlan } from '../../src/chain/layouts.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
 
@@ -45,7 +48,9 @@ export async function prepare(target: Target, count: number): Promise<Scene> {
     pullers: [keeper.address],
     metadataUri: '',
   };
-  await send(merchant, [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: plan.address, terms })]);
+  await send(merchant, [
+    createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: plan.address, terms }),
+  ]);
   await send(keeper, [
     createTokenAccount({ payer: keeper.address, owner: merchant.address, mint: LOCALNET_MINT }),
     createTokenAccount({ payer: keeper.address, owner: treasury.address, mint: LOCALNET_MINT }),
@@ -54,7 +59,11 @@ export async function prepare(target: Target, count: number): Promise<Scene> {
   const wallets = [];
   for (let number = 0; number < count; number += 1) {
     const wallet = generateKeypair();
-    const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, plan.address, wallet.address).address;
+    const subscription = subscriptionAddress(
+      SUBSCRIPTIONS_PROGRAM,
+      plan.address,
+      wallet.address,
+    ).address;
     await target.fund(wallet.address, 1_000_000_000n, PLAN_AMOUNT);
     const { planId, mint, amount, periodHours } = terms;
     await send(wallet, [
@@ -64,7 +73,15 @@ export async function prepare(target: Target, count: number): Promise<Scene> {
         merchant: merchant.address,
         plan: plan.address,
         subscription,
-        terms: { planId, planBump: plan.bump, mint, amount, periodHours, createdAt, initId: UNKNOWN_INIT_ID },
+        terms: {
+          planId,
+          planBump: plan.bump,
+          mint,
+          amount,
+          periodHours,
+          createdAt,
+          initId: UNKNOWN_INIT_ID,
+        },
       }),
     ]);
     wallets.push({ address: wallet.address, subscription });
@@ -75,10 +92,14 @@ export async function prepare(target: Target, count: number): Promise<Scene> {
 let made = 0;
 
 /** Signs `count` pulls of 99 and 1 base units, spread over the wallets. */
-export function signPulls({ keeper, merchant, treasury, plan, wallets }: Scene, blockhash: string, count: number): Buffer[] {
+export function signPulls(
+  { keeper, merchant, treasury, plan, wallets }: Scene,
+  blockhash: string,
+  count: number,
+): Buffer[] {
   return Array.from({ length: count }, (_, number) => {
     const wallet = wallets[number % wallets.length]!;
-    const { instructions } = collectionInstructions({
+    const transfers = transfersOf({
       programId: SUBSCRIPTIONS_PROGRAM,
       mint: LOCALNET_MINT,
       keeper: keeper.address,
@@ -89,11 +110,12 @@ export function signPulls({ keeper, merchant, treasury, plan, wallets }: Scene, 
       subscriber: wallet.address,
       net: 99n,
       fee: 1n,
-      reference: `pull ${(made += 1)}`,
-      computeUnits: 200_000,
-      microLamportsPerUnit: 0n,
-      createAccountsFor: [],
     });
-    return signTransaction(keeper, instructions, blockhash).bytes;
+    return signPayments(keeper, transfers, {
+      version: 'legacy',
+      blockhash: blockhash,
+      reference: `pull ${(made += 1)}`,
+      budget: { computeUnits: 200_000, loadedDataBytes: 10_000_000, priorityFee: 0n },
+    }).bytes;
   });
 }

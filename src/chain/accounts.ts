@@ -11,41 +11,52 @@ import {
   decodeTokenAccount,
 } from './layouts.ts';
 
-/** An account as the chain has it; null where there is none. */
+/** An account on chain; null when it does not exist. */
 export interface ChainAccount {
   readonly owner: string;
   readonly lamports: bigint;
   readonly data: Buffer;
 }
 
+/** Whether the account was closed, or is an address that only received lamports. */
+export function isClosed({ owner, data }: ChainAccount): boolean {
+  return owner === SYSTEM_PROGRAM && data.length === 0;
+}
+
 // Data proves nothing by itself: anyone can put a Plan's bytes into an account of another program.
 function dataOf(account: ChainAccount | null, owner: string, name: string): Buffer | null {
   if (account === null) return null;
-  // A closed account, or an address that somebody sent lamports to, belongs to the system program and is empty.
-  if (account.owner === SYSTEM_PROGRAM && account.data.length === 0) return null;
-  if (account.owner !== owner) throw new ChainDataError(`a ${name} account belongs to ${owner}, this one to ${account.owner}`);
+  if (isClosed(account)) return null;
+  if (account.owner !== owner)
+    throw new ChainDataError(`a ${name} account belongs to ${owner}, this one to ${account.owner}`);
   return account.data;
 }
 
-/** The plan in an account of the program, null where there is none. Throws ChainDataError for anything else. */
+/** The plan in an account of the program, null for a closed account. Throws ChainDataError for other data. */
 export function planIn(account: ChainAccount | null, programId: string): PlanAccount | null {
   const data = dataOf(account, programId, 'Plan');
   return data && decodePlan(data);
 }
 
-/** The subscription in an account of the program, null where there is none. Throws ChainDataError for anything else. */
-export function subscriptionIn(account: ChainAccount | null, programId: string): SubscriptionAccount | null {
+/** The subscription in an account of the program, null for a closed account. Throws ChainDataError for other data. */
+export function subscriptionIn(
+  account: ChainAccount | null,
+  programId: string,
+): SubscriptionAccount | null {
   const data = dataOf(account, programId, 'SubscriptionDelegation');
   return data && decodeSubscription(data);
 }
 
-/** The SubscriptionAuthority in an account of the program, null where there is none. Throws ChainDataError for anything else. */
-export function authorityIn(account: ChainAccount | null, programId: string): AuthorityAccount | null {
+/** The SubscriptionAuthority in an account of the program, null for a closed account. Throws ChainDataError for other data. */
+export function authorityIn(
+  account: ChainAccount | null,
+  programId: string,
+): AuthorityAccount | null {
   const data = dataOf(account, programId, 'SubscriptionAuthority');
   return data && decodeAuthority(data);
 }
 
-/** The token account in an account of the SPL Token program, null where there is none. Throws ChainDataError for anything else. */
+/** The token account in an account of the SPL Token program, null for a closed account. Throws ChainDataError for other data. */
 export function tokenAccountIn(account: ChainAccount | null): TokenAccount | null {
   const data = dataOf(account, TOKEN_PROGRAM, 'token');
   return data && decodeTokenAccount(data);

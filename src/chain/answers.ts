@@ -1,7 +1,8 @@
-import { decodeBase58 } from './base58.ts';
+import bs58 from 'bs58';
 import type { ChainAccount } from './accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from './events.ts';
-import { EndpointFailure } from './rpc-errors.ts';
+import { EndpointFailure, RpcUnreachable, UNREADABLE_REASONS } from './rpc-errors.ts';
+import type { UnreadableReason } from './rpc-errors.ts';
 
 // What RPC answers, checked where it comes in: an endpoint that answers something else is a faulty endpoint (`malformed`), not a TypeError later.
 
@@ -12,7 +13,9 @@ function malformed(what: string): never {
 type Json = Readonly<Record<string, unknown>>;
 
 export function object(value: unknown, what: string): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : malformed(`${what} is no object`);
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Json)
+    : malformed(`${what} is no object`);
 }
 
 export function array(value: unknown, what: string): readonly unknown[] {
@@ -24,22 +27,38 @@ export function text(value: unknown, what: string): string {
 }
 
 export function integer(value: unknown, what: string): number {
-  return typeof value === 'number' && Number.isInteger(value) ? value : malformed(`${what} is no integer`);
+  return typeof value === 'number' && Number.isInteger(value)
+    ? value
+    : malformed(`${what} is no integer`);
 }
 
 export function big(value: unknown, what: string): bigint {
   return BigInt(integer(value, what));
 }
 
-const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null => (value === null || value === undefined ? null : read(value));
+const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
+  value === null || value === undefined ? null : read(value);
 
 /** The `value` of an answer with a context, and the slot it is of. `minSlot`: an older answer counts as one of an endpoint that is behind. */
-export function inContext<T>(result: unknown, minSlot: bigint | undefined, read: (value: unknown) => T): { slot: bigint; value: T } {
+export function inContext<T>(
+  result: unknown,
+  minSlot: bigint | undefined,
+  read: (value: unknown) => T,
+): { slot: bigint; value: T } {
   const { context, value } = object(result, 'result');
   const slot = big(object(context, 'context').slot, 'context.slot');
   if (minSlot !== undefined && slot < minSlot)
-    throw new EndpointFailure('behind', `at slot ${slot.toString()}, not yet at ${minSlot.toString()}`);
+    throw new EndpointFailure(
+      'behind',
+      `at slot ${slot.toString()}, not yet at ${minSlot.toString()}`,
+    );
   return { slot, value: read(value) };
+}
+
+/** The bytes of instruction data in the encoding "json". */
+function base58(value: unknown): Buffer {
+  const bytes = bs58.decodeUnsafe(text(value, 'instruction data'));
+  return bytes === undefined ? malformed('instruction data is not Base58') : Buffer.from(bytes);
 }
 
 /** Account data as RPC sends it in base64: `[text, "base64"]`. */
@@ -51,7 +70,11 @@ function accountData(value: unknown): Buffer {
 
 export function account(value: unknown): ChainAccount {
   const { owner, lamports, data } = object(value, 'account');
-  return { owner: text(owner, 'account owner'), lamports: big(lamports, 'lamports'), data: accountData(data) };
+  return {
+    owner: text(owner, 'account owner'),
+    lamports: big(lamports, 'lamports'),
+    data: accountData(data),
+  };
 }
 
 export function accounts(value: unknown, count: number): (ChainAccount | null)[] {
@@ -70,7 +93,9 @@ export interface SignatureStatus {
 }
 
 function commitment(value: unknown): Commitment {
-  return value === 'processed' || value === 'confirmed' || value === 'finalized' ? value : malformed('no commitment');
+  return value === 'processed' || value === 'confirmed' || value === 'finalized'
+    ? value
+    : malformed('no commitment');
 }
 
 export function statuses(value: unknown, count: number): (SignatureStatus | null)[] {
@@ -79,9 +104,16 @@ export function statuses(value: unknown, count: number): (SignatureStatus | null
   return list.map((one) =>
     orNull(one, (status) => {
       const { slot, err, confirmations, confirmationStatus } = object(status, 'status');
-      // A node that leaves the commitment out still counts confirmations, and has null for what is rooted.
-      const counted = orNull(confirmations, (count) => integer(count, 'confirmations')) === null ? 'finalized' : 'processed';
-      return { slot: big(slot, 'slot'), err: err ?? null, commitment: orNull(confirmationStatus, commitment) ?? counted };
+      // A node that leaves the commitment out still counts confirmations; null means rooted.
+      const counted =
+        orNull(confirmations, (count) => integer(count, 'confirmations')) === null
+          ? 'finalized'
+          : 'processed';
+      return {
+        slot: big(slot, 'slot'),
+        err: err ?? null,
+        commitment: orNull(confirmationStatus, commitment) ?? counted,
+      };
     }),
   );
 }
@@ -106,7 +138,7 @@ export function signatureInfos(value: unknown): SignatureInfo[] {
   });
 }
 
-/** A transaction that is on chain, with what it did. `fee` is lamports, `blockTime` Unix seconds. */
+/** A transaction on chain with its effects. `fee` is lamports, `blockTime` Unix seconds. */
 export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly signature: string;
   readonly slot: bigint;
@@ -115,9 +147,42 @@ export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly logs: readonly string[] | null;
 }
 
-/** A transaction in the encoding "json"; null when the endpoint does not have it. */
-export function confirmedTransaction(result: unknown): ConfirmedTransaction | null {
-  if (result === null) return null;
+/** A transaction that no endpoint returned in a form that we can read. It may be on chain: this is never a reason to take it for absent. */
+export interface UnreadableTransaction {
+  readonly signature: string;
+  readonly unreadable: UnreadableReason;
+}
+
+/** The result of looking a transaction up at every endpoint. */
+export type FoundTransaction = ConfirmedTransaction | UnreadableTransaction;
+
+/** One endpoint's answer to getTransaction. Throws EndpointFailure with an UnreadableReason. */
+export function readableTransaction(result: unknown): ConfirmedTransaction {
+  if (result === null) throw new EndpointFailure('missing', 'it does not have the transaction');
+  try {
+    return confirmedTransaction(result);
+  } catch (error) {
+    if (!(error instanceof EndpointFailure)) throw error;
+    throw new EndpointFailure('undecodable', error.message, { cause: error });
+  }
+}
+
+/**
+ * The result of a look-up that every endpoint failed: unreadable when at least one endpoint answered about the transaction. Throws `error` otherwise:
+ * then no endpoint was reached.
+ */
+export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
+  if (error instanceof RpcUnreachable) {
+    const unreadable = UNREADABLE_REASONS.find((reason) =>
+      error.failures.some(({ fault }) => fault === reason),
+    );
+    if (unreadable !== undefined) return { signature, unreadable };
+  }
+  throw error;
+}
+
+/** A transaction in the encoding "json", of any version. Throws EndpointFailure for an answer of another shape. */
+export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
   const { signatures, message } = object(transaction, 'transaction.transaction');
   const { accountKeys, instructions } = object(message, 'message');
@@ -128,20 +193,26 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction | nu
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
-  const key = (index: unknown) => keys[integer(index, 'account index')] ?? malformed('an account index out of range');
+  const key = (index: unknown) =>
+    keys[integer(index, 'account index')] ?? malformed('an account index out of range');
   const executed = (value: unknown, outer: boolean): ExecutedInstruction => {
     const { programIdIndex, accounts: indexes, data, stackHeight } = object(value, 'instruction');
     return {
       programId: key(programIdIndex),
       accounts: array(indexes, 'instruction accounts').map(key),
-      data: decodeBase58(text(data, 'instruction data')) ?? malformed('instruction data is not Base58'),
+      data: base58(data),
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };
-  const inner = (orNull(innerInstructions, (value) => array(value, 'innerInstructions')) ?? []).map((group) => {
-    const { index, instructions: calls } = object(group, 'inner instructions');
-    return [integer(index, 'index'), array(calls, 'inner instructions').map((call) => executed(call, false))] as const;
-  });
+  const inner = (orNull(innerInstructions, (value) => array(value, 'innerInstructions')) ?? []).map(
+    (group) => {
+      const { index, instructions: calls } = object(group, 'inner instructions');
+      return [
+        integer(index, 'index'),
+        array(calls, 'inner instructions').map((call) => executed(call, false)),
+      ] as const;
+    },
+  );
   return {
     signature: text(array(signatures, 'signatures')[0], 'signature'),
     slot: big(slot, 'slot'),
@@ -154,18 +225,24 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction | nu
   };
 }
 
-/** What a transaction would do. `unitsConsumed` is compute units. */
+/** The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from endpoints that do not count it. */
 export interface Simulation {
   readonly err: unknown;
   readonly logs: readonly string[];
   readonly unitsConsumed: bigint | null;
+  readonly loadedDataBytes: bigint | null;
 }
 
 export function simulation(value: unknown): Simulation {
-  const { err, logs, unitsConsumed } = object(value, 'simulation');
+  const { err, logs, unitsConsumed, loadedAccountsDataSize } = object(value, 'simulation');
   return {
     err: err ?? null,
     logs: (orNull(logs, (lines) => array(lines, 'logs')) ?? []).map((line) => text(line, 'log')),
     unitsConsumed: orNull(unitsConsumed, (units) => big(units, 'unitsConsumed')),
+    loadedDataBytes: orNull(loadedAccountsDataSize, (size) => big(size, 'loadedAccountsDataSize')),
   };
 }
+
+/** The oldest slot of several answers; 0 of none. */
+export const oldestSlot = (answers: readonly { slot: bigint }[]): bigint =>
+  answers.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), answers[0]?.slot ?? 0n);

@@ -9,6 +9,13 @@ export function u8(value: number): Buffer {
   return bytes;
 }
 
+/** Two bytes. Throws a RangeError outside 0..65535. */
+export function u16(value: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16LE(value);
+  return bytes;
+}
+
 /** Four bytes. Throws a RangeError outside 0..2^32-1. */
 export function u32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
@@ -32,7 +39,8 @@ export function i64(value: bigint): Buffer {
 
 /** Four addresses, the missing ones zero. Throws a RangeError for more than four. */
 export function addressSlots(addresses: readonly string[], name: string): Buffer {
-  if (addresses.length > 4) throw new RangeError(`${name}: at most 4 addresses, not ${addresses.length}`);
+  if (addresses.length > 4)
+    throw new RangeError(`${name}: at most 4 addresses, not ${addresses.length}`);
   const bytes = Buffer.alloc(4 * 32);
   addresses.forEach((address, slot) => bytes.set(addressBytes(address), slot * 32));
   return bytes;
@@ -41,6 +49,7 @@ export function addressSlots(addresses: readonly string[], name: string): Buffer
 /** UTF-8 text padded with zeros. Throws a RangeError when it needs more than `length` bytes. */
 export function fixedText(text: string, length: number, name: string): Buffer {
   const encoded = Buffer.from(text, 'utf8');
-  if (encoded.length > length) throw new RangeError(`${name}: at most ${length} bytes of UTF-8, not ${encoded.length}`);
+  if (encoded.length > length)
+    throw new RangeError(`${name}: at most ${length} bytes of UTF-8, not ${encoded.length}`);
   return Buffer.concat([encoded], length);
 }

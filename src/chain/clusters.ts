@@ -29,7 +29,9 @@ export const CLUSTERS: Readonly<Record<Cluster, ClusterFacts>> = {
 export function clusterMismatch(cluster: Cluster, genesisHash: string): string | null {
   const expected = CLUSTERS[cluster].genesisHash;
   if (expected === genesisHash) return null;
-  const actual = Object.entries(CLUSTERS).find(([, facts]) => facts.genesisHash === genesisHash)?.[0];
+  const actual = Object.entries(CLUSTERS).find(
+    ([, facts]) => facts.genesisHash === genesisHash,
+  )?.[0];
   if (expected === null && actual === undefined) return null;
   return `SOLANA_CLUSTER is ${cluster}, but the RPC endpoint serves ${actual ?? `another one (genesis hash ${genesisHash})`}`;
 }
@@ -41,6 +43,11 @@ export function oneChain(cluster: Cluster): (genesisHash: string) => string | nu
     const mismatch = clusterMismatch(cluster, genesisHash);
     if (mismatch !== null) return mismatch;
     first ??= genesisHash;
-    return genesisHash === first ? null : `it serves another chain (genesis hash ${genesisHash}) than the endpoint before it (${first})`;
+    return genesisHash === first
+      ? null
+      : `it serves another chain (genesis hash ${genesisHash}) than the endpoint before it (${first})`;
   };
 }
+
+/** The Subscriptions program on mainnet-beta, devnet and the local chain. */
+export const SUBSCRIPTIONS_PROGRAM = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';

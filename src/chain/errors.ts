@@ -2,13 +2,12 @@ import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addre
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
 
-// What a failed collection means for the subscription: chain.md, "Errors at a pull". Whoever is not sure says `unknown`: only a failure that
+// The meaning of a failed collection for the subscription: docs/chain.md, "Errors at a pull". A case of doubt is `unknown`: only a failure that
 // is certainly the subscriber's may make a subscription past due.
 
-/** Where in a collection's transaction the transfers and the account creations are, by instruction index. */
+/** Where in a transaction the transfers of one payment are, by instruction index. */
 export interface PullLayout {
   readonly pulls: readonly number[];
-  readonly creations: readonly number[];
 }
 
 /** Why the subscriber's money cannot be moved; goes out as `failureReason`. */
@@ -54,7 +53,7 @@ export type PullFailure =
   | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
   | { readonly kind: 'unknown'; readonly detail: string };
 
-/** What is known beside the error. */
+/** Facts beside the error. */
 export interface PullContext {
   readonly layout: PullLayout;
   readonly logs: readonly string[] | null;
@@ -65,16 +64,30 @@ export interface PullContext {
 }
 
 /** An instruction's failure as RPC reports it: a custom code, or the name of one of the runtime's own errors. */
-type InstructionFailure = { readonly index: number; readonly code: number } | { readonly index: number; readonly name: string };
+type InstructionFailure =
+  | { readonly index: number; readonly code: number }
+  | { readonly index: number; readonly name: string };
 
 function instructionFailure(err: unknown): InstructionFailure | null {
-  if (typeof err !== 'object' || err === null || !('InstructionError' in err) || !Array.isArray(err.InstructionError)) return null;
+  if (
+    typeof err !== 'object' ||
+    err === null ||
+    !('InstructionError' in err) ||
+    !Array.isArray(err.InstructionError)
+  )
+    return null;
   const [index, reason] = err.InstructionError as unknown[];
   if (typeof index !== 'number') return null;
   if (typeof reason === 'string') return { index, name: reason };
   if (typeof reason !== 'object' || reason === null) return null;
-  if ('Custom' in reason && typeof reason.Custom === 'number') return { index, code: reason.Custom };
+  if ('Custom' in reason && typeof reason.Custom === 'number')
+    return { index, code: reason.Custom };
   return { index, name: Object.keys(reason)[0] ?? 'unnamed' };
+}
+
+/** The index of the instruction at which a transaction failed; null when it failed as a whole. */
+export function failedInstruction(err: unknown): number | null {
+  return instructionFailure(err)?.index ?? null;
 }
 
 /** The program that failed first, which is the innermost one: each caller's own "failed" line follows it. */
@@ -96,7 +109,7 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * What the failure of a collection means. `err` is what getSignatureStatuses, getTransaction and simulateTransaction call `err`.
+ * The meaning of a failed collection. `err` is the field of this name in the answers of getSignatureStatuses, getTransaction and simulateTransaction.
  * A token error surfaces as the pull's own Custom code; the program's codes begin at 100, so the number tells them apart, and the logs, where
  * they are at hand, must agree.
  */
@@ -105,18 +118,16 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   const failure = instructionFailure(err);
   if (failure === null) return transactionFailure(err, detail);
 
-  if (context.layout.creations.includes(failure.index)) {
-    // The System program's Custom 1: the payer has fewer lamports than the rent.
-    const outOfSol = 'code' in failure ? failure.code === 1 : failure.name === 'InsufficientFunds';
-    return { kind: 'ours', reason: outOfSol ? 'keeper_out_of_sol' : 'rejected', detail };
-  }
   if (
     'name' in failure &&
-    /^(ComputationalBudgetExceeded|ProgramFailedToComplete|MaxAccountsDataAllocationsExceeded)$/.test(failure.name)
+    /^(ComputationalBudgetExceeded|ProgramFailedToComplete|MaxAccountsDataAllocationsExceeded)$/.test(
+      failure.name,
+    )
   ) {
     return { kind: 'ours', reason: 'compute_budget', detail };
   }
-  if (!context.layout.pulls.includes(failure.index)) return { kind: 'ours', reason: 'rejected', detail };
+  if (!context.layout.pulls.includes(failure.index))
+    return { kind: 'ours', reason: 'rejected', detail };
   if ('name' in failure) {
     if (failure.name === 'InvalidAccountOwner') return { kind: 'subscription_closed' };
     if (failure.name === 'InsufficientFunds') return { kind: 'unknown', detail };
@@ -125,26 +136,37 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   if (failure.code >= 100) return programFailure(failure.code, context, detail);
 
   const failed = failedProgram(context.logs);
-  if (failed === undefined || failed === TOKEN_PROGRAM) return tokenFailure(failure.code, context, detail);
-  if (failed === SYSTEM_PROGRAM || failed === ASSOCIATED_TOKEN_PROGRAM) return { kind: 'ours', reason: 'rejected', detail };
+  if (failed === undefined || failed === TOKEN_PROGRAM)
+    return tokenFailure(failure.code, context, detail);
+  if (failed === SYSTEM_PROGRAM || failed === ASSOCIATED_TOKEN_PROGRAM)
+    return { kind: 'ours', reason: 'rejected', detail };
   return { kind: 'unknown', detail };
 }
 
 /** SPL Token's codes (spl-token `error.rs`) at a transfer. */
-function tokenFailure(code: number, { gross, subscriberAccount }: PullContext, detail: string): PullFailure {
+function tokenFailure(
+  code: number,
+  { gross, subscriberAccount }: PullContext,
+  detail: string,
+): PullFailure {
   switch (code) {
     case 1: {
       // One code for too little balance and too little allowance; the account tells which.
       const account = subscriberAccount ?? null;
-      const allowance = account !== null && account.amount >= gross && account.delegatedAmount < gross;
-      return { kind: 'subscriber', reason: allowance ? 'allowance_exhausted' : 'insufficient_funds' };
+      const allowance =
+        account !== null && account.amount >= gross && account.delegatedAmount < gross;
+      return {
+        kind: 'subscriber',
+        reason: allowance ? 'allowance_exhausted' : 'insufficient_funds',
+      };
     }
     case 4:
       return { kind: 'subscriber', reason: 'delegate_replaced' };
     case 17:
       // Either side may be frozen.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
-      if (subscriberAccount?.state === 'frozen') return { kind: 'subscriber', reason: 'account_frozen' };
+      if (subscriberAccount?.state === 'frozen')
+        return { kind: 'subscriber', reason: 'account_frozen' };
       return { kind: 'ours', reason: 'receiver_frozen', detail };
     default:
       return { kind: 'unknown', detail };
@@ -152,7 +174,11 @@ function tokenFailure(code: number, { gross, subscriberAccount }: PullContext, d
 }
 
 /** The Subscriptions program's own codes at a transfer. */
-function programFailure(code: number, { subscriberAccount }: PullContext, detail: string): PullFailure {
+function programFailure(
+  code: number,
+  { subscriberAccount }: PullContext,
+  detail: string,
+): PullFailure {
   const ours = (reason: OursReason): PullFailure => ({ kind: 'ours', reason, detail });
   switch (code) {
     case 400:
@@ -175,7 +201,9 @@ function programFailure(code: number, { subscriberAccount }: PullContext, detail
     case 110:
       // The program checks both token accounts in one call.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
-      return subscriberAccount === null ? { kind: 'subscriber', reason: 'account_closed' } : ours('receiver_account_missing');
+      return subscriberAccount === null
+        ? { kind: 'subscriber', reason: 'account_closed' }
+        : ours('receiver_account_missing');
     case 130:
       return ours('not_a_puller');
     case 506:
@@ -201,6 +229,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   switch (name) {
     case 'AlreadyProcessed':
       return { kind: 'already_processed' };
+    case 'MaxLoadedAccountsDataSizeExceeded':
+      return { kind: 'ours', reason: 'compute_budget', detail };
     case 'BlockhashNotFound':
       return { kind: 'ours', reason: 'blockhash_not_found', detail };
     // The fee payer has too little, would be left below its rent, or does not exist yet.
@@ -229,7 +259,6 @@ const TRANSACTION_ERRORS = new Set([
   'InvalidProgramForExecution',
   'InvalidRentPayingAccount',
   'InvalidWritableAccount',
-  'MaxLoadedAccountsDataSizeExceeded',
   'MissingSignatureForFee',
   'ProgramAccountNotFound',
   'ProgramCacheHitMaxLimit',

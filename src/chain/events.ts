@@ -1,8 +1,8 @@
 import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
-// The program tells what it did by calling itself with the event as instruction data (chain.md, Events). Only the program can sign for the
-// event authority, and a failed transaction has done nothing; so an event is what the program said, in a transaction that succeeded.
+// The program emits an event by calling itself with the event as instruction data (docs/chain.md, Events). Only the program can sign for the event
+// authority, and a failed transaction changed nothing: an event in a transaction that succeeded is true.
 
 /** An instruction of a confirmed transaction, its accounts resolved. */
 export interface ExecutedInstruction {
@@ -13,7 +13,7 @@ export interface ExecutedInstruction {
   readonly stackHeight: number | null;
 }
 
-/** What a transaction did: its own instructions, and by the index of each those that it called, in order. */
+/** A transaction's instructions and, by the index of each, the inner instructions that it called, in order. */
 export interface ExecutedTransaction {
   readonly err: unknown;
   readonly instructions: readonly ExecutedInstruction[];
@@ -49,8 +49,18 @@ export type ProgramEvent = (
       readonly at: bigint;
       readonly payer: string | null;
     }
-  | { readonly kind: 'cancelled'; readonly plan: string; readonly subscriber: string; readonly expiresAt: bigint }
-  | { readonly kind: 'resumed'; readonly plan: string; readonly subscriber: string; readonly at: bigint }
+  | {
+      readonly kind: 'cancelled';
+      readonly plan: string;
+      readonly subscriber: string;
+      readonly expiresAt: bigint;
+    }
+  | {
+      readonly kind: 'resumed';
+      readonly plan: string;
+      readonly subscriber: string;
+      readonly at: bigint;
+    }
   | {
       readonly kind: 'plan_updated';
       readonly plan: string;
@@ -74,7 +84,12 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
   for (const [index, inner] of [...transaction.inner].sort(([a], [b]) => a - b)) {
     const outer = transaction.instructions[index];
     inner.forEach((call, place) => {
-      if (call.programId !== programId || call.accounts.length !== 1 || call.accounts[0] !== eventAuthority) return;
+      if (
+        call.programId !== programId ||
+        call.accounts.length !== 1 ||
+        call.accounts[0] !== eventAuthority
+      )
+        return;
       if (!call.data.subarray(0, TAG.length).equals(TAG)) return;
       if (callerOf(inner, place, outer)?.programId !== programId) return;
       const event = decodeEvent(call.data);
@@ -101,7 +116,10 @@ type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : ne
 function decodeEvent(data: Buffer): Decoded | null {
   const kind = data[8];
   const atLeast = (length: number, name: string) => {
-    if (data.length < length) throw new ChainDataError(`a ${name} event has at least ${length} bytes, this one has ${data.length}`);
+    if (data.length < length)
+      throw new ChainDataError(
+        `a ${name} event has at least ${length} bytes, this one has ${data.length}`,
+      );
   };
   const address = (offset: number) => addressAt(data, offset);
   const addressIf = (offset: number) => (data.length >= offset + 32 ? address(offset) : null);
@@ -118,7 +136,12 @@ function decodeEvent(data: Buffer): Decoded | null {
       };
     case 1:
       atLeast(81, 'Cancelled');
-      return { kind: 'cancelled', plan: address(9), subscriber: address(41), expiresAt: data.readBigInt64LE(73) };
+      return {
+        kind: 'cancelled',
+        plan: address(9),
+        subscriber: address(41),
+        expiresAt: data.readBigInt64LE(73),
+      };
     case 2:
       atLeast(201, 'Transfer');
       return {
@@ -137,7 +160,12 @@ function decodeEvent(data: Buffer): Decoded | null {
       };
     case 5:
       atLeast(81, 'Resumed');
-      return { kind: 'resumed', plan: address(9), subscriber: address(41), at: data.readBigInt64LE(73) };
+      return {
+        kind: 'resumed',
+        plan: address(9),
+        subscriber: address(41),
+        at: data.readBigInt64LE(73),
+      };
     case 6:
       atLeast(210, 'PlanUpdated');
       return {
@@ -146,7 +174,9 @@ function decodeEvent(data: Buffer): Decoded | null {
         owner: address(41),
         status: data.readUInt8(73) === 1 ? 'active' : 'sunset',
         endTs: data.readBigInt64LE(74),
-        pullers: [0, 1, 2, 3].map((slot) => address(82 + slot * 32)).filter((puller) => puller !== SYSTEM_PROGRAM),
+        pullers: [0, 1, 2, 3]
+          .map((slot) => address(82 + slot * 32))
+          .filter((puller) => puller !== SYSTEM_PROGRAM),
       };
     default:
       return null;

@@ -1,20 +1,10 @@
-// What an instruction is, and what those of the Subscriptions program share.
-import { eventAuthorityAddress } from './addresses.ts';
+// The accounts and discriminators of the Subscriptions program's instructions.
+import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
+import { eventAuthorityAddress, publicKey } from './addresses.ts';
 import { u8 } from './bytes.ts';
 
-/** An account of an instruction. */
-export interface AccountMeta {
-  readonly address: string;
-  readonly signer: boolean;
-  readonly writable: boolean;
-}
-
-/** An instruction with Base58 addresses; `compileMessage` (message.ts) makes a transaction of several. */
-export interface Instruction {
-  readonly programId: string;
-  readonly accounts: readonly AccountMeta[];
-  readonly data: Buffer;
-}
+/** An instruction as web3.js has it; `compileMessage` (message.ts) puts several into a transaction. */
+export type Instruction = TransactionInstruction;
 
 const DISCRIMINATOR = {
   initAuthority: 0,
@@ -31,25 +21,39 @@ const DISCRIMINATOR = {
   cancelNow: 17,
 } as const;
 
-/** Accounts by what the instruction does with them: reads, writes, has them sign, has them sign and pay. */
-export const read = (address: string): AccountMeta => ({ address, signer: false, writable: false });
-export const write = (address: string): AccountMeta => ({ address, signer: false, writable: true });
-export const sign = (address: string): AccountMeta => ({ address, signer: true, writable: false });
-export const pay = (address: string): AccountMeta => ({ address, signer: true, writable: true });
+const meta =
+  (isSigner: boolean, isWritable: boolean) =>
+  (address: string): AccountMeta => ({ pubkey: publicKey(address), isSigner, isWritable });
 
-/** The last account of some instructions is optional and simply absent. */
-export const optional = (meta: (address: string) => AccountMeta, address: string | undefined) =>
-  address === undefined ? [] : [meta(address)];
+/** An account that an instruction only reads, one that it writes, one that signs, and one that signs and pays. */
+export const read = meta(false, false);
+export const write = meta(false, true);
+export const sign = meta(true, false);
+export const pay = meta(true, true);
 
-/** The accounts that let the program tell of events by calling itself. */
-export const eventAccounts = (programId: string) => [read(eventAuthorityAddress(programId).address), read(programId)];
+/** The last account of some instructions is optional and is left out. */
+export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
+  address === undefined ? [] : [account(address)];
 
-/** An instruction of the program: its number, then its fields. */
+/** The accounts with which the program calls itself to emit an event. */
+export const eventAccounts = (programId: string) => [
+  read(eventAuthorityAddress(programId).address),
+  read(programId),
+];
+
+/** Whether an instruction's data is that of a transfer. */
+export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
+
+/** An instruction of the program: its discriminator, then its fields. */
 export function instruction(
   programId: string,
   kind: keyof typeof DISCRIMINATOR,
-  accounts: AccountMeta[],
+  keys: AccountMeta[],
   ...fields: Uint8Array[]
 ): Instruction {
-  return { programId, accounts, data: Buffer.concat([u8(DISCRIMINATOR[kind]), ...fields]) };
+  return new TransactionInstruction({
+    programId: publicKey(programId),
+    keys,
+    data: Buffer.concat([u8(DISCRIMINATOR[kind]), ...fields]),
+  });
 }

@@ -1,7 +1,22 @@
-// Every instruction of the Subscriptions program that the service builds or tests, in its 0.5.0 form (chain.md).
-import { addressBytes, authorityAddress, SYSTEM_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
-import { addressSlots, fixedText, i64, u64, u8 } from './bytes.ts';
-import { eventAccounts, type Instruction, instruction, optional, pay, read, sign, write } from './instruction.ts';
+// The Subscriptions program's instructions for authorities, subscriptions and payments, in the form of 0.5.0 (docs/chain.md).
+import {
+  addressBytes,
+  authorityAddress,
+  SYSTEM_PROGRAM,
+  TOKEN_PROGRAM,
+  tokenAccountAddress,
+} from './addresses.ts';
+import { i64, u64, u8 } from './bytes.ts';
+import {
+  eventAccounts,
+  type Instruction,
+  instruction,
+  optional,
+  pay,
+  read,
+  sign,
+  write,
+} from './instruction.ts';
 
 /** `initId` for a subscribe in the very transaction (slot) that opens the SubscriptionAuthority: i64::MIN. */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
@@ -49,78 +64,7 @@ export function closeAuthority(
   ]);
 }
 
-/** What a merchant publishes. `amount` base units per period, `endTs` Unix seconds (0 = none), up to four destinations and pullers. */
-export interface PlanTerms {
-  readonly planId: bigint;
-  readonly mint: string;
-  readonly amount: bigint;
-  readonly periodHours: bigint;
-  readonly endTs: bigint;
-  readonly destinations: readonly string[];
-  readonly pullers: readonly string[];
-  readonly metadataUri: string;
-}
-
-/** Publishes a plan; the program overwrites created_at with its clock. */
-export function createPlan(
-  programId: string,
-  { merchant, plan, terms, payer }: { merchant: string; plan: string; terms: PlanTerms; payer?: string | undefined },
-): Instruction {
-  return instruction(
-    programId,
-    'createPlan',
-    [pay(merchant), write(plan), read(terms.mint), read(SYSTEM_PROGRAM), read(TOKEN_PROGRAM), ...optional(pay, payer)],
-    u64(terms.planId),
-    addressBytes(terms.mint),
-    u64(terms.amount),
-    u64(terms.periodHours),
-    i64(0n),
-    i64(terms.endTs),
-    addressSlots(terms.destinations, 'destinations'),
-    addressSlots(terms.pullers, 'pullers'),
-    fixedText(terms.metadataUri, 128, 'metadataUri'),
-  );
-}
-
-/** The part of a plan that its owner can change. */
-export interface PlanEdit {
-  readonly status: 'sunset' | 'active';
-  readonly endTs: bigint;
-  readonly pullers: readonly string[];
-  readonly metadataUri: string;
-}
-
-/** What the owner saw when it signed an update: since 0.5.0 the program refuses the update (522) when the plan differs. */
-export interface PlanSeen extends Omit<PlanEdit, 'status'> {
-  readonly createdAt: bigint;
-}
-
-/** Changes a plan (0.5.0: 537 bytes of data, the program's changelog #222). */
-export function updatePlan(
-  programId: string,
-  { owner, plan, edit, seen }: { owner: string; plan: string; edit: PlanEdit; seen: PlanSeen },
-): Instruction {
-  return instruction(
-    programId,
-    'updatePlan',
-    [sign(owner), write(plan), ...eventAccounts(programId)],
-    u8(edit.status === 'active' ? 1 : 0),
-    i64(edit.endTs),
-    addressSlots(edit.pullers, 'pullers'),
-    fixedText(edit.metadataUri, 128, 'metadataUri'),
-    i64(seen.createdAt),
-    i64(seen.endTs),
-    addressSlots(seen.pullers, 'pullers'),
-    fixedText(seen.metadataUri, 128, 'metadataUri'),
-  );
-}
-
-/** Closes a plan whose end has passed. */
-export function deletePlan(programId: string, { owner, plan }: { owner: string; plan: string }): Instruction {
-  return instruction(programId, 'deletePlan', [pay(owner), write(plan)]);
-}
-
-/** What a wallet agrees to when it subscribes: the program refuses (519) when the plan differs. */
+/** The terms that a wallet agrees to when it subscribes: the program refuses (519) when the plan differs. */
 export interface SubscribeTerms {
   readonly planId: bigint;
   readonly planBump: number;
@@ -142,7 +86,14 @@ export function subscribe(
     subscription,
     terms,
     payer,
-  }: { subscriber: string; merchant: string; plan: string; subscription: string; terms: SubscribeTerms; payer?: string | undefined },
+  }: {
+    subscriber: string;
+    merchant: string;
+    plan: string;
+    subscription: string;
+    terms: SubscribeTerms;
+    payer?: string | undefined;
+  },
 ): Instruction {
   return instruction(
     programId,
@@ -175,26 +126,58 @@ export interface SubscriptionParties {
 }
 
 /** Cancels at the end of the current period. */
-export function cancelSubscription(programId: string, { subscriber, plan, subscription }: SubscriptionParties): Instruction {
-  return instruction(programId, 'cancel', [sign(subscriber), read(plan), write(subscription), ...eventAccounts(programId)]);
+export function cancelSubscription(
+  programId: string,
+  { subscriber, plan, subscription }: SubscriptionParties,
+): Instruction {
+  return instruction(programId, 'cancel', [
+    sign(subscriber),
+    read(plan),
+    write(subscription),
+    ...eventAccounts(programId),
+  ]);
 }
 
 /** Cancels at once; the plan's owner signs too. `periodStart` as seen by the signers, or the program refuses (521). */
 export function cancelSubscriptionNow(
   programId: string,
-  { subscriber, merchant, plan, subscription, periodStart }: SubscriptionParties & { merchant: string; periodStart: bigint },
+  {
+    subscriber,
+    merchant,
+    plan,
+    subscription,
+    periodStart,
+  }: SubscriptionParties & { merchant: string; periodStart: bigint },
 ): Instruction {
-  const accounts = [sign(subscriber), sign(merchant), read(plan), write(subscription), ...eventAccounts(programId)];
+  const accounts = [
+    sign(subscriber),
+    sign(merchant),
+    read(plan),
+    write(subscription),
+    ...eventAccounts(programId),
+  ];
   return instruction(programId, 'cancelNow', accounts, i64(periodStart));
 }
 
-/** Takes a cancellation back. `expiresAt` as seen by the signer, or the program refuses (508). */
+/** Takes a cancellation back. `expiresAt` as seen by the signer, or the program refuses (521). */
 export function resumeSubscription(
   programId: string,
-  { subscriber, plan, subscription, mint, expiresAt }: SubscriptionParties & { mint: string; expiresAt: bigint },
+  {
+    subscriber,
+    plan,
+    subscription,
+    mint,
+    expiresAt,
+  }: SubscriptionParties & { mint: string; expiresAt: bigint },
 ): Instruction {
   const authority = read(authorityAddress(programId, subscriber, mint).address);
-  const accounts = [sign(subscriber), read(plan), write(subscription), authority, ...eventAccounts(programId)];
+  const accounts = [
+    sign(subscriber),
+    read(plan),
+    write(subscription),
+    authority,
+    ...eventAccounts(programId),
+  ];
   return instruction(programId, 'resume', accounts, i64(expiresAt));
 }
 
@@ -204,9 +187,19 @@ export function resumeSubscription(
  */
 export function revokeDelegation(
   programId: string,
-  { authority, plan, subscription, receiver }: { authority: string; plan: string; subscription: string; receiver?: string | undefined },
+  {
+    authority,
+    plan,
+    subscription,
+    receiver,
+  }: { authority: string; plan: string; subscription: string; receiver?: string | undefined },
 ): Instruction {
-  return instruction(programId, 'revokeDelegation', [pay(authority), write(subscription), read(plan), ...optional(write, receiver)]);
+  return instruction(programId, 'revokeDelegation', [
+    pay(authority),
+    write(subscription),
+    read(plan),
+    ...optional(write, receiver),
+  ]);
 }
 
 /** Moves `amount` base units from the subscriber's ATA to the ATA of `receiver` (a wallet among the plan's destinations). */

@@ -1,6 +1,12 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+} from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { encodeBase58 } from './base58.ts';
+import bs58 from 'bs58';
 
 /** A key that signs. The private half stays inside the KeyObject: printing or logging a Keypair shows the address alone. */
 export interface Keypair {
@@ -12,18 +18,25 @@ export interface Keypair {
 // RFC 8410: the DER that precedes a raw 32-byte Ed25519 private key in PKCS #8.
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-const rawPublic = (key: KeyObject) => createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
+const rawPublic = (key: KeyObject) =>
+  createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
 
 function keypair(key: KeyObject): Keypair {
-  const address = encodeBase58(rawPublic(key));
+  const address = bs58.encode(rawPublic(key));
   return Object.freeze({ address, sign: (message: Uint8Array) => sign(null, message, key) });
 }
 
 /** A keypair from 64 bytes, private then public half, as the Solana CLI stores it. Throws an Error that never shows the bytes. */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
-  if (secret.length !== 64) throw new Error(`a keypair has 64 bytes, this one has ${secret.length}`);
-  const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, secret.subarray(0, 32)]), format: 'der', type: 'pkcs8' });
-  if (!rawPublic(key).equals(secret.subarray(32))) throw new Error('the public half of the keypair does not belong to its private half');
+  if (secret.length !== 64)
+    throw new Error(`a keypair has 64 bytes, this one has ${secret.length}`);
+  const key = createPrivateKey({
+    key: Buffer.concat([PKCS8_PREFIX, secret.subarray(0, 32)]),
+    format: 'der',
+    type: 'pkcs8',
+  });
+  if (!rawPublic(key).equals(secret.subarray(32)))
+    throw new Error('the public half of the keypair does not belong to its private half');
   return keypair(key);
 }
 
@@ -39,7 +52,9 @@ export function generateKeypair(): Keypair {
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
-    throw new Error(`the keypair file ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Error(
+      `the keypair file ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    );
   });
   try {
     const { mode, uid } = await file.stat();
@@ -47,12 +62,16 @@ export async function readKeypair(path: string): Promise<Keypair> {
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
     // Windows has no such bits and always reports them set.
     if (process.platform !== 'win32' && (mode & others) !== 0) {
-      throw new Error(`the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`);
+      throw new Error(
+        `the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`,
+      );
     }
     return keypairFromSecret(parseSecret(await file.readFile('utf8')));
   } catch (error) {
     if (error instanceof Error && !error.message.includes(path)) {
-      throw new Error(`the keypair file ${path} is not a Solana CLI keypair (a JSON array of 64 bytes): ${error.message}`);
+      throw new Error(
+        `the keypair file ${path} is not a Solana CLI keypair (a JSON array of 64 bytes): ${error.message}`,
+      );
     }
     throw error;
   } finally {
@@ -68,7 +87,9 @@ function parseSecret(text: string): Uint8Array {
     // The parser's own message quotes the text.
     throw new Error('it is not JSON');
   }
-  const isByte = (value: unknown) => typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 255;
-  if (!Array.isArray(parsed) || !parsed.every(isByte)) throw new Error('it is not an array of bytes');
+  const isByte = (value: unknown) =>
+    typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 255;
+  if (!Array.isArray(parsed) || !parsed.every(isByte))
+    throw new Error('it is not an array of bytes');
   return Uint8Array.from(parsed as number[]);
 }

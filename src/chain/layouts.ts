@@ -1,3 +1,5 @@
+import { AccountLayout, AccountState } from '@solana/spl-token';
+import bs58 from 'bs58';
 import { addressAt } from './addresses.ts';
 
 /** Account data that is not what its place on the chain says it should be: wrong length, kind or version. */
@@ -69,18 +71,48 @@ export interface ClockAccount {
 export const PLAN_LENGTH = 491;
 export const SUBSCRIPTION_LENGTH = 155;
 export const AUTHORITY_LENGTH = 106;
-const TOKEN_ACCOUNT_LENGTH = 165;
 
 const KIND = { authority: 0, plan: 1, subscription: 4 } as const;
 const SUBSCRIPTION_VERSION = 1;
+const PLAN_MINT_OFFSET = 43;
+const AUTHORITY_MINT_OFFSET = 33;
 
+/** Checks length and kind. Accounts of the program grow by appended fields, so they may be longer than known. */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
-  if (data.length !== length) throw new ChainDataError(`a ${name} account has ${length} bytes, this one has ${data.length}`);
+  if (kind === undefined ? data.length !== length : data.length < length)
+    throw new ChainDataError(`a ${name} account has ${length} bytes, this one has ${data.length}`);
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   if (kind !== undefined && bytes[0] !== kind) {
-    throw new ChainDataError(`a ${name} account has the discriminator ${kind}, this one has ${bytes.readUInt8(0)}`);
+    throw new ChainDataError(
+      `a ${name} account has the discriminator ${kind}, this one has ${bytes.readUInt8(0)}`,
+    );
   }
   return bytes;
+}
+
+const LENGTH = {
+  authority: AUTHORITY_LENGTH,
+  plan: PLAN_LENGTH,
+  subscription: SUBSCRIPTION_LENGTH,
+};
+
+/** Which account of the program these bytes are, by their first one; undefined for another kind, or when bytes are missing. */
+export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
+  const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
+  return kinds.find((kind) => data[0] === KIND[kind] && data.length >= LENGTH[kind]);
+}
+
+/**
+ * Which accounts of the program a stream reports: subscriptions, and the plans and authorities of one mint. A
+ * filter by length would miss accounts that grew.
+ */
+export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
+  const kind = (value: number) => ({ offset: 0, bytes: bs58.encode(Uint8Array.of(value)) });
+  return [
+    [kind(KIND.subscription)],
+    [kind(KIND.plan), { offset: PLAN_MINT_OFFSET, bytes: mint }],
+    [kind(KIND.authority), { offset: AUTHORITY_MINT_OFFSET, bytes: mint }],
+  ];
 }
 
 const EMPTY = Buffer.alloc(32);
@@ -92,33 +124,36 @@ function addresses(bytes: Buffer, offset: number): string[] {
     .map((start) => addressAt(bytes, start));
 }
 
-/** Decodes a Plan (chain.md). Throws ChainDataError. */
+/** Decodes a Plan (docs/chain.md). Throws ChainDataError. */
 export function decodePlan(data: Uint8Array): PlanAccount {
   const bytes = view(data, 'Plan', PLAN_LENGTH, KIND.plan);
   const status = bytes.readUInt8(34);
-  if (status > 1) throw new ChainDataError(`a Plan's status is 0 (sunset) or 1 (active), this one has ${status}`);
+  if (status > 1)
+    throw new ChainDataError(`a Plan's status is 0 (sunset) or 1 (active), this one has ${status}`);
   return {
     owner: addressAt(bytes, 1),
     bump: bytes.readUInt8(33),
     status: status === 1 ? 'active' : 'sunset',
     planId: bytes.readBigUInt64LE(35),
-    mint: addressAt(bytes, 43),
+    mint: addressAt(bytes, PLAN_MINT_OFFSET),
     amount: bytes.readBigUInt64LE(75),
     periodHours: bytes.readBigUInt64LE(83),
     createdAt: bytes.readBigInt64LE(91),
     endTs: bytes.readBigInt64LE(99),
     destinations: addresses(bytes, 107),
     pullers: addresses(bytes, 235),
-    metadataUri: bytes.toString('utf8', 363).replace(/\0+$/, ''),
+    metadataUri: bytes.toString('utf8', 363, PLAN_LENGTH).replace(/\0+$/, ''),
   };
 }
 
-/** Decodes a SubscriptionDelegation (chain.md). Throws ChainDataError, also for a version that this code does not know. */
+/** Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for a version that this code does not know. */
 export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   const bytes = view(data, 'SubscriptionDelegation', SUBSCRIPTION_LENGTH, KIND.subscription);
   const version = bytes.readUInt8(1);
   if (version !== SUBSCRIPTION_VERSION) {
-    throw new ChainDataError(`a SubscriptionDelegation of version ${SUBSCRIPTION_VERSION} is known, this one has ${version}`);
+    throw new ChainDataError(
+      `a SubscriptionDelegation of version ${SUBSCRIPTION_VERSION} is known, this one has ${version}`,
+    );
   }
   return {
     bump: bytes.readUInt8(2),
@@ -135,31 +170,32 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   };
 }
 
-/** Decodes a SubscriptionAuthority (chain.md). Throws ChainDataError. */
+/** Decodes a SubscriptionAuthority (docs/chain.md). Throws ChainDataError. */
 export function decodeAuthority(data: Uint8Array): AuthorityAccount {
   const bytes = view(data, 'SubscriptionAuthority', AUTHORITY_LENGTH, KIND.authority);
   return {
     user: addressAt(bytes, 1),
-    mint: addressAt(bytes, 33),
+    mint: addressAt(bytes, AUTHORITY_MINT_OFFSET),
     payer: addressAt(bytes, 65),
     bump: bytes.readUInt8(97),
     initId: bytes.readBigInt64LE(98),
   };
 }
 
-/** Decodes an SPL Token account (spl-token `state.rs`, `Account`). Throws ChainDataError, also when it is not initialized. */
+/** Decodes an SPL Token account. Throws ChainDataError, also when it is not initialized. */
 export function decodeTokenAccount(data: Uint8Array): TokenAccount {
-  const bytes = view(data, 'token', TOKEN_ACCOUNT_LENGTH);
-  const state = bytes.readUInt8(108);
-  if (state !== 1 && state !== 2) throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
-  const hasDelegate = bytes.readUInt32LE(72) === 1;
+  const decoded = AccountLayout.decode(view(data, 'token', AccountLayout.span));
+  const { state, delegateOption } = decoded;
+  if (state !== AccountState.Initialized && state !== AccountState.Frozen)
+    throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
+  const hasDelegate = delegateOption === 1;
   return {
-    mint: addressAt(bytes, 0),
-    owner: addressAt(bytes, 32),
-    amount: bytes.readBigUInt64LE(64),
-    delegate: hasDelegate ? addressAt(bytes, 76) : null,
-    delegatedAmount: hasDelegate ? bytes.readBigUInt64LE(121) : 0n,
-    state: state === 2 ? 'frozen' : 'initialized',
+    mint: decoded.mint.toBase58(),
+    owner: decoded.owner.toBase58(),
+    amount: decoded.amount,
+    delegate: hasDelegate ? decoded.delegate.toBase58() : null,
+    delegatedAmount: hasDelegate ? decoded.delegatedAmount : 0n,
+    state: state === AccountState.Frozen ? 'frozen' : 'initialized',
   };
 }
 

@@ -3,8 +3,15 @@ import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 // The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and `transfer_subscription::process`), so that the keeper
 // knows before it sends what the program would say at a given chain time.
 
-/** What a pull would meet: in the order in which the program checks. */
-type PullVerdict = 'plan_closed' | 'plan_ended' | 'plan_changed' | 'cancelled' | 'not_started' | 'collected' | 'collectable';
+/** The program's answer to a pull, in the order of its checks. */
+type PullVerdict =
+  | 'plan_closed'
+  | 'plan_ended'
+  | 'plan_changed'
+  | 'cancelled'
+  | 'not_started'
+  | 'collected'
+  | 'collectable';
 
 /** The period that a pull at a given time would be booked on. Times are Unix seconds by the chain's clock, amounts base units. */
 export interface PullPeriod {
@@ -38,14 +45,20 @@ function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): big
  * time must equal the subscription's, or it is another plan at the same address.
  */
 export function pullPeriod(
-  subscription: Pick<SubscriptionAccount, 'amount' | 'periodHours' | 'planCreatedAt' | 'amountPulled' | 'periodStart' | 'expiresAt'>,
+  subscription: Pick<
+    SubscriptionAccount,
+    'amount' | 'periodHours' | 'planCreatedAt' | 'amountPulled' | 'periodStart' | 'expiresAt'
+  >,
   plan: Pick<PlanAccount, 'amount' | 'periodHours' | 'createdAt' | 'endTs'> | null,
   now: bigint,
 ): PullPeriod {
   const { amount, periodHours, expiresAt, periodStart } = subscription;
   const length = periodSeconds(periodHours);
   const sameTerms =
-    plan !== null && plan.amount === amount && plan.periodHours === periodHours && plan.createdAt === subscription.planCreatedAt;
+    plan !== null &&
+    plan.amount === amount &&
+    plan.periodHours === periodHours &&
+    plan.createdAt === subscription.planCreatedAt;
   // The end of a later plan at the same address is not this subscription's.
   const endTs = sameTerms ? plan.endTs : 0n;
   const start = startAt(periodStart, length, endTs, now);
@@ -62,7 +75,10 @@ export function pullPeriod(
   })();
 
   const boundary = start + length;
-  const last = !sameTerms || (endTs !== 0n && boundary >= endTs) || (expiresAt !== 0n && boundary >= expiresAt);
+  const last =
+    !sameTerms ||
+    (endTs !== 0n && boundary >= endTs) ||
+    (expiresAt !== 0n && boundary >= expiresAt);
   return {
     verdict,
     start,

@@ -1,4 +1,4 @@
-/** Every error code of the Subscriptions program 0.5.0 by number (chain.md; 522 from the program's changelog #222). */
+/** Every error code of the Subscriptions program by number: those of 0.5.0, and 138 of the version after it. */
 export const PROGRAM_ERRORS: ReadonlyMap<number, string> = new Map([
   [100, 'NotSigner'],
   [101, 'InvalidAddress'],
@@ -38,6 +38,7 @@ export const PROGRAM_ERRORS: ReadonlyMap<number, string> = new Map([
   [135, 'DelegationAlreadyExists'],
   [136, 'StaleSubscriptionAuthority'],
   [137, 'TransferHookTooManyAccounts'],
+  [138, 'NoExcessLamports'],
   [300, 'AmountExceedsLimit'],
   [301, 'FixedDelegationExpiryInPast'],
   [302, 'FixedDelegationAmountZero'],

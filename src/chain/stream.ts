@@ -1,41 +1,62 @@
 import type { Socket } from 'node:net';
-import { Agent, buildConnector, WebSocket } from 'undici';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { Agent, buildConnector, ping, WebSocket } from 'undici';
 import { backoff } from '../backoff.ts';
 import type { Log } from '../log.ts';
 import { object, text } from './answers.ts';
 
-// A WebSocket to a node that comes back by itself: what is asked for on it, and what its messages mean, is the caller's business.
+// A WebSocket to a node that reconnects by itself. The caller chooses the subscriptions and reads the messages.
 
 export interface StreamOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
   readonly urls: readonly string[];
-  /** What this is, for the log. */
+  /** Name of the stream for the log. */
   readonly name: string;
-  /** Milliseconds without any message after which the connection is given up. */
+  /** Milliseconds without any message after which the connection is closed and opened anew. */
   readonly silenceMs: number;
-  /** It is open: requests are sent now. */
+  /** Whether the answer to a ping counts as a message; without slots to hear it is the only sign of life. */
+  readonly pongsSuffice?: () => boolean;
+  /** The connection is open: requests are sent now. */
   readonly onOpen: () => void;
-  /** A message. When it throws, the connection is given up and opened anew: what cannot be read may have been a notice. */
+  /** A message. When it throws, the connection is closed and opened anew: an unreadable message may have been a notice. */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
-  /** It broke off; another one is opened. */
+  /** The connection is lost; another one is opened. */
   readonly onBreak?: () => void;
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
 export interface Stream {
   readonly request: (id: number, method: string, params: readonly unknown[]) => void;
-  /** All that was asked for is on: the next failure is the first one again. */
+  /** Every request is answered: the next failure counts as the first one. */
   readonly settled: () => void;
   readonly close: () => void;
 }
 
 const CLOSING_MS = 1000;
+/** undici publishes pongs here and nowhere else. */
+const PONG_CHANNEL = 'undici:websocket:pong';
+/** After this many failures in a row the endpoints are tried every minute or two: the sweep covers the time. */
+const FAILURES_BEFORE_PAUSE = 10;
+const RETRY_MS = { base: 250, cap: 15_000 };
+const PAUSED_MS = { base: 120_000, cap: 120_000 };
+/** Pings in a silence; they also keep proxies from closing an idle connection. */
+const PINGS = 3;
 
-/** Connects, and reconnects with backoff until `close`. Throws a TypeError for a URL that is none, and nothing later. */
-export function openStream({ urls, name, silenceMs, onOpen, onMessage, onBreak, log }: StreamOptions): Stream {
+/** Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and nothing later. */
+export function openStream({
+  urls,
+  name,
+  silenceMs,
+  pongsSuffice = () => false,
+  onOpen,
+  onMessage,
+  onBreak,
+  log,
+}: StreamOptions): Stream {
   if (urls.length === 0) throw new TypeError('at least one WebSocket URL is needed');
   for (const url of urls) {
-    if (!/^wss?:$/.test(new URL(url).protocol)) throw new TypeError('a WebSocket URL begins with ws:// or wss://');
+    if (!/^wss?:$/.test(new URL(url).protocol))
+      throw new TypeError('a WebSocket URL begins with ws:// or wss://');
   }
   let closed = false;
   let place = 0;
@@ -45,26 +66,31 @@ export function openStream({ urls, name, silenceMs, onOpen, onMessage, onBreak, 
 
   function connect(): void {
     const url = urls[place % urls.length] ?? '';
-    connection = openConnection(url, silenceMs, {
+    connection = openConnection(url, {
+      silenceMs,
+      pongsSuffice,
       onOpen,
       onMessage,
       onEnd(reason) {
         if (closed) return;
         place += 1;
         failures += 1;
-        log.warn({ endpoint: new URL(url).origin, reason, attempt: failures }, `${name} broke off`);
+        log.warn({ endpoint: new URL(url).origin, reason, failures, stream: name }, 'stream lost');
         onBreak?.();
-        retry = setTimeout(connect, backoff(failures, { base: 250, cap: 15_000 }));
+        const paused = failures > FAILURES_BEFORE_PAUSE;
+        retry = setTimeout(connect, backoff(failures, paused ? PAUSED_MS : RETRY_MS));
       },
     });
   }
   connect();
 
   return {
-    request: (id, method, params) => connection?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params })),
+    request: (id, method, params) =>
+      connection?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params })),
     settled() {
       failures = 0;
-      log.info({ endpoint: new URL(urls[place % urls.length] ?? '').origin }, `${name} is on`);
+      const endpoint = new URL(urls[place % urls.length] ?? '').origin;
+      log.info({ endpoint, stream: name }, 'stream open');
     },
     close() {
       closed = true;
@@ -79,11 +105,17 @@ interface Connection {
   readonly end: (reason: string) => void;
 }
 
-/** One connection, from its opening to `onEnd`, which comes exactly once. */
+interface ConnectionOptions
+  extends
+    Pick<StreamOptions, 'silenceMs' | 'onOpen' | 'onMessage'>,
+    Required<Pick<StreamOptions, 'pongsSuffice'>> {
+  readonly onEnd: (reason: string) => void;
+}
+
+/** One connection, from its opening to `onEnd`, which is called exactly once. */
 function openConnection(
   url: string,
-  silenceMs: number,
-  { onOpen, onMessage, onEnd }: Pick<StreamOptions, 'onOpen' | 'onMessage'> & { onEnd: (reason: string) => void },
+  { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
 ): Connection {
   let transport: Socket | undefined;
   const connector = buildConnector({ timeout: silenceMs });
@@ -100,13 +132,23 @@ function openConnection(
   const silence = setTimeout(() => {
     end(`nothing heard for ${silenceMs} ms`);
   }, silenceMs);
+  const pings = setInterval(() => {
+    if (socket.readyState === WebSocket.OPEN) ping(socket);
+  }, silenceMs / PINGS);
+  const onPong = (message: unknown) => {
+    const ours = (message as { websocket?: unknown }).websocket === socket;
+    if (ours && pongsSuffice()) silence.refresh();
+  };
+  subscribe(PONG_CHANNEL, onPong);
 
   function end(reason: string): void {
     if (ended) return;
     ended = true;
     clearTimeout(silence);
+    clearInterval(pings);
+    unsubscribe(PONG_CHANNEL, onPong);
     socket.close();
-    // The other side may be gone and never answer the closing handshake: nobody waits for it longer than this.
+    // The other side may never answer the closing handshake.
     transport?.unref();
     setTimeout(() => {
       transport?.destroy();
@@ -125,7 +167,9 @@ function openConnection(
       end(error instanceof Error ? error.message : String(error));
     }
   });
-  socket.addEventListener('error', ({ error }) => end(error instanceof Error ? error.message : 'connection failed'));
+  socket.addEventListener('error', ({ error }) =>
+    end(error instanceof Error ? error.message : 'connection failed'),
+  );
   socket.addEventListener('close', ({ code }) => end(`closed by the other side (${code})`));
 
   return {

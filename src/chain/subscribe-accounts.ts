@@ -3,8 +3,8 @@ import type { ChainAccount } from './accounts.ts';
 import { account, big, type Commitment, integer, object, text } from './answers.ts';
 import { guarded, openStream, type Stream } from './stream.ts';
 
-// Follows single accounts over WebSockets, so many on each. Nodes and their providers limit how many subscriptions there may be; what they refuse
-// is not followed, and the stream of the others goes on. As with every stream, what happens while a socket is down is not told.
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a refused account is not followed, the others stay.
+// Changes while a socket is down are not reported.
 
 /** An account as it was after a transaction at `slot`. A closed one belongs to the System program and has no data. */
 export interface AccountNotice extends ChainAccount {
@@ -20,177 +20,219 @@ export interface FollowAccountsOptions {
   readonly perConnection?: number;
   readonly commitment?: Commitment;
   readonly onNotice: (notice: AccountNotice) => void;
-  /** A connection had broken off, and all that it follows is followed again: what happened in between was not seen. */
+  /** A connection broke and everything is followed again: changes in between were not seen. */
   readonly onGap: () => void;
+  /** The node refused an account; no further one is asked for within `refusedMs`. */
+  readonly onRefused?: () => void;
   readonly silenceMs?: number;
-  /** Milliseconds for which nothing is asked for after a refusal. */
+  /** Milliseconds after a refusal without further subscriptions. */
   readonly refusedMs?: number;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
 }
 
 export interface AccountFollower {
-  /** Follows this one too, if there is room; whether it does. */
-  readonly add: (address: string) => boolean;
-  readonly drop: (address: string) => void;
+  /** Follows this account too if there is room; returns whether it does. */
+  add(address: string): boolean;
+  drop(address: string): void;
   /** How many are followed right now. */
-  readonly followed: () => number;
-  readonly close: () => void;
+  followed(): number;
+  close(): void;
 }
 
-const SLOT_REQUEST = 1;
-/** Requests without an answer at once: a node takes them as they come, a provider may count them by the second. */
+/** Requests without an answer at once: a provider may count them by the second. */
 const AT_ONCE = 50;
 
-/** Follows accounts; a connection is opened when there is something to follow on it. Throws a TypeError for a URL that is none, when it is used. */
+/** Follows accounts; opens a connection once there is something to follow on it, and throws a TypeError for a bad URL then. */
 export function followAccounts(options: FollowAccountsOptions): AccountFollower {
-  const { most, perConnection = 1000, refusedMs = 300_000, log } = options;
-  const connections: Connection[] = [];
-  const placeOf = new Map<string, Connection>();
-  let refusedUntil = -Infinity;
-  let closed = false;
-
-  const onRefused = (reason: string, addresses: readonly string[]) => {
-    for (const address of addresses) placeOf.delete(address);
-    if (performance.now() < refusedUntil) return;
-    refusedUntil = performance.now() + refusedMs;
-    log.warn({ reason, followed: placeOf.size }, 'the node follows no more accounts: the others are looked at by the sweep');
-  };
-
-  return {
-    add(address) {
-      if (placeOf.has(address)) return true;
-      if (closed || placeOf.size >= most || performance.now() < refusedUntil) return false;
-      let place = connections.find((connection) => connection.size() < perConnection);
-      if (place === undefined) {
-        place = openConnection(options, onRefused);
-        connections.push(place);
-      }
-      placeOf.set(address, place);
-      place.add(address);
-      return true;
-    },
-    drop(address) {
-      placeOf.get(address)?.drop(address);
-      placeOf.delete(address);
-    },
-    followed: () => connections.reduce((sum, connection) => sum + connection.followed(), 0),
-    close() {
-      closed = true;
-      for (const connection of connections) connection.close();
-    },
-  };
+  return new Accounts(options);
 }
 
-interface Connection {
-  readonly add: (address: string) => void;
-  readonly drop: (address: string) => void;
-  /** How many it is to follow, and how many it follows. */
-  readonly size: () => number;
-  readonly followed: () => number;
-  readonly close: () => void;
+class Accounts implements AccountFollower {
+  readonly #options: FollowAccountsOptions;
+  readonly #connections: Connection[] = [];
+  readonly #connectionOf = new Map<string, Connection>();
+  #refusedUntil = -Infinity;
+  #isClosed = false;
+
+  constructor(options: FollowAccountsOptions) {
+    this.#options = options;
+  }
+
+  add(address: string): boolean {
+    const { most, perConnection = 1000 } = this.#options;
+    if (this.#connectionOf.has(address)) return true;
+    if (this.#isClosed || this.#connectionOf.size >= most) return false;
+    if (performance.now() < this.#refusedUntil) return false;
+    let connection = this.#connections.find(({ size }) => size < perConnection);
+    if (connection === undefined) {
+      connection = new Connection(this.#options, (reason, addresses) =>
+        this.#refused(reason, addresses),
+      );
+      this.#connections.push(connection);
+    }
+    this.#connectionOf.set(address, connection);
+    connection.add(address);
+    return true;
+  }
+
+  drop(address: string): void {
+    this.#connectionOf.get(address)?.drop(address);
+    this.#connectionOf.delete(address);
+  }
+
+  followed(): number {
+    return this.#connections.reduce((sum, connection) => sum + connection.followed, 0);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #refused(reason: string, addresses: readonly string[]): void {
+    const { refusedMs = 300_000, onRefused, log } = this.#options;
+    for (const address of addresses) this.#connectionOf.delete(address);
+    if (performance.now() < this.#refusedUntil) return;
+    this.#refusedUntil = performance.now() + refusedMs;
+    log.warn({ reason, followed: this.#connectionOf.size }, 'account subscription refused');
+    guarded(log, () => onRefused?.());
+  }
 }
 
-function openConnection(
-  { urls, commitment = 'confirmed', onNotice, onGap, silenceMs = 15_000, log }: FollowAccountsOptions,
-  onRefused: (reason: string, addresses: readonly string[]) => void,
-): Connection {
-  const addresses = new Set<string>();
-  const waiting = new Set<string>();
-  const asked = new Map<number, string>();
-  const followed = new Map<number, string>();
-  let on = false;
-  let interrupted = false;
-  let lastId = SLOT_REQUEST;
+type Json = Readonly<Record<string, unknown>>;
 
-  function ask(): void {
-    for (const address of waiting) {
-      if (!on || asked.size >= AT_ONCE) return;
-      waiting.delete(address);
-      asked.set((lastId += 1), address);
-      stream.request(lastId, 'accountSubscribe', [address, { commitment, encoding: 'base64' }]);
+/** The accounts of one WebSocket connection: waiting, asked for, followed. */
+class Connection {
+  readonly #options: FollowAccountsOptions;
+  readonly #onRefused: (reason: string, addresses: readonly string[]) => void;
+  readonly #stream: Stream;
+  readonly #addresses = new Set<string>();
+  readonly #waiting = new Set<string>();
+  /** By the id of the request, and by the node's subscription number. */
+  readonly #asked = new Map<number, string>();
+  readonly #followed = new Map<number, string>();
+  #isOpen = false;
+  #wasInterrupted = false;
+  #isSettled = false;
+  #lastId = 0;
+
+  constructor(
+    options: FollowAccountsOptions,
+    onRefused: (reason: string, addresses: readonly string[]) => void,
+  ) {
+    const { urls, silenceMs = 15_000, log } = options;
+    this.#options = options;
+    this.#onRefused = onRefused;
+    this.#stream = openStream({
+      urls,
+      name: 'accounts',
+      silenceMs,
+      // An account may be silent for months: pings show that the node is there, unless a request of ours is unanswered.
+      pongsSuffice: () => this.#asked.size === 0,
+      onOpen: () => {
+        this.#isOpen = true;
+        this.#ask();
+      },
+      onMessage: (message) => {
+        if ('id' in message) this.#answered(message);
+        else if (message.method === 'accountNotification') this.#notified(message);
+      },
+      onBreak: () => this.#broke(),
+      log,
+    });
+  }
+
+  /** How many accounts it is to follow. */
+  get size(): number {
+    return this.#addresses.size;
+  }
+
+  /** How many accounts it follows now. */
+  get followed(): number {
+    return this.#followed.size;
+  }
+
+  add(address: string): void {
+    this.#addresses.add(address);
+    this.#waiting.add(address);
+    this.#ask();
+  }
+
+  drop(address: string): void {
+    this.#addresses.delete(address);
+    this.#waiting.delete(address);
+    for (const [subscription, one] of this.#followed) {
+      if (one !== address) continue;
+      this.#followed.delete(subscription);
+      this.#unsubscribe(subscription);
     }
   }
 
-  function caughtUp(): void {
-    if (!interrupted || waiting.size > 0 || asked.size > 0) return;
-    interrupted = false;
-    guarded(log, onGap);
+  close(): void {
+    this.#stream.close();
   }
 
-  function answered(message: Readonly<Record<string, unknown>>): void {
+  #ask(): void {
+    const { commitment = 'confirmed' } = this.#options;
+    for (const address of this.#waiting) {
+      if (!this.#isOpen || this.#asked.size >= AT_ONCE) return;
+      this.#waiting.delete(address);
+      this.#asked.set((this.#lastId += 1), address);
+      const params = [address, { commitment, encoding: 'base64' }];
+      this.#stream.request(this.#lastId, 'accountSubscribe', params);
+    }
+  }
+
+  #unsubscribe(subscription: number): void {
+    this.#stream.request((this.#lastId += 1), 'accountUnsubscribe', [subscription]);
+  }
+
+  #answered(message: Json): void {
     const id = integer(message.id, 'id');
-    const address = asked.get(id);
-    asked.delete(id);
-    if ('error' in message) {
-      const reason = text(object(message.error, 'error').message, 'error message');
-      if (id === SLOT_REQUEST) throw new Error(`refused: ${reason}`);
-      const refused = [...waiting, ...(address === undefined ? [] : [address])];
-      for (const one of refused) addresses.delete(one);
-      waiting.clear();
-      if (refused.length > 0) onRefused(reason, refused);
-      caughtUp();
-      return;
-    }
-    if (id === SLOT_REQUEST) stream.settled();
-    // Anything else is the end of a subscription.
-    if (address === undefined) return;
-    const subscription = integer(message.result, 'subscription');
-    if (addresses.has(address)) followed.set(subscription, address);
-    else stream.request((lastId += 1), 'accountUnsubscribe', [subscription]);
-    ask();
-    caughtUp();
+    const address = this.#asked.get(id);
+    this.#asked.delete(id);
+    if ('error' in message) this.#refused(message.error, address);
+    // Without an address it is the answer to an unsubscribe.
+    else if (address !== undefined)
+      this.#subscribed(address, integer(message.result, 'subscription'));
+    else return;
+    if (!this.#wasInterrupted || this.#waiting.size > 0 || this.#asked.size > 0) return;
+    this.#wasInterrupted = false;
+    guarded(this.#options.log, this.#options.onGap);
   }
 
-  const stream: Stream = openStream({
-    urls,
-    name: 'a stream of accounts',
-    silenceMs,
-    onOpen() {
-      on = true;
-      // Slots are the node's heartbeat: an account may be silent for months.
-      stream.request(SLOT_REQUEST, 'slotSubscribe', []);
-      ask();
-    },
-    onMessage(message) {
-      if ('id' in message) {
-        answered(message);
-        return;
-      }
-      const { result, subscription } = object(message.params, 'params');
-      if (message.method !== 'accountNotification') return;
-      const address = followed.get(integer(subscription, 'subscription'));
-      if (address === undefined) return;
-      const { context, value } = object(result, 'notification');
-      const notice = { address, slot: big(object(context, 'context').slot, 'slot'), ...account(value) };
-      guarded(log, () => onNotice(notice));
-    },
-    onBreak() {
-      on = false;
-      interrupted ||= followed.size > 0;
-      followed.clear();
-      asked.clear();
-      for (const address of addresses) waiting.add(address);
-    },
-    log,
-  });
+  #refused(error: unknown, address: string | undefined): void {
+    const reason = text(object(error, 'error').message, 'error message');
+    const refused = [...this.#waiting, ...(address === undefined ? [] : [address])];
+    for (const one of refused) this.#addresses.delete(one);
+    this.#waiting.clear();
+    if (refused.length > 0) this.#onRefused(reason, refused);
+  }
 
-  return {
-    add(address) {
-      addresses.add(address);
-      waiting.add(address);
-      ask();
-    },
-    drop(address) {
-      addresses.delete(address);
-      waiting.delete(address);
-      for (const [subscription, one] of followed) {
-        if (one !== address) continue;
-        followed.delete(subscription);
-        stream.request((lastId += 1), 'accountUnsubscribe', [subscription]);
-      }
-    },
-    size: () => addresses.size,
-    followed: () => followed.size,
-    close: stream.close,
-  };
+  #subscribed(address: string, subscription: number): void {
+    if (!this.#isSettled) this.#stream.settled();
+    this.#isSettled = true;
+    if (this.#addresses.has(address)) this.#followed.set(subscription, address);
+    else this.#unsubscribe(subscription);
+    this.#ask();
+  }
+
+  #notified(message: Json): void {
+    const { result, subscription } = object(message.params, 'params');
+    const address = this.#followed.get(integer(subscription, 'subscription'));
+    if (address === undefined) return;
+    const { context, value } = object(result, 'notification');
+    const slot = big(object(context, 'context').slot, 'slot');
+    const notice = { address, slot, ...account(value) };
+    guarded(this.#options.log, () => this.#options.onNotice(notice));
+  }
+
+  #broke(): void {
+    this.#isOpen = false;
+    this.#isSettled = false;
+    this.#wasInterrupted ||= this.#followed.size > 0;
+    this.#followed.clear();
+    this.#asked.clear();
+    for (const address of this.#addresses) this.#waiting.add(address);
+  }
 }

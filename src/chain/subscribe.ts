@@ -1,11 +1,10 @@
 import type { Log } from '../log.ts';
 import type { ChainAccount } from './accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from './answers.ts';
-import { guarded, openStream } from './stream.ts';
+import { guarded, openStream, type Stream } from './stream.ts';
 
-// Follows a program over a WebSocket: its accounts, and the transactions that name it, since a node says nothing of an account that was closed: that
-// belongs to another program by then. The stream tells early, it does not tell everything: notices are lost while the socket is down. A sweep
-// behind it is what counts.
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it, since a closed account belongs to another program
+// and is not reported. Notices are early but not complete: the sweep finds the rest.
 
 /** An account of the program as it was after a transaction at `slot`. */
 export interface ProgramNotice extends ChainAccount {
@@ -20,29 +19,40 @@ export interface TransactionNotice {
   readonly logs: readonly string[];
 }
 
+/** The node reports accounts with these bytes at this offset of their data; `bytes` is Base58. */
+export interface AccountFilter {
+  readonly offset: number;
+  readonly bytes: string;
+}
+
 export interface FollowOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
   readonly urls: readonly string[];
   readonly programId: string;
+  /** One subscription for each list of filters, all of which an account has to pass. */
+  readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;
   readonly onNotice: (notice: ProgramNotice) => void;
   readonly onTransaction: (notice: TransactionNotice) => void;
-  /** The stream is on, and whatever happened before was not seen: at the start and after each reconnect. */
+  /** The stream is open and earlier changes were not seen: at the start, after each reconnect, after a refusal. */
   readonly onGap: () => void;
   /** Each new slot, the node's heartbeat, and its newest root: final, or about to be. */
   readonly onSlot?: (slot: bigint, root: bigint) => void;
-  /** Milliseconds without any message (slots come every 400) after which the connection is given up. */
+  /** The node refused a subscription; it is asked again after `refusedMs`. */
+  readonly onRefused?: (method: string) => void;
+  /** Milliseconds without any message after which the connection is closed and opened anew. */
   readonly silenceMs?: number;
+  readonly refusedMs?: number;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
 }
 
 export interface Follower {
-  /** Whether the stream is on. */
+  /** Whether every subscription is on. */
   readonly connected: () => boolean;
   readonly close: () => void;
 }
 
-/** The WebSocket URL that goes with an RPC URL: ws for http, and the next port where one is named, as Solana's own clients have it. */
+/** The WebSocket URL of an RPC URL: ws for http, and the next port where one is named, as Solana's own clients do it. */
 export function websocketUrl(rpcUrl: string): string {
   const url = new URL(rpcUrl);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -50,79 +60,161 @@ export function websocketUrl(rpcUrl: string): string {
   return url.href;
 }
 
-const PROGRAM_REQUEST = 1;
-const SLOT_REQUEST = 2;
-const LOGS_REQUEST = 3;
+interface Request {
+  readonly method: 'programSubscribe' | 'slotSubscribe' | 'logsSubscribe';
+  readonly params: readonly unknown[];
+}
 
-/** Starts following; connects, and reconnects with backoff until `close`. Throws a TypeError for a URL that is none, and nothing later. */
-export function followProgram({
-  urls,
+const SLOTS: Request = { method: 'slotSubscribe', params: [] };
+
+/** The subscriptions of each connection: slots, logs, then one program subscription for each list of filters. */
+function requestsFor({
   programId,
   commitment = 'confirmed',
-  onNotice,
-  onTransaction,
-  onGap,
-  onSlot,
-  silenceMs = 15_000,
-  log,
-}: FollowOptions): Follower {
-  const subscriptions = new Map<number, number>();
-  const ready = () => subscriptions.size === 3;
-  let closed = false;
+  filters = [[]],
+}: FollowOptions): readonly Request[] {
+  const accounts = filters.map((all): Request => ({
+    method: 'programSubscribe',
+    params: [
+      programId,
+      {
+        commitment,
+        encoding: 'base64',
+        ...(all.length > 0 && { filters: all.map((memcmp) => ({ memcmp })) }),
+      },
+    ],
+  }));
+  const logs: Request = {
+    method: 'logsSubscribe',
+    params: [{ mentions: [programId] }, { commitment }],
+  };
+  return [SLOTS, logs, ...accounts];
+}
 
-  function receive(message: Readonly<Record<string, unknown>>): void {
+/** Starts following; connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL. */
+export function followProgram(options: FollowOptions): Follower {
+  return new ProgramFollower(options);
+}
+
+class ProgramFollower implements Follower {
+  readonly #options: FollowOptions;
+  readonly #requests: readonly Request[];
+  readonly #stream: Stream;
+  /** The node's subscription number for each request by its index, null for a refusal. */
+  readonly #answers = new Map<number, number | null>();
+  readonly #retries = new Set<NodeJS.Timeout>();
+  #isClosed = false;
+
+  constructor(options: FollowOptions) {
+    const { urls, silenceMs = 15_000, log } = options;
+    this.#options = options;
+    this.#requests = requestsFor(options);
+    this.#stream = openStream({
+      urls,
+      name: 'program',
+      silenceMs,
+      // Without a slot subscription a quiet program is no failure.
+      pongsSuffice: () => this.#answers.get(0) === null,
+      onOpen: () => {
+        for (const index of this.#requests.keys()) this.#ask(index);
+      },
+      onMessage: (message) => this.#receive(message),
+      onBreak: () => this.#forget(),
+      log,
+    });
+  }
+
+  readonly connected = () =>
+    !this.#isClosed &&
+    this.#answers.size === this.#requests.length &&
+    [...this.#answers.values()].every((subscription) => subscription !== null);
+
+  readonly close = () => {
+    this.#isClosed = true;
+    this.#forget();
+    this.#stream.close();
+  };
+
+  #ask(index: number): void {
+    const { method, params } = this.#requests[index] ?? SLOTS;
+    this.#stream.request(index, method, params);
+  }
+
+  #receive(message: Json): void {
     if ('id' in message) {
-      if ('error' in message) throw new Error(`refused: ${text(object(message.error, 'error').message, 'error message')}`);
-      subscriptions.set(integer(message.id, 'id'), integer(message.result, 'subscription'));
-      if (!ready()) return;
-      stream.settled();
-      guarded(log, onGap);
+      this.#answered(message);
       return;
     }
     const { result, subscription } = object(message.params, 'params');
-    if (message.method === 'programNotification' && subscription === subscriptions.get(PROGRAM_REQUEST)) {
-      const notice = programNotice(result);
-      guarded(log, () => onNotice(notice));
-    } else if (message.method === 'logsNotification' && subscription === subscriptions.get(LOGS_REQUEST)) {
-      const notice = transactionNotice(result);
-      if (notice !== null) guarded(log, () => onTransaction(notice));
-    } else if (message.method === 'slotNotification' && subscription === subscriptions.get(SLOT_REQUEST)) {
-      const { slot, root } = object(result, 'slot notification');
-      const [newest, rooted] = [big(slot, 'slot'), big(root, 'root')];
-      guarded(log, () => onSlot?.(newest, rooted));
-    }
+    const [index] = [...this.#answers].find(([, number]) => number === subscription) ?? [];
+    const { method } = (index === undefined ? undefined : this.#requests[index]) ?? {};
+    if (method?.replace('Subscribe', 'Notification') === message.method)
+      tell(this.#options, method, result);
   }
 
-  const stream = openStream({
-    urls,
-    name: 'the program stream',
-    silenceMs,
-    onOpen() {
-      stream.request(PROGRAM_REQUEST, 'programSubscribe', [programId, { commitment, encoding: 'base64' }]);
-      stream.request(SLOT_REQUEST, 'slotSubscribe', []);
-      stream.request(LOGS_REQUEST, 'logsSubscribe', [{ mentions: [programId] }, { commitment }]);
-    },
-    onMessage: receive,
-    onBreak: () => subscriptions.clear(),
-    log,
-  });
+  #answered(message: Json): void {
+    const index = integer(message.id, 'id');
+    const wasComplete = this.#answers.size === this.#requests.length;
+    if ('error' in message) this.#refused(index, message.error);
+    else this.#answers.set(index, integer(message.result, 'subscription'));
+    if (('error' in message && wasComplete) || this.#answers.size < this.#requests.length) return;
+    this.#stream.settled();
+    guarded(this.#options.log, this.#options.onGap);
+  }
 
-  return {
-    connected: () => !closed && ready(),
-    close() {
-      closed = true;
-      stream.close();
-    },
-  };
+  #refused(index: number, error: unknown): void {
+    const { onRefused, refusedMs = 300_000, log } = this.#options;
+    const reason = text(object(error, 'error').message, 'error message');
+    const { method } = this.#requests[index] ?? SLOTS;
+    log.warn({ method, reason }, 'subscription refused');
+    this.#answers.set(index, null);
+    const retry = setTimeout(() => {
+      this.#retries.delete(retry);
+      this.#ask(index);
+    }, refusedMs);
+    this.#retries.add(retry);
+    guarded(log, () => onRefused?.(method));
+  }
+
+  #forget(): void {
+    this.#answers.clear();
+    for (const retry of this.#retries) clearTimeout(retry);
+    this.#retries.clear();
+  }
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Calls the listener of a notification. Throws an EndpointFailure for one that cannot be read. */
+function tell(
+  { onNotice, onTransaction, onSlot, log }: FollowOptions,
+  method: Request['method'] | undefined,
+  result: unknown,
+): void {
+  if (method === 'programSubscribe') {
+    const notice = programNotice(result);
+    guarded(log, () => onNotice(notice));
+  } else if (method === 'logsSubscribe') {
+    const notice = transactionNotice(result);
+    if (notice !== null) guarded(log, () => onTransaction(notice));
+  } else {
+    const { slot, root } = object(result, 'slot notification');
+    const [newest, rooted] = [big(slot, 'slot'), big(root, 'root')];
+    guarded(log, () => onSlot?.(newest, rooted));
+  }
 }
 
 function programNotice(result: unknown): ProgramNotice {
   const { context, value } = object(result, 'notification');
   const { pubkey, account: found } = object(value, 'notification value');
-  return { address: text(pubkey, 'pubkey'), slot: big(object(context, 'context').slot, 'slot'), ...account(found) };
+  return {
+    address: text(pubkey, 'pubkey'),
+    slot: big(object(context, 'context').slot, 'slot'),
+    ...account(found),
+  };
 }
 
-/** Null for a transaction that failed: it has changed nothing. */
+/** Null for a transaction that failed: it changed nothing. */
 function transactionNotice(result: unknown): TransactionNotice | null {
   const { context, value } = object(result, 'notification');
   const { signature, err, logs } = object(value, 'notification value');

@@ -1,6 +1,7 @@
 // What operators and admins run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
 import type { DeliveriesFlags } from '../commands/deliveries.ts';
+import type { EraseFlags } from '../commands/erase-merchant.ts';
 import type { KeyFlags } from '../commands/keys.ts';
 import type { MerchantFlags } from '../commands/merchants.ts';
 import type { ReconcileFlags } from '../commands/reconcile.ts';
@@ -12,7 +13,20 @@ import { oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
 export function addAdmin(program: Command, finish: Finish): void {
   addKeys(program, finish);
   addMerchants(program, finish);
-  withEnv(program.command('status').description('whether money and webhooks flow: queues, lag, SOL, last errors; exit code 1 past a limit'))
+  addStatus(program, finish);
+  addDeliveries(program, finish);
+  addReplay(program, finish);
+  addReconcile(program, finish);
+}
+
+function addStatus(program: Command, finish: Finish): void {
+  withEnv(
+    program
+      .command('status')
+      .description(
+        'whether money and webhooks flow: queues, lag, SOL, last errors; exit code 1 past a limit',
+      ),
+  )
     .option('--max-payment-delay <seconds>', 'that a due payment may wait', wholeNumber(0), 900)
     .option('--max-delivery-delay <seconds>', 'that a due delivery may wait', wholeNumber(0), 300)
     .option('--min-sol <sol>', 'that the keeper must have', sol, 0.1)
@@ -21,8 +35,15 @@ export function addAdmin(program: Command, finish: Finish): void {
       const { status } = await import('../commands/status.ts');
       finish(await status(flags));
     });
+}
+
+function addDeliveries(program: Command, finish: Finish): void {
   withEnv(
-    program.command('deliveries').description('what became of the webhooks: a live list on a terminal, a table elsewhere, newest first'),
+    program
+      .command('deliveries')
+      .description(
+        'what became of the webhooks: a live list on a terminal, a table elsewhere, newest first',
+      ),
   )
     .option('--status <status>', 'pending, delivered, failed or cancelled')
     .option('--app <id>', 'of this app')
@@ -30,13 +51,24 @@ export function addAdmin(program: Command, finish: Finish): void {
     .option('--type <type>', 'of events of this type')
     .option('--since <time>', 'queued from this time on (ISO 8601)')
     .option('--until <time>', 'queued before this time (ISO 8601)')
-    .option('--limit <n>', 'print the newest n as a table and end (50 where there is no terminal)', wholeNumber(1, 1_000_000))
+    .option(
+      '--limit <n>',
+      'print the newest n as a table and end (50 where there is no terminal)',
+      wholeNumber(1, 1_000_000),
+    )
     .option('--json', 'print one line of JSON per delivery')
     .action(async (flags: DeliveriesFlags) => {
       const { deliveries } = await import('../commands/deliveries.ts');
       finish(await deliveries(flags));
     });
-  withEnv(program.command('replay').description('sends events again: of the deliveries named, or of all that the filters match'))
+}
+
+function addReplay(program: Command, finish: Finish): void {
+  withEnv(
+    program
+      .command('replay')
+      .description('sends events again: of the deliveries named, or of all that the filters match'),
+  )
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')
     .option('--app <id>', 'deliveries and unsent events of this app')
@@ -51,10 +83,22 @@ export function addAdmin(program: Command, finish: Finish): void {
       const { replay } = await import('../commands/replay.ts');
       finish(await replay(ids, flags));
     });
-  withEnv(program.command('reconcile').description('compares recorded payments with the chain, both ways, and names each difference'))
+}
+
+function addReconcile(program: Command, finish: Finish): void {
+  withEnv(
+    program
+      .command('reconcile')
+      .description(
+        'compares recorded payments with the chain, both ways, and names each difference',
+      ),
+  )
     .option('--since <time>', 'from this time on (ISO 8601; the last 30 days when absent)')
     .option('--until <time>', 'before this time (ISO 8601)')
-    .option('--repair', 'record what the chain has and the database lacks; nothing is deleted')
+    .option(
+      '--repair',
+      'record payments that the chain has and the database lacks; nothing is deleted',
+    )
     .option('--json', 'print one JSON object')
     .action(async (flags: ReconcileFlags) => {
       const { reconcileCommand } = await import('../commands/reconcile.ts');
@@ -64,14 +108,22 @@ export function addAdmin(program: Command, finish: Finish): void {
 
 function addKeys(program: Command, finish: Finish): void {
   const keys = program.command('keys').description("merchants' API keys");
-  withEnv(keys.command('list').description('keys, newest first, revoked ones too; never the keys themselves'))
+  withEnv(
+    keys
+      .command('list')
+      .description('keys, newest first, revoked ones too; never the keys themselves'),
+  )
     .argument('[merchant]', 'id or wallet; every merchant when absent')
     .option('--json', 'print one line of JSON per key')
     .action(async (merchant: string | undefined, flags: KeyFlags) => {
       const { listKeys } = await import('../commands/keys.ts');
       finish(await listKeys(merchant, flags));
     });
-  withEnv(keys.command('create').description('a new key, printed once, on stdout alone; it is stored nowhere'))
+  withEnv(
+    keys
+      .command('create')
+      .description('a new key, printed once, on stdout alone; it is stored nowhere'),
+  )
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: KeyFlags) => {
@@ -85,7 +137,13 @@ function addKeys(program: Command, finish: Finish): void {
       const { revokeKey } = await import('../commands/keys.ts');
       finish(await revokeKey(keyId, flags));
     });
-  withEnv(keys.command('reseal').description('encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped'))
+  withEnv(
+    keys
+      .command('reseal')
+      .description(
+        'encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older ones can be dropped',
+      ),
+  )
     .option('--json', 'print one JSON object')
     .action(async (flags: ResealFlags) => {
       const { reseal } = await import('../commands/reseal.ts');
@@ -94,7 +152,9 @@ function addKeys(program: Command, finish: Finish): void {
 }
 
 function addMerchants(program: Command, finish: Finish): void {
-  const merchants = program.command('merchants').description('who sells: tier, platform fee, what they have');
+  const merchants = program
+    .command('merchants')
+    .description('merchants: tier, platform fee, apps and subscriptions');
   withEnv(merchants.command('list').description('merchants, newest first'))
     .option('--tier <tier>', 'free or pro alone', oneOf('free', 'pro'))
     .option('--json', 'print one line of JSON per merchant')
@@ -102,14 +162,22 @@ function addMerchants(program: Command, finish: Finish): void {
       const { listMerchants } = await import('../commands/merchants.ts');
       finish(await listMerchants(flags));
     });
-  withEnv(merchants.command('show').description('one merchant: apps, keys, subscriptions and what was collected'))
+  withEnv(
+    merchants
+      .command('show')
+      .description('one merchant: apps, keys, subscriptions and collected amounts'),
+  )
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, flags: MerchantFlags) => {
       const { showMerchant } = await import('../commands/merchants.ts');
       finish(await showMerchant(merchant, flags));
     });
-  withEnv(merchants.command('set-tier').description('free or pro: rate limit and CSV export; holds from the next request on'))
+  withEnv(
+    merchants
+      .command('set-tier')
+      .description('free or pro: rate limit and CSV export; holds from the next request on'),
+  )
     .argument('<merchant>', 'id or wallet')
     .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
     .option('--json', 'print one JSON object')
@@ -117,11 +185,31 @@ function addMerchants(program: Command, finish: Finish): void {
       const { setTier } = await import('../commands/merchants.ts');
       finish(await setTier(merchant, tier, flags));
     });
-  const bps = wholeNumber(0, 10_000);
-  withEnv(merchants.command('set-fee').description("the merchant's platform fee; holds for payments that are signed from now on"))
+  withEnv(
+    merchants
+      .command('erase')
+      .description(
+        "a merchant's personal data: names, e-mail, URLs, keys, secrets, event texts; payments stay",
+      ),
+  )
     .argument('<merchant>', 'id or wallet')
-    .argument('<bps>', 'hundredths of a percent, 0 to 10000, or "default" for PLATFORM_FEE_BPS', (value) =>
-      value === 'default' ? null : bps(value),
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (merchant: string, flags: EraseFlags) => {
+      const { erase } = await import('../commands/erase-merchant.ts');
+      finish(await erase(merchant, flags));
+    });
+  const bps = wholeNumber(0, 10_000);
+  withEnv(
+    merchants
+      .command('set-fee')
+      .description("the merchant's platform fee; holds for payments that are signed from now on"),
+  )
+    .argument('<merchant>', 'id or wallet')
+    .argument(
+      '<bps>',
+      'hundredths of a percent, 0 to 10000, or "default" for PLATFORM_FEE_BPS',
+      (value) => (value === 'default' ? null : bps(value)),
     )
     .option('--json', 'print one JSON object')
     .action(async (merchant: string, feeBps: number | null, flags: MerchantFlags) => {

@@ -7,7 +7,12 @@ export interface EnvFlag {
 
 /** Adds --env-file: on every command that reads the configuration. */
 export function withEnv(command: Command): Command {
-  return command.addOption(new Option('--env-file <path>', 'read variables that the environment does not have from a .env file'));
+  return command.addOption(
+    new Option(
+      '--env-file <path>',
+      'read variables that the environment does not have from a .env file',
+    ),
+  );
 }
 
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
@@ -21,7 +26,8 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
 
 /** An amount of SOL such as 0.25. */
 export function sol(value: string): number {
-  if (!/^\d+(\.\d{1,9})?$/.test(value)) throw new InvalidArgumentError('It must be an amount of SOL such as 0.25.');
+  if (!/^\d+(\.\d{1,9})?$/.test(value))
+    throw new InvalidArgumentError('It must be an amount of SOL such as 0.25.');
   return Number(value);
 }
 
@@ -29,7 +35,8 @@ export function sol(value: string): number {
 export function oneOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T => {
     const found = words.find((word) => word === value);
-    if (found === undefined) throw new InvalidArgumentError(`It must be one of ${words.join(', ')}.`);
+    if (found === undefined)
+      throw new InvalidArgumentError(`It must be one of ${words.join(', ')}.`);
     return found;
   };
 }

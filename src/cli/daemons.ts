@@ -1,24 +1,49 @@
-// What runs all the time, and the schema it runs on.
+// The daemons, and the schema and configuration that they run on.
 import type { Command } from 'commander';
+import type { ConfigureFlags } from '../commands/configure.ts';
+import type { MigrateFlags } from '../commands/migrate.ts';
 import { withEnv, type EnvFlag, type Finish } from './arguments.ts';
 
 export function addDaemons(program: Command, finish: Finish): void {
-  withEnv(program.command('serve').description('the REST API')).action(async ({ envFile }: EnvFlag) => {
-    const { serve } = await import('../commands/serve.ts');
-    finish(await serve(envFile));
-  });
-  withEnv(program.command('keeper').description('collects due payments and follows the chain')).action(async ({ envFile }: EnvFlag) => {
+  withEnv(program.command('serve').description('the REST API')).action(
+    async ({ envFile }: EnvFlag) => {
+      const { serve } = await import('../commands/serve.ts');
+      finish(await serve(envFile));
+    },
+  );
+  withEnv(
+    program.command('keeper').description('collects due payments and follows the chain'),
+  ).action(async ({ envFile }: EnvFlag) => {
     const { keeper } = await import('../commands/keeper.ts');
     finish(await keeper(envFile));
   });
-  withEnv(program.command('dispatch').description('delivers webhooks')).action(async ({ envFile }: EnvFlag) => {
-    const { dispatch } = await import('../commands/dispatch.ts');
-    finish(await dispatch(envFile));
-  });
+  withEnv(program.command('dispatch').description('delivers webhooks')).action(
+    async ({ envFile }: EnvFlag) => {
+      const { dispatch } = await import('../commands/dispatch.ts');
+      finish(await dispatch(envFile));
+    },
+  );
+  withEnv(
+    program
+      .command('configure')
+      .description(
+        'records cluster, mint, program, keepers and treasuries as those that all daemons must have',
+      ),
+  )
+    .option('--yes', 'do not ask')
+    .option('--json', 'print one JSON object')
+    .action(async (flags: ConfigureFlags) => {
+      const { configure } = await import('../commands/configure.ts');
+      finish(await configure(flags));
+    });
   withEnv(program.command('migrate').description('brings the database schema up to this release'))
-    .option('--json', 'print what was applied as JSON')
-    .action(async ({ envFile, json }: EnvFlag & { json?: boolean }) => {
+    .option(
+      '--roles <directory>',
+      "make a Postgres role for each daemon and write its URL to a file there; roles that exist keep their files' passwords",
+    )
+    .option('--json', 'print the applied migrations as JSON')
+    .action(async (flags: MigrateFlags) => {
       const { migrateCommand } = await import('../commands/migrate.ts');
-      finish(await migrateCommand(envFile, json === true));
+      finish(await migrateCommand(flags));
     });
 }

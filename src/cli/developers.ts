@@ -1,11 +1,17 @@
-// What a merchant's developers run, with an API key and nothing else.
+// Commands for a merchant's developers: they need an API key and nothing else.
 import type { Command } from 'commander';
 import type { DeveloperFlags } from '../commands/api-client.ts';
 import type { ListenFlags } from '../commands/listen.ts';
 import { withEnv, type Finish } from './arguments.ts';
 
 export function addDevelopers(program: Command, finish: Finish): void {
-  withApi(program.command('listen').description("forwards an app's events to a local server as they happen, signed as webhooks are"))
+  withApi(
+    program
+      .command('listen')
+      .description(
+        "forwards an app's events to a local server as they happen, signed as webhooks are",
+      ),
+  )
     .requiredOption('--forward-to <url>', 'where to, such as http://localhost:3000/hook')
     .option('--live', 'accept a live key')
     .option('--json', 'print one line of JSON per event')
@@ -13,7 +19,13 @@ export function addDevelopers(program: Command, finish: Finish): void {
       const { listen } = await import('../commands/listen.ts');
       finish(await listen(flags));
     });
-  withApi(program.command('trigger').description("sends a sample event to the app's webhook endpoint and to who listens; in development"))
+  withApi(
+    program
+      .command('trigger')
+      .description(
+        "sends a sample event to the app's webhook endpoint and to who listens; in development",
+      ),
+  )
     .argument(
       '<type>',
       'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed or ping',
@@ -29,5 +41,8 @@ function withApi(command: Command): Command {
   return withEnv(command)
     .option('--app <id>', 'the app; not needed where the merchant has one alone')
     .option('--api-url <url>', 'the API; BILLING_API_URL when absent')
-    .option('--api-key-file <path>', 'file that holds the API key; BILLING_API_KEY when absent, or a question on a terminal');
+    .option(
+      '--api-key-file <path>',
+      'file that holds the API key; BILLING_API_KEY when absent, or a question on a terminal',
+    );
 }

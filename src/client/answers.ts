@@ -36,11 +36,24 @@ export interface CallOptions {
   requestId?: string | undefined;
 }
 
+/** Query parameters; a list of one value can be given as the value. */
+type Filters<Q> = {
+  [K in keyof Q]: Q[K] extends readonly (infer V)[] | undefined ? Q[K] | V : Q[K];
+};
+
 /** The arguments of a call: `path` and `query` parameters and the `body`, each only where the route has it. */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   BodyOf<Operation<P, M>> &
-  (Given<Operation<P, M>, 'path'> extends infer G ? ([G] extends [undefined] ? { path?: undefined } : { path: G }) : never) &
-  (Given<Operation<P, M>, 'query'> extends infer G ? ([G] extends [undefined] ? { query?: undefined } : { query?: G }) : never) &
+  (Given<Operation<P, M>, 'path'> extends infer G
+    ? [G] extends [undefined]
+      ? { path?: undefined }
+      : { path: G }
+    : never) &
+  (Given<Operation<P, M>, 'query'> extends infer G
+    ? [G] extends [undefined]
+      ? { query?: undefined }
+      : { query?: Filters<G> }
+    : never) &
   (Given<Operation<P, M>, 'header'> extends { 'idempotency-key'?: string }
     ? {
         /** One is made up where this is absent. */
@@ -49,7 +62,8 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
     : { idempotencyKey?: undefined });
 
 /** The payload of a route's successful answer. */
-export type Data<P extends keyof paths, M extends Method> = AnswerOf<Operation<P, M>> extends { data: infer D } ? D : never;
+export type Data<P extends keyof paths, M extends Method> =
+  AnswerOf<Operation<P, M>> extends { data: infer D } ? D : never;
 
 /** The routes whose answer is a page of a list. */
 export type ListPath = {

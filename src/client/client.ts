@@ -1,7 +1,23 @@
 // A client of the API for TypeScript users, typed by the OpenAPI document. No dependency: global fetch (Node 20 and newer, browsers).
-import type { Arguments, CallOptions, Data, Item, ListPath, Method, PathOf, Rest } from './answers.ts';
+import type {
+  Arguments,
+  CallOptions,
+  Data,
+  Item,
+  ListPath,
+  Method,
+  PathOf,
+  Rest,
+} from './answers.ts';
 import { errorOf } from './error.ts';
+import { idempotentPosts } from './openapi.ts';
 
+export {
+  type Access,
+  type AccessGuardOptions,
+  createAccessGuard,
+  type Customer,
+} from './access.ts';
 export { BillingError, type BillingErrorCode } from './error.ts';
 export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './answers.ts';
 export type { components, paths } from './openapi.ts';
@@ -25,14 +41,32 @@ export interface ClientOptions {
 }
 
 export interface Client {
-  get<P extends PathOf<'get'>>(path: P, ...rest: Rest<Arguments<P, 'get'>>): Promise<Data<P, 'get'>>;
-  post<P extends PathOf<'post'>>(path: P, ...rest: Rest<Arguments<P, 'post'>>): Promise<Data<P, 'post'>>;
-  patch<P extends PathOf<'patch'>>(path: P, ...rest: Rest<Arguments<P, 'patch'>>): Promise<Data<P, 'patch'>>;
-  delete<P extends PathOf<'delete'>>(path: P, ...rest: Rest<Arguments<P, 'delete'>>): Promise<Data<P, 'delete'>>;
+  get<P extends PathOf<'get'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): Promise<Data<P, 'get'>>;
+  post<P extends PathOf<'post'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'post'>>
+  ): Promise<Data<P, 'post'>>;
+  patch<P extends PathOf<'patch'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'patch'>>
+  ): Promise<Data<P, 'patch'>>;
+  delete<P extends PathOf<'delete'>>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'delete'>>
+  ): Promise<Data<P, 'delete'>>;
   /** Every row of a list, newest first; a page is asked for when the one before is used up. `query.limit` is the size of a page. */
-  list<P extends ListPath>(path: P, ...rest: Rest<Arguments<P, 'get'>>): AsyncGenerator<Item<P>, void, undefined>;
+  list<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>, void, undefined>;
   /** A list page by page. */
-  pages<P extends ListPath>(path: P, ...rest: Rest<Arguments<P, 'get'>>): AsyncGenerator<Item<P>[], void, undefined>;
+  pages<P extends ListPath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
+  ): AsyncGenerator<Item<P>[], void, undefined>;
   /** The CSV export as it comes in (Pro). */
   exportTransactions(
     given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
@@ -46,45 +80,56 @@ interface Given extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
+/** Sends one request. Rejects when there is no answer within the limit. */
+async function send(
+  { token, timeoutMs = 30_000, fetch: own = fetch }: ClientOptions,
+  method: Method,
+  url: string,
+  given: Given,
+): Promise<Response> {
+  const headers: Record<string, string> = { accept: 'application/json' };
+  const bearer = typeof token === 'function' ? await token() : token;
+  if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
+  if (method === 'post' || given.body !== undefined) headers['content-type'] = 'application/json';
+  if (given.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
+  if (given.requestId !== undefined) headers['x-request-id'] = given.requestId;
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError'));
+  }, timeoutMs);
+  try {
+    return await own(url, {
+      method: method.toUpperCase(),
+      headers,
+      ...(given.body !== undefined && { body: JSON.stringify(given.body) }),
+      signal:
+        given.signal === undefined ? late.signal : AbortSignal.any([given.signal, late.signal]),
+      redirect: 'error',
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Every call resolves with the answer's `data` and rejects with a BillingError when the service refuses. */
 export function createClient(options: ClientOptions): Client {
-  const { baseUrl, token, retries = 0, maxWaitSeconds = 60, timeoutMs = 30_000 } = options;
+  const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
   const base = baseUrl.replace(/\/+$/, '');
-  if (!URL.canParse(base)) throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
-
-  const send = async (method: Method, url: string, given: Given): Promise<Response> => {
-    const headers: Record<string, string> = { accept: 'application/json' };
-    const bearer = typeof token === 'function' ? await token() : token;
-    if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
-    if (method === 'post' || given.body !== undefined) headers['content-type'] = 'application/json';
-    if (given.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
-    if (given.requestId !== undefined) headers['x-request-id'] = given.requestId;
-    const late = new AbortController();
-    const timer = setTimeout(() => {
-      late.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError'));
-    }, timeoutMs);
-    try {
-      return await (options.fetch ?? fetch)(url, {
-        method: method.toUpperCase(),
-        headers,
-        ...(given.body !== undefined && { body: JSON.stringify(given.body) }),
-        signal: given.signal === undefined ? late.signal : AbortSignal.any([given.signal, late.signal]),
-        redirect: 'error',
-      });
-    } finally {
-      clearTimeout(timer);
-    }
-  };
+  if (!URL.canParse(base))
+    throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
 
   const call = async (method: Method, path: string, given: Given = {}): Promise<Response> => {
     const url = base + fill(path, given);
-    // The same key on every try: however often it is sent, it happens once. Routes without idempotency take no notice of it.
-    const sent: Given = method === 'post' ? { ...given, idempotencyKey: given.idempotencyKey ?? crypto.randomUUID() } : given;
-    const repeatable = method !== 'post' || honoursKeys(path);
+    const takesKey = method === 'post' && idempotentPosts.has(path);
+    // Every try has the same key: repeated requests have one effect.
+    const sent: Given = takesKey
+      ? { ...given, idempotencyKey: given.idempotencyKey ?? crypto.randomUUID() }
+      : given;
+    const repeatable = method !== 'post' || takesKey;
     for (let tries = 0; ; tries += 1) {
       let response: Response;
       try {
-        response = await send(method, url, sent);
+        response = await send(options, method, url, sent);
       } catch (error) {
         if (tries >= retries || !repeatable || given.signal?.aborted === true) throw error;
         await pause(backoffSeconds(tries), given.signal);
@@ -134,18 +179,16 @@ export function createClient(options: ClientOptions): Client {
 function fill(path: string, { path: parameters = {}, query = {} }: Given): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = parameters[name];
-    if (typeof value !== 'string' || value === '') throw new TypeError(`path.${name} is required for ${path}.`);
+    if (typeof value !== 'string' || value === '')
+      throw new TypeError(`path.${name} is required for ${path}.`);
     return encodeURIComponent(value);
   });
   const pairs = Object.entries(query).flatMap(([name, value]): [string, string][] =>
-    value === undefined || value === null ? [] : [[name, value instanceof Date ? value.toISOString() : String(value as string | number)]],
+    value === undefined || value === null
+      ? []
+      : [[name, value instanceof Date ? value.toISOString() : String(value as string | number)]],
   );
   return pairs.length === 0 ? filled : `${filled}?${new URLSearchParams(pairs).toString()}`;
-}
-
-/** The POSTs that answer a repeated Idempotency-Key with the first answer; the others create a secret, or nothing. */
-function honoursKeys(path: string): boolean {
-  return /\/(apps|plans|cancel|replay)$|^\/subscriber\/subscriptions$/.test(path);
 }
 
 function backoffSeconds(tries: number): number {

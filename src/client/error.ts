@@ -1,6 +1,13 @@
-/** The codes of service.md (Errors) and decisions.md. */
+/** The error codes of docs/contract.md. */
 export type BillingErrorCode =
-  'UNAUTHORIZED' | 'FORBIDDEN' | 'NOT_FOUND' | 'VALIDATION_ERROR' | 'CONFLICT' | 'RATE_LIMITED' | 'INTERNAL_ERROR';
+  | 'UNAUTHORIZED'
+  | 'FORBIDDEN'
+  | 'NOT_FOUND'
+  | 'METHOD_NOT_ALLOWED'
+  | 'VALIDATION_ERROR'
+  | 'CONFLICT'
+  | 'RATE_LIMITED'
+  | 'INTERNAL_ERROR';
 
 /** The service refused a request. What never got an answer (no connection, aborted) is thrown as `fetch` throws it. */
 export class BillingError extends Error {
@@ -15,7 +22,10 @@ export class BillingError extends Error {
   /** Name it when you report a fault. */
   readonly requestId: string | undefined;
 
-  constructor(message: string, fields: Pick<BillingError, 'code' | 'status' | 'details' | 'retryAfter' | 'requestId'>) {
+  constructor(
+    message: string,
+    fields: Pick<BillingError, 'code' | 'status' | 'details' | 'retryAfter' | 'requestId'>,
+  ) {
     super(message);
     this.code = fields.code;
     this.status = fields.status;
@@ -29,6 +39,7 @@ const codes: readonly string[] = [
   'UNAUTHORIZED',
   'FORBIDDEN',
   'NOT_FOUND',
+  'METHOD_NOT_ALLOWED',
   'VALIDATION_ERROR',
   'CONFLICT',
   'RATE_LIMITED',
@@ -57,7 +68,9 @@ interface Refusal {
 
 async function refusalOf(response: Response): Promise<Refusal | undefined> {
   try {
-    const { error } = (await response.json()) as { error?: { code?: string; message?: string; details?: Refusal['details'] } };
+    const { error } = (await response.json()) as {
+      error?: { code?: string; message?: string; details?: Refusal['details'] };
+    };
     if (typeof error?.message !== 'string') return undefined;
     const code = codes.find((known) => known === error.code) as BillingErrorCode | undefined;
     return { code, message: error.message, details: error.details ?? [] };

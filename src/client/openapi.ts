@@ -11,9 +11,9 @@ export interface paths {
         put?: never;
         /**
          * Get a message for the wallet to sign
-         * @description The message is a Sign-In With Solana text that holds a nonce. It is good for five minutes and one sign-in.
+         * @description The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.
          */
-        post: operations["postAuthNonce"];
+        post: operations["createNonce"];
         delete?: never;
         options?: never;
         head?: never;
@@ -33,7 +33,24 @@ export interface paths {
          * Exchange the signed message for a JWT
          * @description A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
          */
-        post: operations["postAuthVerify"];
+        post: operations["verifySignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/checkout-sessions/{checkoutSessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read what a checkout page shows */
+        get: operations["getPublicCheckoutSession"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -48,7 +65,7 @@ export interface paths {
             cookie?: never;
         };
         /** The process runs */
-        get: operations["getHealthz"];
+        get: operations["getHealth"];
         put?: never;
         post?: never;
         delete?: never;
@@ -68,13 +85,13 @@ export interface paths {
          * List the API keys
          * @description Revoked ones too. The keys themselves are stored nowhere.
          */
-        get: operations["getMerchantApiKeys"];
+        get: operations["listApiKeys"];
         put?: never;
         /**
          * Create an API key
          * @description Needs no body. The key is shown in this answer and never again.
          */
-        post: operations["postMerchantApiKeys"];
+        post: operations["createApiKey"];
         delete?: never;
         options?: never;
         head?: never;
@@ -95,7 +112,7 @@ export interface paths {
          * Revoke an API key
          * @description At once and for good: the next request with it is refused. Revoking again changes nothing.
          */
-        delete: operations["deleteMerchantApiKey"];
+        delete: operations["revokeApiKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -109,10 +126,10 @@ export interface paths {
             cookie?: never;
         };
         /** List the apps */
-        get: operations["getMerchantApps"];
+        get: operations["listApps"];
         put?: never;
         /** Create an app */
-        post: operations["postMerchantApps"];
+        post: operations["createApp"];
         delete?: never;
         options?: never;
         head?: never;
@@ -127,7 +144,7 @@ export interface paths {
             cookie?: never;
         };
         /** Read an app */
-        get: operations["getMerchantApp"];
+        get: operations["getApp"];
         put?: never;
         post?: never;
         delete?: never;
@@ -137,7 +154,27 @@ export interface paths {
          * Change an app
          * @description Fields that are left out stay as they are; null clears description and websiteUrl.
          */
-        patch: operations["patchMerchantApp"];
+        patch: operations["updateApp"];
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ask whether a customer has access
+         * @description Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.
+         */
+        get: operations["getAccess"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/merchant/apps/{appId}/analytics": {
@@ -151,9 +188,106 @@ export interface paths {
          * Read an app’s figures
          * @description From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.
          */
-        get: operations["getMerchantAppAnalytics"];
+        get: operations["getAnalytics"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/checkout-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a checkout session
+         * @description Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId and metadata.
+         */
+        post: operations["createCheckoutSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/checkout-sessions/{checkoutSessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a checkout session
+         * @description Read it when the customer comes back: the return URL proves nothing.
+         */
+        get: operations["getCheckoutSession"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of an app
+         * @description To its webhook endpoint and to those that were deleted.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/deliveries/{deliveryId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a delivery with its attempts */
+        get: operations["getDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/deliveries/{deliveryId}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the event of a delivery again
+         * @description Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
+         */
+        post: operations["replayDelivery"];
         delete?: never;
         options?: never;
         head?: never;
@@ -168,7 +302,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the events of an app */
-        get: operations["getMerchantAppEvents"];
+        get: operations["listEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -185,9 +319,29 @@ export interface paths {
             cookie?: never;
         };
         /** Read an event */
-        get: operations["getMerchantAppEvent"];
+        get: operations["getEvent"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/events/{eventId}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an event again
+         * @description Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.
+         */
+        post: operations["replayEvent"];
         delete?: never;
         options?: never;
         head?: never;
@@ -205,7 +359,7 @@ export interface paths {
          * Follow the events of an app
          * @description Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.
          */
-        get: operations["getMerchantAppEventsNext"];
+        get: operations["followEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -227,7 +381,7 @@ export interface paths {
          * Send a sample event (development)
          * @description Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.
          */
-        post: operations["postMerchantAppEventsSample"];
+        post: operations["sendSampleEvent"];
         delete?: never;
         options?: never;
         head?: never;
@@ -242,13 +396,13 @@ export interface paths {
             cookie?: never;
         };
         /** List the plans of an app */
-        get: operations["getMerchantAppPlans"];
+        get: operations["listPlans"];
         put?: never;
         /**
          * Create a plan, or adopt one that is on chain
          * @description With amount and periodHours: answers with a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
          */
-        post: operations["postMerchantAppPlans"];
+        post: operations["createPlan"];
         delete?: never;
         options?: never;
         head?: never;
@@ -266,17 +420,37 @@ export interface paths {
          * Read a plan
          * @description A pending plan is looked for on chain first.
          */
-        get: operations["getMerchantAppPlan"];
+        get: operations["getPlan"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
         /**
-         * Rename or sunset a plan
-         * @description status "sunset" ends new registrations and cannot be taken back; subscriptions go on.
+         * Change or sunset a plan
+         * @description Fields that are left out stay as they are. status "sunset" ends new registrations and cannot be taken back; subscriptions go on.
          */
-        patch: operations["patchMerchantAppPlan"];
+        patch: operations["updatePlan"];
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/plans/{planId}/pullers-transaction": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a transaction that names our keepers as the pullers of a published plan
+         * @description For your wallet to sign after we rotated a key. Payments go on meanwhile. CONFLICT when the plan names our keepers already, or is sunset and lacks one.
+         */
+        post: operations["createPullersTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/merchant/apps/{appId}/plans/{planId}/transaction": {
@@ -290,9 +464,46 @@ export interface paths {
         put?: never;
         /**
          * Get a fresh transaction to publish a pending plan
-         * @description A transaction lapses about a minute after it was made.
+         * @description A transaction lapses about half a minute after it was made.
          */
-        post: operations["postMerchantAppPlanTransaction"];
+        post: operations["createPlanTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send again all events that match
+         * @description Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).
+         */
+        post: operations["createReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/replays/{replayId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read how far a replay is */
+        get: operations["getReplay"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -307,7 +518,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the subscriptions of an app */
-        get: operations["getMerchantAppSubscriptions"];
+        get: operations["listSubscriptions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -324,13 +535,17 @@ export interface paths {
             cookie?: never;
         };
         /** Read a subscription */
-        get: operations["getMerchantAppSubscription"];
+        get: operations["getSubscription"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change your own ids of a subscription
+         * @description Fields that are left out stay as they are. metadata is replaced as a whole; null clears externalId.
+         */
+        patch: operations["updateSubscription"];
         trace?: never;
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel": {
@@ -346,7 +561,27 @@ export interface paths {
          * Cancel a subscription
          * @description period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.
          */
-        post: operations["postMerchantAppSubscriptionCancel"];
+        post: operations["cancelSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read what happened to a subscription
+         * @description Events, payments, attempts and deliveries, newest first: the newest 200.
+         */
+        get: operations["getSubscriptionTimeline"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -364,7 +599,24 @@ export interface paths {
          * List the transactions of an app
          * @description One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
          */
-        get: operations["getMerchantAppTransactions"];
+        get: operations["listTransactions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/transactions/{transactionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a transaction */
+        get: operations["getTransaction"];
         put?: never;
         post?: never;
         delete?: never;
@@ -382,9 +634,9 @@ export interface paths {
         };
         /**
          * Export transactions as CSV (Pro)
-         * @description The same filters and order as the list. Cells that a spreadsheet would run as a formula start with an apostrophe.
+         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. One export per merchant at a time.
          */
-        get: operations["getMerchantAppTransactionsExport"];
+        get: operations["exportTransactions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -401,13 +653,13 @@ export interface paths {
             cookie?: never;
         };
         /** List the webhook endpoints of an app: one or none */
-        get: operations["getMerchantAppWebhooks"];
+        get: operations["listWebhooks"];
         put?: never;
         /**
          * Create the webhook endpoint of an app
-         * @description An app has at most one: to change it, delete it and create another. The secret is shown in this answer and never again.
+         * @description An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.
          */
-        post: operations["postMerchantAppWebhooks"];
+        post: operations["createWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -422,14 +674,14 @@ export interface paths {
             cookie?: never;
         };
         /** Read a webhook endpoint */
-        get: operations["getMerchantAppWebhook"];
+        get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook endpoint
-         * @description What was still to be sent to it is cancelled.
+         * @description What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.
          */
-        delete: operations["deleteMerchantAppWebhook"];
+        delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         patch?: never;
@@ -443,7 +695,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the deliveries of a webhook endpoint */
-        get: operations["getMerchantAppWebhookDeliveries"];
+        get: operations["listWebhookDeliveries"];
         put?: never;
         post?: never;
         delete?: never;
@@ -460,7 +712,7 @@ export interface paths {
             cookie?: never;
         };
         /** Read a delivery with its attempts */
-        get: operations["getMerchantAppWebhookDeliverie"];
+        get: operations["getWebhookDelivery"];
         put?: never;
         post?: never;
         delete?: never;
@@ -480,9 +732,29 @@ export interface paths {
         put?: never;
         /**
          * Send the event of a delivery again
-         * @description Queues a new delivery of the same event, with attempts of its own.
+         * @description Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
          */
-        post: operations["postMerchantAppWebhookDeliverieReplay"];
+        post: operations["replayWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the signing secret of a webhook endpoint
+         * @description The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.
+         */
+        post: operations["rotateWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -502,7 +774,24 @@ export interface paths {
          * Send a signed ping to a webhook endpoint
          * @description At once, with the headers of every delivery; answers with what came back within 5 seconds.
          */
-        post: operations["postMerchantAppWebhookTest"];
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the events of all your apps */
+        get: operations["listAllEvents"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -517,7 +806,7 @@ export interface paths {
             cookie?: never;
         };
         /** Read the profile */
-        get: operations["getMerchantProfile"];
+        get: operations["getProfile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -527,7 +816,68 @@ export interface paths {
          * Change the profile
          * @description Fields that are left out stay as they are; null clears one. The tier is not writable.
          */
-        patch: operations["patchMerchantProfile"];
+        patch: operations["updateProfile"];
+        trace?: never;
+    };
+    "/merchant/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the subscriptions of all your apps */
+        get: operations["listAllSubscriptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the transactions of all your apps
+         * @description One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         */
+        get: operations["listAllTransactions"];
+        put?: never;
+        /**
+         * Send a transaction that your wallet has signed
+         * @description Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that publishes a plan makes it active.
+         */
+        post: operations["sendMerchantTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/plans/{planId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the public terms of a plan
+         * @description For a page that shows them before a wallet is connected.
+         */
+        get: operations["getPublicPlan"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/readyz": {
@@ -538,7 +888,7 @@ export interface paths {
             cookie?: never;
         };
         /** The service can do its work */
-        get: operations["getReadyz"];
+        get: operations["getReadiness"];
         put?: never;
         post?: never;
         delete?: never;
@@ -555,7 +905,27 @@ export interface paths {
             cookie?: never;
         };
         /** Read a plan’s terms */
-        get: operations["getSubscriberPlan"];
+        get: operations["getPlanTerms"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriber/plans/{planId}/standing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read how your wallet stands to a plan on chain
+         * @description Balances, what subscribing needs, and whether the wallet is subscribed.
+         */
+        get: operations["getPlanStanding"];
         put?: never;
         post?: never;
         delete?: never;
@@ -577,7 +947,7 @@ export interface paths {
          * Get the transaction that subscribes your wallet to a plan
          * @description Sign it, send it, and register the subscription once it is confirmed.
          */
-        post: operations["postSubscriberPlanSubscribe"];
+        post: operations["createSubscribeTransaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -592,13 +962,13 @@ export interface paths {
             cookie?: never;
         };
         /** List your subscriptions */
-        get: operations["getSubscriberSubscriptions"];
+        get: operations["listOwnSubscriptions"];
         put?: never;
         /**
          * Register a subscription that is on chain
          * @description From then on the keeper collects its payments, the first one at once.
          */
-        post: operations["postSubscriberSubscriptions"];
+        post: operations["registerSubscription"];
         delete?: never;
         options?: never;
         head?: never;
@@ -613,7 +983,7 @@ export interface paths {
             cookie?: never;
         };
         /** Read a subscription */
-        get: operations["getSubscriberSubscription"];
+        get: operations["getOwnSubscription"];
         put?: never;
         post?: never;
         delete?: never;
@@ -635,7 +1005,7 @@ export interface paths {
          * Get the transaction that cancels at the end of the period
          * @description Sign it and send it: the chain stays the truth, and the service sees it there.
          */
-        post: operations["postSubscriberSubscriptionCancel"];
+        post: operations["createCancelTransaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -655,7 +1025,27 @@ export interface paths {
          * Get the transaction that closes the account of an ended subscription
          * @description Sign it and send it: the chain stays the truth, and the service sees it there.
          */
-        post: operations["postSubscriberSubscriptionClose"];
+        post: operations["createCloseTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriber/subscriptions/{subscriptionId}/repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the transaction that approves the payments again
+         * @description Sign it and send it: the chain stays the truth, and the service sees it there.
+         */
+        post: operations["createRepairTransaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -675,7 +1065,7 @@ export interface paths {
          * Get the transaction that takes a cancellation back
          * @description Sign it and send it: the chain stays the truth, and the service sees it there.
          */
-        post: operations["postSubscriberSubscriptionResume"];
+        post: operations["createResumeTransaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -690,9 +1080,29 @@ export interface paths {
             cookie?: never;
         };
         /** List the transactions of a subscription */
-        get: operations["getSubscriberSubscriptionTransactions"];
+        get: operations["listOwnTransactions"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriber/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a transaction that your wallet has signed
+         * @description Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that subscribes is registered, too.
+         */
+        post: operations["sendSubscriberTransaction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -724,20 +1134,65 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        Access: {
+            /**
+             * Format: date-time
+             * @description When access ends; null when there is none.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            accessUntil: string | null;
+            /**
+             * Format: date-time
+             * @description The service’s clock when it answered.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            checkedAt: string;
+            /** @description Whether to grant access now. */
+            hasAccess: boolean;
+            /**
+             * @description paid and grace grant access. grace: a payment is due, and the plan’s grace is not over.
+             * @enum {string}
+             */
+            reason: "paid" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "cancelled" | "expired";
+            /**
+             * Format: date-time
+             * @description The answer holds until then: ask again afterwards.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            revalidateAfter: string;
+            /**
+             * @description The subscription’s; null when there is none.
+             * @enum {string|null}
+             */
+            status: "active" | "past_due" | "cancelled" | "expired" | null;
+            /**
+             * Format: uuid
+             * @description The subscription that decided.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            subscriptionId: string | null;
+        };
         Analytics: {
             /** @description At the end. */
             active: number;
+            /** @description Within the range. */
             cancelled: number;
             /** @description Cancelled and expired, of what was active or past due at the start; null when nothing was. */
             churnRate: number | null;
+            /** @description The same for each day, days without activity included. */
             daily: {
                 /** @description At the end. */
                 active: number;
+                /** @description Within the range. */
                 cancelled: number;
                 /** @description Cancelled and expired, of what was active or past due at the start; null when nothing was. */
                 churnRate: number | null;
-                /** Format: date */
+                /**
+                 * Format: date
+                 * @description The day, UTC.
+                 */
                 date: string;
+                /** @description Within the range. */
                 expired: number;
                 /**
                  * @description USDC base units (6 decimals) as a string.
@@ -759,14 +1214,18 @@ export interface components {
                  * @example 250000000
                  */
                 net: string;
+                /** @description Registered within the range. */
                 new: number;
                 /** @description At the end. */
                 pastDue: number;
+                /** @description Failed attempts within the range. */
                 paymentsFailed: number;
+                /** @description Within the range. */
                 paymentsSucceeded: number;
                 /** @description Succeeded of all payments tried; null when none was. */
                 successRate: number | null;
             }[];
+            /** @description Within the range. */
             expired: number;
             /**
              * @description USDC base units (6 decimals) as a string.
@@ -794,10 +1253,13 @@ export interface components {
              * @example 250000000
              */
             net: string;
+            /** @description Registered within the range. */
             new: number;
             /** @description At the end. */
             pastDue: number;
+            /** @description Failed attempts within the range. */
             paymentsFailed: number;
+            /** @description Within the range. */
             paymentsSucceeded: number;
             /** @description Succeeded of all payments tried; null when none was. */
             successRate: number | null;
@@ -848,6 +1310,7 @@ export interface components {
             createdAt: string;
             /**
              * Format: text
+             * @description Shown to subscribers.
              * @example Beans every month
              */
             description: string | null;
@@ -864,6 +1327,13 @@ export interface components {
              */
             name: string;
             /**
+             * @description Origins that a checkout session may return to.
+             * @example [
+             *       "https://coffee.example"
+             *     ]
+             */
+            returnOrigins: string[];
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -871,11 +1341,542 @@ export interface components {
             updatedAt: string;
             /**
              * Format: http-url
+             * @description Shown to subscribers.
              * @example https://coffee.example
              */
             websiteUrl: string | null;
         };
+        CancelFinalizedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /** @description Whether the account on chain is closed. */
+                accountClosed: boolean;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: date-time
+                 * @description When it ended.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                cancelledAt?: string | null;
+                /**
+                 * @description Why it ended; absent after a cancellation at the end of a period.
+                 *
+                 *     - `past_due`: Payments failed for as long as the plan allows.
+                 *     - `forced`: The merchant ended it at once.
+                 *     - `plan_ended`: The plan’s time is over.
+                 *     - `plan_closed`: The plan was closed on chain.
+                 *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
+                 *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+                 * @enum {string}
+                 */
+                endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed";
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "cancel_finalized";
+        };
+        CancelForcedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: date-time
+                 * @description When it ended.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                cancelledAt?: string | null;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "cancel_forced";
+        };
+        CancelRequestedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: date-time
+                 * @description When it was asked for.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                cancelRequestedAt: string;
+                /**
+                 * @description Who asked for it.
+                 *
+                 *     - `subscriber`: The wallet cancelled on chain.
+                 *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+                 * @enum {string}
+                 */
+                cancelRequestedBy: "subscriber" | "merchant";
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "cancel_requested";
+        };
+        CheckoutSession: {
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: http-url
+             * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * @example https://coffee.example/welcome
+             */
+            cancelUrl: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            expiresAt: string;
+            /**
+             * Format: name
+             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * @example customer-1
+             */
+            externalId: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+             * @example {
+             *       "order": "1234"
+             *     }
+             */
+            metadata: {
+                [key: string]: string;
+            };
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            planId: string;
+            /**
+             * @description A session is open for 24 hours.
+             * @enum {string}
+             */
+            status: "open" | "complete" | "expired";
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            subscriberWallet: string | null;
+            /**
+             * Format: uuid
+             * @description What the session led to.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            subscriptionId: string | null;
+            /**
+             * Format: http-url
+             * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * @example https://coffee.example/welcome
+             */
+            successUrl: string | null;
+            /** @description Send the customer there. */
+            url: string;
+        };
+        DelegationRevokedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: date-time
+                 * @description When the service saw it.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                delegationRevokedAt: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /**
+                 * @description How the wallet took its approval back.
+                 *
+                 *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
+                 *     - `authority_closed`: The wallet closed the account that allows payments.
+                 *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+                 * @enum {string}
+                 */
+                reason: "delegate_replaced" | "authority_closed" | "authority_replaced";
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "delegation_revoked";
+        };
         Delivery: {
+            /** @description Requests that were made. */
             attempts: number;
             /**
              * Format: date-time
@@ -889,7 +1890,10 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             eventId: string;
-            /** @enum {string} */
+            /**
+             * @description The event’s type.
+             * @enum {string}
+             */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
             /**
              * Format: date-time
@@ -916,7 +1920,7 @@ export interface components {
              */
             replayOf: string | null;
             /**
-             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted.
+             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted first.
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed" | "cancelled";
@@ -930,10 +1934,26 @@ export interface components {
         DeliveryAttempt: {
             /** @description The address that was connected to. */
             address: string | null;
+            /** @description Milliseconds until the answer or the failure. */
             durationMs: number;
-            /** @description Why there was no answer. */
-            error: string | null;
+            /**
+             * @description Why there was no answer; null when there was one.
+             *
+             *     - `timeout`: No status line came within 5 seconds.
+             *     - `dns`: The host’s name has no address, or the name servers did not answer.
+             *     - `refused`: Nothing accepts connections at that address and port.
+             *     - `reset`: The connection was closed before a status line came.
+             *     - `unreachable`: No route leads to the address.
+             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `protocol`: The answer was not HTTP.
+             *     - `error`: Something else went wrong.
+             * @enum {string|null}
+             */
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            /** @description null when there was no answer. */
             httpStatus: number | null;
+            /** @description 1 is the first. */
             number: number;
             /** @description The start of the answer’s body, as text. */
             response: string | null;
@@ -963,10 +1983,7 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             id: string;
-            /** @description What is or would be sent: id, type, createdAt and data. */
-            payload: {
-                [key: string]: unknown;
-            };
+            payload: components["schemas"]["WebhookEvent"];
             /** @description Counts the events of a subscription without gaps. */
             sequence: number;
             /**
@@ -975,21 +1992,36 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             subscriptionId: string;
-            /** @enum {string} */
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
         };
         Failure: {
+            /** @description Nothing. */
             data: null;
+            /** @description Why not. */
             error: {
-                /** @enum {string} */
-                code: "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "VALIDATION_ERROR" | "CONFLICT" | "RATE_LIMITED" | "INTERNAL_ERROR";
+                /**
+                 * @description For programs.
+                 * @enum {string}
+                 */
+                code: "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "VALIDATION_ERROR" | "CONFLICT" | "RATE_LIMITED" | "INTERNAL_ERROR";
+                /** @description With VALIDATION_ERROR: what is wrong with which field. */
                 details?: {
+                    /** @description What would be right. */
                     message: string;
+                    /** @description The field or parameter. */
                     path: string;
                 }[];
+                /** @description For people. */
                 message: string;
             };
-            /** @enum {boolean} */
+            /**
+             * @description Whether the request was carried out.
+             * @enum {boolean}
+             */
             success: false;
         };
         Feed: {
@@ -1015,7 +2047,10 @@ export interface components {
             id: string;
             /** @description Triggered by the merchant, in development: nothing has happened. */
             sample: boolean;
-            /** @enum {string} */
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
         };
         NewPlan: {
@@ -1042,12 +2077,15 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             endsAt: string | null;
+            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            graceHours: number | null;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             id: string;
+            /** @description As it stands on chain; empty when there is none. */
             metadataUri: string;
             /**
              * Format: address
@@ -1061,6 +2099,8 @@ export interface components {
              * @example Coffee club
              */
             name: string;
+            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            pastDueDays: number | null;
             /**
              * @description Length of a period.
              * @example 730
@@ -1072,6 +2112,15 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             planPda: string;
+            /**
+             * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+             * @example [
+             *       1,
+             *       12,
+             *       48
+             *     ]
+             */
+            retryHours: number[] | null;
             /**
              * @description pending: not seen on chain yet. sunset: takes no new registrations.
              * @enum {string}
@@ -1089,6 +2138,47 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             updatedAt: string;
+        };
+        NewReplay: {
+            /**
+             * Format: date-time
+             * @description When the run was started.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string | null;
+            /**
+             * Format: date-time
+             * @description When everything was queued.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            finishedAt: string | null;
+            /**
+             * Format: uuid
+             * @description The run; null after a dry run, which starts none.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string | null;
+            /** @description What matches, by the status of its newest delivery. */
+            matching: {
+                /** @description How many match. */
+                count: number;
+                /** @description Of these, how many have an endpoint to go to: all or none. */
+                deliverable: number;
+                /**
+                 * @description unsent: events that were never queued for an endpoint.
+                 * @enum {string}
+                 */
+                status: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
+            }[];
+            /** @description Events that the run has queued so far. */
+            queued: number;
+            /**
+             * @description counted: a dry run. running: events are being queued. finished: all are queued.
+             * @enum {string}
+             */
+            status: "counted" | "running" | "finished";
+            /** @description Events that the run queues. */
+            total: number;
         };
         NewWebhookEndpoint: {
             /**
@@ -1110,6 +2200,14 @@ export interface components {
              */
             id: string;
             /**
+             * Format: date-time
+             * @description Until when the secret before the last rotation signs as well.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            previousSecretExpiresAt: string | null;
+            /** @description Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one. */
+            requeuedDeliveries: number;
+            /**
              * @description Signs every event. It is shown this once.
              * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
              */
@@ -1121,158 +2219,13 @@ export interface components {
              */
             url: string;
         };
-        PingAnswer: {
-            durationMs: number;
-            /** @description Why there was no answer. */
-            error: string | null;
-            /** @description The start of the answer’s body. */
-            response: string | null;
-            /** @description HTTP status; null when there was no answer. */
-            status: number | null;
-        };
-        PingEvent: {
+        OwnSubscription: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
              * @example 2026-01-31T12:00:00.000Z
              */
-            createdAt: string;
-            data: {
-                /**
-                 * Format: uuid
-                 * @description UUIDv7 in lower case.
-                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-                 */
-                appId: string;
-                test?: boolean;
-                webhookId: string | null;
-            };
-            /** Format: uuid */
-            id: string;
-            /** @constant */
-            type: "ping";
-        };
-        Plan: {
-            /**
-             * @description USDC base units (6 decimals) as a string.
-             * @example 10000000
-             */
-            amount: string;
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            appId: string;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC.
-             * @example 2026-01-31T12:00:00.000Z
-             */
-            createdAt: string;
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC.
-             * @example 2026-01-31T12:00:00.000Z
-             */
-            endsAt: string | null;
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            id: string;
-            metadataUri: string;
-            /**
-             * Format: address
-             * @description A Solana address in Base58.
-             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
-             */
-            mint: string;
-            /**
-             * Format: name
-             * @description 1 to 120 characters.
-             * @example Coffee club
-             */
-            name: string;
-            /**
-             * @description Length of a period.
-             * @example 730
-             */
-            periodHours: number;
-            /**
-             * Format: address
-             * @description Address of the account on chain, in Base58.
-             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
-             */
-            planPda: string;
-            /**
-             * @description pending: not seen on chain yet. sunset: takes no new registrations.
-             * @enum {string}
-             */
-            status: "pending" | "active" | "sunset" | "ended";
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC.
-             * @example 2026-01-31T12:00:00.000Z
-             */
-            updatedAt: string;
-        };
-        Profile: {
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC.
-             * @example 2026-01-31T12:00:00.000Z
-             */
-            createdAt: string;
-            /**
-             * Format: email
-             * @example owner@example.com
-             */
-            email: string | null;
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            id: string;
-            /**
-             * Format: name
-             * @description 1 to 120 characters.
-             * @example Coffee club
-             */
-            name: string | null;
-            /** @enum {string} */
-            tier: "free" | "pro";
-            /**
-             * Format: address
-             * @description A Solana address in Base58.
-             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
-             */
-            wallet: string;
-        };
-        SampleEvent: {
-            /** @description The payload as it was sent. */
-            body: string;
-            durationMs: number | null;
-            /** @description Why there was no answer. */
-            error: string | null;
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            id: string;
-            /** @description The start of the answer’s body. */
-            response: string | null;
-            /** @description HTTP status of the endpoint’s answer; null when there was none. */
-            status: number | null;
-            /** @enum {string} */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
-            /** @description The endpoint that it was sent to; null when the app has none. */
-            webhookId: string | null;
-        };
-        Subscription: {
+            accessUntil: string | null;
             /**
              * @description USDC base units (6 decimals) as a string.
              * @example 10000000
@@ -1296,7 +2249,13 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             cancelRequestedAt: string | null;
-            /** @enum {string|null} */
+            /**
+             * @description Who asked for the cancellation; null when nobody did.
+             *
+             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             * @enum {string|null}
+             */
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
              * Format: date-time
@@ -1310,7 +2269,18 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             delegationRevokedAt: string | null;
-            endReason: string | null;
+            /**
+             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             *
+             *     - `past_due`: Payments failed for as long as the plan allows.
+             *     - `forced`: The merchant ended it at once.
+             *     - `plan_ended`: The plan’s time is over.
+             *     - `plan_closed`: The plan was closed on chain.
+             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             * @enum {string|null}
+             */
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -1331,10 +2301,11 @@ export interface components {
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * @description Grant access while now is before this time.
+             * @description The end of the period that is paid.
              * @example 2026-01-31T12:00:00.000Z
              */
             paidThrough: string | null;
+            /** @description Length of a period in hours. */
             periodHours: number;
             /**
              * Format: uuid
@@ -1342,7 +2313,10 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             planId: string;
-            /** @enum {string} */
+            /**
+             * @description What is collected: docs/merchants.md, Subscriptions.
+             * @enum {string}
+             */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
@@ -1363,7 +2337,7 @@ export interface components {
              */
             updatedAt: string;
         };
-        Transaction: {
+        OwnTransaction: {
             /**
              * @description USDC base units (6 decimals) as a string.
              * @example 10000000
@@ -1388,7 +2362,20 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             createdAt: string;
-            failureReason: string | null;
+            /**
+             * @description Why it failed; null when it succeeded.
+             *
+             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+             *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
+             *     - `authority_closed`: The wallet closed the account that allows payments.
+             *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+             * @enum {string|null}
+             */
+            failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -1424,7 +2411,10 @@ export interface components {
              * @example 10000000
              */
             platformFee: string;
-            /** @enum {string} */
+            /**
+             * @description failed: nothing was moved.
+             * @enum {string}
+             */
             status: "succeeded" | "failed";
             /**
              * Format: address
@@ -1444,92 +2434,54 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             subscriptionPda: string;
-            /** @description Signature of the transaction on chain, in Base58. */
+            /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
-        WebhookEndpoint: {
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            appId: string;
+        PaymentFailedEvent: {
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
              */
             createdAt: string;
-            /**
-             * Format: uuid
-             * @description UUIDv7 in lower case.
-             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
-             */
-            id: string;
-            /**
-             * Format: http-url
-             * @description HTTPS in production.
-             * @example https://coffee.example/hooks
-             */
-            url: string;
-        };
-        WebhookEvent: {
-            /**
-             * Format: date-time
-             * @description ISO 8601, UTC.
-             * @example 2026-01-31T12:00:00.000Z
-             */
-            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
             data: {
-                /** @description On cancel_finalized. */
-                accountClosed?: boolean;
                 /**
-                 * @description On payment_success.
-                 * @example 10000000
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
                  */
-                amountGross?: string;
-                /**
-                 * @description On payment_success.
-                 * @example 10000000
-                 */
-                amountNet?: string;
+                accessUntil: string | null;
                 /**
                  * Format: uuid
                  * @description UUIDv7 in lower case.
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                  */
                 appId: string;
-                /** @description On payment_failed. */
-                attempt?: number;
+                /** @description Which try in its period this was. */
+                attempt: number;
                 /**
-                 * Format: date-time
-                 * @description On cancel_finalized and cancel_forced.
-                 * @example 2026-01-31T12:00:00.000Z
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
                  */
-                cancelledAt?: string | null;
+                externalId: string | null;
                 /**
-                 * Format: date-time
-                 * @description On cancel_requested.
-                 * @example 2026-01-31T12:00:00.000Z
-                 */
-                cancelRequestedAt?: string;
-                /**
-                 * @description On cancel_requested.
+                 * @description Why the payment failed.
+                 *
+                 *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+                 *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+                 *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+                 *     - `account_closed`: The wallet has no USDC account any more.
+                 *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+                 *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
+                 *     - `authority_closed`: The wallet closed the account that allows payments.
+                 *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
                  * @enum {string}
                  */
-                cancelRequestedBy?: "subscriber" | "merchant";
-                /**
-                 * Format: date-time
-                 * @description On delegation_revoked.
-                 * @example 2026-01-31T12:00:00.000Z
-                 */
-                delegationRevokedAt?: string;
-                /** @description On cancel_finalized. */
-                endReason?: string;
-                /** @description On payment_failed. */
-                failureReason?: string;
-                /** @description On payment_failed: nothing more is tried, the subscription has expired. */
-                final?: boolean;
+                failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
+                /** @description Nothing more is tried: the subscription has expired. */
+                final: boolean;
                 /**
                  * Format: address
                  * @description A Solana address in Base58.
@@ -1537,56 +2489,45 @@ export interface components {
                  */
                 merchantWallet: string;
                 /**
-                 * Format: date-time
-                 * @description On payment_failed.
-                 * @example 2026-01-31T12:00:00.000Z
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
                  */
-                nextAttemptAt?: string | null;
+                metadata: {
+                    [key: string]: string;
+                };
                 /**
                  * Format: date-time
-                 * @description On payment events and subscription_resumed.
+                 * @description When it is tried again; null: never.
                  * @example 2026-01-31T12:00:00.000Z
                  */
-                nextPaymentDue?: string | null;
+                nextAttemptAt: string | null;
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * @description When the next payment is due; null when none is.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                nextPaymentDue: string | null;
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
                  * @example 2026-01-31T12:00:00.000Z
                  */
                 paidThrough: string | null;
-                /**
-                 * Format: date-time
-                 * @description On payment_success.
-                 * @example 2026-01-31T12:00:00.000Z
-                 */
-                periodEnd?: string;
-                /**
-                 * Format: date-time
-                 * @description On payment_success.
-                 * @example 2026-01-31T12:00:00.000Z
-                 */
-                periodStart?: string;
                 /**
                  * Format: uuid
                  * @description UUIDv7 in lower case.
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                  */
                 planId: string;
-                planName: string;
                 /**
-                 * @description On payment_success.
-                 * @example 10000000
+                 * @description The plan’s name.
+                 * @example Coffee club
                  */
-                platformFee?: string;
-                /** @description On delegation_revoked. */
-                reason?: string;
+                planName: string;
                 /** @description 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description On payment_success: foreign when somebody else sent the transaction.
-                 * @enum {string}
-                 */
-                source?: "keeper" | "foreign";
                 /**
                  * @description The subscription’s, after what happened.
                  * @enum {string}
@@ -1612,7 +2553,10 @@ export interface components {
                 subscriptionPda: string;
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description On payment_success, and payment_failed when the transaction failed on chain. */
+                /**
+                 * @description Where it failed on chain.
+                 * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
+                 */
                 txSignature?: string;
             };
             /**
@@ -1622,13 +2566,1277 @@ export interface components {
              */
             id: string;
             /**
-             * @description Check it before reading fields that only some types have.
+             * @description What happened. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+            type: "payment_failed";
         };
+        PaymentSuccessEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * @description What the subscriber paid, USDC base units.
+                 * @example 10000000
+                 */
+                amountGross: string;
+                /**
+                 * @description The merchant’s part of it.
+                 * @example 10000000
+                 */
+                amountNet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When the next payment is due; null when none is.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                nextPaymentDue: string | null;
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: date-time
+                 * @description The paid period’s end.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                periodEnd: string;
+                /**
+                 * Format: date-time
+                 * @description The paid period’s start.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                periodStart: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /**
+                 * @description The operator’s part of it.
+                 * @example 10000000
+                 */
+                platformFee: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description foreign: somebody else sent the transaction.
+                 * @enum {string}
+                 */
+                source: "keeper" | "foreign";
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+                /**
+                 * @description Signature of the transaction on chain, in Base58.
+                 * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
+                 */
+                txSignature: string;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "payment_success";
+        };
+        PingAnswer: {
+            /** @description Milliseconds until the answer or the failure. */
+            durationMs: number;
+            /**
+             * @description Why there was no answer; null when there was one.
+             *
+             *     - `timeout`: No status line came within 5 seconds.
+             *     - `dns`: The host’s name has no address, or the name servers did not answer.
+             *     - `refused`: Nothing accepts connections at that address and port.
+             *     - `reset`: The connection was closed before a status line came.
+             *     - `unreachable`: No route leads to the address.
+             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `protocol`: The answer was not HTTP.
+             *     - `error`: Something else went wrong.
+             * @enum {string|null}
+             */
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            /** @description The start of the answer’s body. */
+            response: string | null;
+            /** @description HTTP status; null when there was no answer. */
+            status: number | null;
+        };
+        PingEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description Who asked for the ping. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /** @description A sample, in development. */
+                test?: boolean;
+                /**
+                 * Format: uuid
+                 * @description The endpoint; null when the app has none.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                webhookId: string | null;
+            };
+            /**
+             * Format: uuid
+             * @description Of this ping.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description A test. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "ping";
+        };
+        Plan: {
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            endsAt: string | null;
+            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            graceHours: number | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /** @description As it stands on chain; empty when there is none. */
+            metadataUri: string;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            mint: string;
+            /**
+             * Format: name
+             * @description 1 to 120 characters.
+             * @example Coffee club
+             */
+            name: string;
+            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            pastDueDays: number | null;
+            /**
+             * @description Length of a period.
+             * @example 730
+             */
+            periodHours: number;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            planPda: string;
+            /**
+             * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+             * @example [
+             *       1,
+             *       12,
+             *       48
+             *     ]
+             */
+            retryHours: number[] | null;
+            /**
+             * @description pending: not seen on chain yet. sunset: takes no new registrations.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "sunset" | "ended";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+        };
+        Profile: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: email
+             * @description For the operator’s messages.
+             * @example owner@example.com
+             */
+            email: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: name
+             * @description 1 to 120 characters.
+             * @example Coffee club
+             */
+            name: string | null;
+            /**
+             * @description Rate limit and CSV export; set by the operator.
+             * @enum {string}
+             */
+            tier: "free" | "pro";
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            wallet: string;
+        };
+        PublicCheckoutSession: {
+            /** @description Where the page leads when nothing was bought. */
+            cancelUrl: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            expiresAt: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            plan: components["schemas"]["PublicPlan"];
+            /**
+             * @description A session is open for 24 hours.
+             * @enum {string}
+             */
+            status: "open" | "complete" | "expired";
+            /** @description Where the page leads afterwards. */
+            successUrl: string | null;
+        };
+        PublicPlan: {
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /** @description The app’s description. */
+            appDescription: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /** @description The app’s name. */
+            appName: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            endsAt: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /** @description The merchant’s name. */
+            merchantName: string | null;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            merchantWallet: string;
+            /** @description The plan’s name, as its merchant wrote it. */
+            name: string;
+            /** @description Length of a period. */
+            periodHours: number;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            planPda: string;
+            /**
+             * @description Only an active plan takes subscribers.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "sunset" | "ended";
+            /** @description The app’s website. */
+            websiteUrl: string | null;
+        };
+        RelayedPlan: {
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            endsAt: string | null;
+            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            graceHours: number | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /** @description As it stands on chain; empty when there is none. */
+            metadataUri: string;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            mint: string;
+            /**
+             * Format: name
+             * @description 1 to 120 characters.
+             * @example Coffee club
+             */
+            name: string;
+            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            pastDueDays: number | null;
+            /**
+             * @description Length of a period.
+             * @example 730
+             */
+            periodHours: number;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            planPda: string;
+            /**
+             * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+             * @example [
+             *       1,
+             *       12,
+             *       48
+             *     ]
+             */
+            retryHours: number[] | null;
+            /**
+             * @description pending: not seen on chain yet. sunset: takes no new registrations.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "sunset" | "ended";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+        } | null;
+        RelayedSubscription: {
+            /**
+             * Format: date-time
+             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            accessUntil: string | null;
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            cancelledAt: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            cancelRequestedAt: string | null;
+            /**
+             * @description Who asked for the cancellation; null when nobody did.
+             *
+             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             * @enum {string|null}
+             */
+            cancelRequestedBy: "subscriber" | "merchant" | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            delegationRevokedAt: string | null;
+            /**
+             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             *
+             *     - `past_due`: Payments failed for as long as the plan allows.
+             *     - `forced`: The merchant ended it at once.
+             *     - `plan_ended`: The plan’s time is over.
+             *     - `plan_closed`: The plan was closed on chain.
+             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             * @enum {string|null}
+             */
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            merchantWallet: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            nextPaymentDue: string | null;
+            /**
+             * Format: date-time
+             * @description The end of the period that is paid.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            paidThrough: string | null;
+            /** @description Length of a period in hours. */
+            periodHours: number;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            planId: string;
+            /**
+             * @description What is collected: docs/merchants.md, Subscriptions.
+             * @enum {string}
+             */
+            status: "active" | "past_due" | "cancelled" | "expired";
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            subscriberWallet: string;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            subscriptionPda: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+        } | null;
+        Replay: {
+            /**
+             * Format: date-time
+             * @description When the run was started.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string | null;
+            /**
+             * Format: date-time
+             * @description When everything was queued.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            finishedAt: string | null;
+            /**
+             * Format: uuid
+             * @description The run; null after a dry run, which starts none.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string | null;
+            /** @description Events that the run has queued so far. */
+            queued: number;
+            /**
+             * @description counted: a dry run. running: events are being queued. finished: all are queued.
+             * @enum {string}
+             */
+            status: "counted" | "running" | "finished";
+            /** @description Events that the run queues. */
+            total: number;
+        };
+        RotatedWebhookEndpoint: {
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description Until when the secret before the last rotation signs as well.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            previousSecretExpiresAt: string | null;
+            /**
+             * @description Signs every event. It is shown this once.
+             * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+             */
+            secret: string;
+            /**
+             * Format: http-url
+             * @description HTTPS in production.
+             * @example https://coffee.example/hooks
+             */
+            url: string;
+        };
+        SampleEvent: {
+            /** @description The payload as it was sent. */
+            body: string;
+            /** @description Milliseconds until the answer or the failure. */
+            durationMs: number | null;
+            /**
+             * @description Why there was no answer; null when there was one.
+             *
+             *     - `timeout`: No status line came within 5 seconds.
+             *     - `dns`: The host’s name has no address, or the name servers did not answer.
+             *     - `refused`: Nothing accepts connections at that address and port.
+             *     - `reset`: The connection was closed before a status line came.
+             *     - `unreachable`: No route leads to the address.
+             *     - `tls`: The certificate is not valid for the host, or TLS failed.
+             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `protocol`: The answer was not HTTP.
+             *     - `error`: Something else went wrong.
+             * @enum {string|null}
+             */
+            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /** @description The start of the answer’s body. */
+            response: string | null;
+            /** @description HTTP status of the endpoint’s answer; null when there was none. */
+            status: number | null;
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
+            /** @description The endpoint that it was sent to; null when the app has none. */
+            webhookId: string | null;
+        };
+        /** @description One of the events, told apart by "type". */
+        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["PingEvent"];
+        Standing: {
+            /**
+             * @description Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.
+             * @enum {string}
+             */
+            approval: "none" | "given" | "missing" | "replaced";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            endsAt: string | null;
+            /**
+             * @description Lamports (9 decimals of SOL) as a string.
+             * @example 2039280
+             */
+            lamports: string;
+            /**
+             * @description Rent of the accounts still missing, the network fee and the least balance.
+             * @example 2039280
+             */
+            lamportsNeeded: string;
+            /**
+             * @description The subscription’s account. cancelled: it runs until endsAt and can be resumed.
+             * @enum {string}
+             */
+            onChain: "none" | "live" | "cancelled" | "ended";
+            /** @description Whether the plan takes subscribers on chain now. */
+            planOpen: boolean;
+            /**
+             * Format: uuid
+             * @description The live registration of that address.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            subscriptionId: string | null;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            subscriptionPda: string;
+            /**
+             * @description The wallet’s USDC, base units.
+             * @example 10000000
+             */
+            usdc: string;
+            /**
+             * @description The first payment, base units.
+             * @example 10000000
+             */
+            usdcNeeded: string;
+        };
+        Subscription: {
+            /**
+             * Format: date-time
+             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            accessUntil: string | null;
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            cancelledAt: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            cancelRequestedAt: string | null;
+            /**
+             * @description Who asked for the cancellation; null when nobody did.
+             *
+             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             * @enum {string|null}
+             */
+            cancelRequestedBy: "subscriber" | "merchant" | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            delegationRevokedAt: string | null;
+            /**
+             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             *
+             *     - `past_due`: Payments failed for as long as the plan allows.
+             *     - `forced`: The merchant ended it at once.
+             *     - `plan_ended`: The plan’s time is over.
+             *     - `plan_closed`: The plan was closed on chain.
+             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             * @enum {string|null}
+             */
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
+            /**
+             * Format: name
+             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * @example customer-1
+             */
+            externalId: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            merchantWallet: string;
+            /**
+             * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+             * @example {
+             *       "order": "1234"
+             *     }
+             */
+            metadata: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            nextPaymentDue: string | null;
+            /**
+             * Format: date-time
+             * @description The end of the period that is paid.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            paidThrough: string | null;
+            /** @description Length of a period in hours. */
+            periodHours: number;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            planId: string;
+            /**
+             * @description What is collected: docs/merchants.md, Subscriptions.
+             * @enum {string}
+             */
+            status: "active" | "past_due" | "cancelled" | "expired";
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            subscriberWallet: string;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            subscriptionPda: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+        };
+        SubscriptionCreatedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "subscription_created";
+        };
+        SubscriptionResumedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When the next payment is due; null when none is.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                nextPaymentDue: string | null;
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "subscription_resumed";
+        };
+        TimelineEntry: {
+            /** @description USDC base units. */
+            amount: string | null;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            at: string;
+            /** @description Why it failed; a delivery’s event type. */
+            detail: string | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description attempt: a payment transaction that the keeper signed.
+             * @enum {string}
+             */
+            kind: "event" | "payment" | "attempt" | "delivery";
+            /** @description Of the transaction, in Base58. */
+            signature: string | null;
+            /**
+             * Format: uuid
+             * @description The endpoint of a delivery.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            webhookId: string | null;
+            /** @description The event’s type, or the status of anything else. */
+            what: string;
+        };
+        Transaction: {
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amountGross: string;
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amountNet: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /** @description Which try in its period this was. */
+            attempt: number;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: name
+             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * @example customer-1
+             */
+            externalId: string | null;
+            /**
+             * @description Why it failed; null when it succeeded.
+             *
+             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+             *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
+             *     - `authority_closed`: The wallet closed the account that allows payments.
+             *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+             * @enum {string|null}
+             */
+            failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            occurredAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            periodEnd: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            periodStart: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            planId: string;
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            platformFee: string;
+            /**
+             * @description failed: nothing was moved.
+             * @enum {string}
+             */
+            status: "succeeded" | "failed";
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            subscriberWallet: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            subscriptionId: string;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            subscriptionPda: string;
+            /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
+            txSignature: string | null;
+        };
+        WebhookEndpoint: {
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description Until when the secret before the last rotation signs as well.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            previousSecretExpiresAt: string | null;
+            /**
+             * Format: http-url
+             * @description HTTPS in production.
+             * @example https://coffee.example/hooks
+             */
+            url: string;
+        };
+        /** @description One of the events, told apart by "type". */
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"];
         WholeDelivery: {
+            /** @description Requests in order, six at the most. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
+            /** @description Requests that were made. */
             attempts: number;
             /**
              * Format: date-time
@@ -1642,7 +3850,10 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             eventId: string;
-            /** @enum {string} */
+            /**
+             * @description The event’s type.
+             * @enum {string}
+             */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
             /**
              * Format: date-time
@@ -1669,7 +3880,7 @@ export interface components {
              */
             replayOf: string | null;
             /**
-             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted.
+             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted first.
              * @enum {string}
              */
             status: "pending" | "delivered" | "failed" | "cancelled";
@@ -1701,10 +3912,7 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             id: string;
-            /** @description What is or would be sent: id, type, createdAt and data. */
-            payload: {
-                [key: string]: unknown;
-            };
+            payload: components["schemas"]["WebhookEvent"];
             /** @description Counts the events of a subscription without gaps. */
             sequence: number;
             /**
@@ -1713,19 +3921,39 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             subscriptionId: string;
-            /** @enum {string} */
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
         };
     };
     responses: never;
     parameters: never;
     requestBodies: never;
-    headers: never;
+    headers: {
+        /** @description "true" when this is the first answer of the same key. */
+        "Idempotency-Replayed": "true";
+        /** @description The next page, as <URL>; rel="next". Absent on the last page. */
+        Link: string;
+        /** @description Requests that the caller has in a minute. */
+        "RateLimit-Limit": number;
+        /** @description Requests that are left in this minute. */
+        "RateLimit-Remaining": number;
+        /** @description Whole seconds until the minute ends. */
+        "RateLimit-Reset": number;
+        /** @description Whole seconds to wait. */
+        "Retry-After": number;
+        /** @description What to send as "cursor" for the next page. Absent on the last page. */
+        "X-Next-Cursor": string;
+        /** @description The request’s id, as it stands in the service’s log. */
+        "X-Request-Id": string;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    postAuthNonce: {
+    createNonce: {
         parameters: {
             query?: never;
             header?: never;
@@ -1754,10 +3982,25 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "nonce": "text",
+                     *         "message": "text",
+                     *         "expiresAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: date-time
@@ -1765,17 +4008,22 @@ export interface operations {
                              * @example 2026-01-31T12:00:00.000Z
                              */
                             expiresAt: string;
+                            /** @description What the wallet signs, byte for byte. */
                             message: string;
+                            /** @description To send back with the signature. */
                             nonce: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postAuthVerify: {
+    verifySignIn: {
         parameters: {
             query?: never;
             header?: never;
@@ -1785,12 +4033,18 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** @description From POST /auth/nonce. */
                     nonce: string;
                     /**
                      * Format: signature
                      * @description Ed25519 signature of the message, in Base58.
                      */
                     signature: string;
+                    /**
+                     * Format: byte
+                     * @description The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.
+                     */
+                    signedMessage?: string;
                     /**
                      * Format: address
                      * @description A Solana address in Base58.
@@ -1804,10 +4058,27 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "token": "text",
+                     *         "tokenType": "Bearer",
+                     *         "expiresAt": "2026-01-31T12:00:00.000Z",
+                     *         "role": "merchant",
+                     *         "wallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: date-time
@@ -1820,8 +4091,12 @@ export interface operations {
                              * @enum {string}
                              */
                             role: "merchant" | "subscriber";
+                            /** @description A JWT, to send as Authorization: Bearer. */
                             token: string;
-                            /** @enum {string} */
+                            /**
+                             * @description How to send it.
+                             * @enum {string}
+                             */
                             tokenType: "Bearer";
                             /**
                              * Format: address
@@ -1830,14 +4105,81 @@ export interface operations {
                              */
                             wallet: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getHealthz: {
+    getPublicCheckoutSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                checkoutSessionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "status": "open",
+                     *         "expiresAt": "2026-01-31T12:00:00.000Z",
+                     *         "successUrl": "text",
+                     *         "cancelUrl": "text",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "text",
+                     *           "status": "pending",
+                     *           "amount": "10000000",
+                     *           "periodHours": 1,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "appName": "text",
+                     *           "appDescription": "text",
+                     *           "websiteUrl": "text",
+                     *           "merchantName": "text",
+                     *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["PublicCheckoutSession"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getHealth: {
         parameters: {
             query?: never;
             header?: never;
@@ -1849,22 +4191,41 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": "ok"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
-                            /** @enum {string} */
+                            /**
+                             * @description The same word in every answer.
+                             * @enum {string}
+                             */
                             status: "ok";
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantApiKeys: {
+    listApiKeys: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -1881,22 +4242,49 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "prefix": "sk_test_3fZ9kQ",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "lastUsedAt": "2026-01-31T12:00:00.000Z",
+                     *           "revokedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["ApiKey"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantApiKeys: {
+    createApiKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -1909,10 +4297,26 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "key": "text",
+                     *         "prefix": "sk_test_3fZ9kQ"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: uuid
@@ -1928,14 +4332,17 @@ export interface operations {
                              */
                             prefix: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    deleteMerchantApiKey: {
+    revokeApiKey: {
         parameters: {
             query?: never;
             header?: never;
@@ -1953,19 +4360,38 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "prefix": "sk_test_3fZ9kQ",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "lastUsedAt": "2026-01-31T12:00:00.000Z",
+                     *         "revokedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["ApiKey"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantApps: {
+    listApps: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -1982,19 +4408,47 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "description": "Beans every month",
+                     *           "websiteUrl": "https://coffee.example",
+                     *           "returnOrigins": [
+                     *             "https://coffee.example"
+                     *           ],
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["App"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantApps: {
+    createApp: {
         parameters: {
             query?: never;
             header?: {
@@ -2009,6 +4463,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: text
+                     * @description Shown to subscribers.
                      * @example Beans every month
                      */
                     description?: string | null;
@@ -2019,7 +4474,15 @@ export interface operations {
                      */
                     name: string;
                     /**
+                     * @description Origins that a checkout session may return to.
+                     * @example [
+                     *       "https://coffee.example"
+                     *     ]
+                     */
+                    returnOrigins?: string[];
+                    /**
                      * Format: http-url
+                     * @description Shown to subscribers.
                      * @example https://coffee.example
                      */
                     websiteUrl?: string | null;
@@ -2030,19 +4493,43 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "description": "Beans every month",
+                     *         "websiteUrl": "https://coffee.example",
+                     *         "returnOrigins": [
+                     *           "https://coffee.example"
+                     *         ],
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantApp: {
+    getApp: {
         parameters: {
             query?: never;
             header?: never;
@@ -2060,19 +4547,42 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "description": "Beans every month",
+                     *         "websiteUrl": "https://coffee.example",
+                     *         "returnOrigins": [
+                     *           "https://coffee.example"
+                     *         ],
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    patchMerchantApp: {
+    updateApp: {
         parameters: {
             query?: never;
             header?: never;
@@ -2090,6 +4600,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: text
+                     * @description Shown to subscribers.
                      * @example Beans every month
                      */
                     description?: string | null;
@@ -2100,7 +4611,15 @@ export interface operations {
                      */
                     name?: string;
                     /**
+                     * @description Origins that a checkout session may return to.
+                     * @example [
+                     *       "https://coffee.example"
+                     *     ]
+                     */
+                    returnOrigins?: string[];
+                    /**
                      * Format: http-url
+                     * @description Shown to subscribers.
                      * @example https://coffee.example
                      */
                     websiteUrl?: string | null;
@@ -2111,31 +4630,59 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "description": "Beans every month",
+                     *         "websiteUrl": "https://coffee.example",
+                     *         "returnOrigins": [
+                     *           "https://coffee.example"
+                     *         ],
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppAnalytics: {
+    getAccess: {
         parameters: {
             query?: {
                 /**
-                 * @description Start of the range; 30 days before its end when absent.
-                 * @example 2026-01-31T00:00:00Z
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
                  */
-                from?: string;
+                externalId?: string;
                 /**
-                 * @description End of the range; now when absent.
-                 * @example 2026-01-31T00:00:00Z
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                  */
-                to?: string;
+                planId?: string;
+                /**
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                wallet?: string;
             };
             header?: never;
             path: {
@@ -2152,19 +4699,303 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "hasAccess": true,
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "revalidateAfter": "2026-01-31T12:00:00.000Z",
+                     *         "checkedAt": "2026-01-31T12:00:00.000Z",
+                     *         "reason": "paid",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "status": "active"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Analytics"];
-                        /** @enum {boolean} */
+                        data: components["schemas"]["Access"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppEvents: {
+    getAnalytics: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Another name of since.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                from?: string;
+                /**
+                 * @description Start of the range; 30 days before its end when absent.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                since?: string;
+                /**
+                 * @description Another name of until.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                to?: string;
+                /**
+                 * @description End of the range; now when absent.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                until?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "from": "2026-01-31T12:00:00.000Z",
+                     *         "to": "2026-01-31T12:00:00.000Z",
+                     *         "active": 1,
+                     *         "pastDue": 1,
+                     *         "cancelled": 1,
+                     *         "expired": 1,
+                     *         "new": 1,
+                     *         "mrr": "250000000",
+                     *         "gross": "250000000",
+                     *         "fees": "250000000",
+                     *         "net": "250000000",
+                     *         "paymentsSucceeded": 1,
+                     *         "paymentsFailed": 1,
+                     *         "successRate": 1,
+                     *         "churnRate": 1,
+                     *         "daily": [
+                     *           {
+                     *             "date": "2026-01-31",
+                     *             "active": 1,
+                     *             "pastDue": 1,
+                     *             "cancelled": 1,
+                     *             "expired": 1,
+                     *             "new": 1,
+                     *             "mrr": "250000000",
+                     *             "gross": "250000000",
+                     *             "fees": "250000000",
+                     *             "net": "250000000",
+                     *             "paymentsSucceeded": 1,
+                     *             "paymentsFailed": 1,
+                     *             "successRate": 1,
+                     *             "churnRate": 1
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Analytics"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createCheckoutSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: http-url
+                     * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * @example https://coffee.example/welcome
+                     */
+                    cancelUrl?: string;
+                    /**
+                     * Format: name
+                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * @example customer-1
+                     */
+                    externalId?: string;
+                    /**
+                     * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                     * @example {
+                     *       "order": "1234"
+                     *     }
+                     */
+                    metadata?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * Format: uuid
+                     * @description UUIDv7 in lower case.
+                     * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                     */
+                    planId: string;
+                    /**
+                     * Format: http-url
+                     * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * @example https://coffee.example/welcome
+                     */
+                    successUrl?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "text",
+                     *         "status": "open",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "successUrl": "https://coffee.example/welcome",
+                     *         "cancelUrl": "https://coffee.example/welcome",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "expiresAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["CheckoutSession"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getCheckoutSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                checkoutSessionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "text",
+                     *         "status": "open",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "successUrl": "https://coffee.example/welcome",
+                     *         "cancelUrl": "https://coffee.example/welcome",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "expiresAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["CheckoutSession"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listDeliveries: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -2176,7 +5007,10 @@ export interface operations {
                  * @example 2026-01-31T00:00:00Z
                  */
                 since?: string;
-                type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("pending" | "delivered" | "failed" | "cancelled")[];
+                /** @description Events of this type. Several are separated by commas. */
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -2198,19 +5032,285 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "eventType": "subscription_created",
+                     *           "status": "pending",
+                     *           "attempts": 1,
+                     *           "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *           "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Event"][];
-                        /** @enum {boolean} */
+                        /** @description The answer. */
+                        data: components["schemas"]["Delivery"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppEvent: {
+    getDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventType": "subscription_created",
+                     *         "status": "pending",
+                     *         "attempts": 1,
+                     *         "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *         "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z",
+                     *         "attemptLog": [
+                     *           {
+                     *             "number": 1,
+                     *             "startedAt": "2026-01-31T12:00:00.000Z",
+                     *             "durationMs": 1,
+                     *             "httpStatus": 1,
+                     *             "error": "timeout",
+                     *             "response": "text",
+                     *             "address": "text"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["WholeDelivery"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    replayDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventType": "subscription_created",
+                     *         "status": "pending",
+                     *         "attempts": 1,
+                     *         "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *         "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+                /**
+                 * @description Created at this time or later.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                since?: string;
+                /**
+                 * @description Events of this subscription.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId?: string;
+                /** @description Events of this type. Several are separated by commas. */
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                /**
+                 * @description Created before this time.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                until?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "type": "subscription_created",
+                     *           "sequence": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "payload": {
+                     *             "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "type": "subscription_created",
+                     *             "createdAt": "2026-01-31T12:00:00.000Z",
+                     *             "data": {
+                     *               "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *               "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "planName": "Coffee club",
+                     *               "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *               "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *               "status": "active",
+                     *               "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *               "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *               "externalId": "customer-1",
+                     *               "metadata": {
+                     *                 "order": "1234"
+                     *               },
+                     *               "sequence": 1,
+                     *               "test": true
+                     *             }
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["Event"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getEvent: {
         parameters: {
             query?: never;
             header?: never;
@@ -2233,19 +5333,130 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "type": "subscription_created",
+                     *         "sequence": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "payload": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "type": "subscription_created",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "data": {
+                     *             "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *             "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "planName": "Coffee club",
+                     *             "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *             "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *             "status": "active",
+                     *             "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *             "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *             "externalId": "customer-1",
+                     *             "metadata": {
+                     *               "order": "1234"
+                     *             },
+                     *             "sequence": 1,
+                     *             "test": true
+                     *           }
+                     *         },
+                     *         "body": "text"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["WholeEvent"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppEventsNext: {
+    replayEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                eventId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventType": "subscription_created",
+                     *         "status": "pending",
+                     *         "attempts": 1,
+                     *         "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *         "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Delivery"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    followEvents: {
         parameters: {
             query?: {
                 /** @description The cursor of the answer before. */
@@ -2270,19 +5481,43 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "events": [
+                     *           {
+                     *             "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "type": "subscription_created",
+                     *             "createdAt": "2026-01-31T12:00:00.000Z",
+                     *             "body": "text",
+                     *             "sample": true
+                     *           }
+                     *         ],
+                     *         "cursor": "text"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Feed"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppEventsSample: {
+    sendSampleEvent: {
         parameters: {
             query?: never;
             header?: never;
@@ -2298,7 +5533,10 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description What the sample says has happened.
+                     * @enum {string}
+                     */
                     type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
                 };
             };
@@ -2307,19 +5545,41 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "type": "subscription_created",
+                     *         "body": "text",
+                     *         "webhookId": "text",
+                     *         "status": 1,
+                     *         "durationMs": 1,
+                     *         "error": "timeout",
+                     *         "response": "text"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppPlans: {
+    listPlans: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -2342,19 +5602,57 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["Plan"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppPlans: {
+    createPlan: {
         parameters: {
             query?: never;
             header?: {
@@ -2392,6 +5690,8 @@ export interface operations {
                      * @example 2026-01-31T00:00:00Z
                      */
                     endsAt?: string | null;
+                    /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    graceHours?: number | null;
                     /**
                      * Format: metadata-uri
                      * @description At most 128 bytes; stored on chain.
@@ -2404,6 +5704,8 @@ export interface operations {
                      * @example Coffee club
                      */
                     name: string;
+                    /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    pastDueDays?: number | null;
                     /**
                      * @description Length of a period.
                      * @example 730
@@ -2415,6 +5717,15 @@ export interface operations {
                      * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
                      */
                     planPda?: string;
+                    /**
+                     * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+                     * @example [
+                     *       1,
+                     *       12,
+                     *       48
+                     *     ]
+                     */
+                    retryHours?: number[] | null;
                 };
             };
         };
@@ -2422,19 +5733,54 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "status": "pending",
+                     *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "amount": "10000000",
+                     *         "periodHours": 730,
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "metadataUri": "text",
+                     *         "graceHours": 0,
+                     *         "retryHours": [
+                     *           1,
+                     *           12,
+                     *           48
+                     *         ],
+                     *         "pastDueDays": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["NewPlan"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppPlan: {
+    getPlan: {
         parameters: {
             query?: never;
             header?: never;
@@ -2457,19 +5803,52 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "status": "pending",
+                     *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "amount": "10000000",
+                     *         "periodHours": 730,
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "metadataUri": "text",
+                     *         "graceHours": 0,
+                     *         "retryHours": [
+                     *           1,
+                     *           12,
+                     *           48
+                     *         ],
+                     *         "pastDueDays": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Plan"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    patchMerchantAppPlan: {
+    updatePlan: {
         parameters: {
             query?: never;
             header?: never;
@@ -2495,13 +5874,29 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
+                    /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    graceHours?: number | null;
                     /**
                      * Format: name
                      * @description 1 to 120 characters.
                      * @example Coffee club
                      */
                     name?: string;
-                    /** @enum {string} */
+                    /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    pastDueDays?: number | null;
+                    /**
+                     * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+                     * @example [
+                     *       1,
+                     *       12,
+                     *       48
+                     *     ]
+                     */
+                    retryHours?: number[] | null;
+                    /**
+                     * @description Ends new registrations for good.
+                     * @enum {string}
+                     */
                     status?: "sunset";
                 };
             };
@@ -2510,19 +5905,52 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "status": "pending",
+                     *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "amount": "10000000",
+                     *         "periodHours": 730,
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "metadataUri": "text",
+                     *         "graceHours": 0,
+                     *         "retryHours": [
+                     *           1,
+                     *           12,
+                     *           48
+                     *         ],
+                     *         "pastDueDays": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Plan"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppPlanTransaction: {
+    createPullersTransaction: {
         parameters: {
             query?: never;
             header?: never;
@@ -2549,10 +5977,23 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
@@ -2561,22 +6002,278 @@ export interface operations {
                              */
                             transaction: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppSubscriptions: {
+    createPlanTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: {
+                            /**
+                             * Format: byte
+                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * @example AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+                             */
+                            transaction: string;
+                        };
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createReplay: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Count only. */
+                    dryRun?: boolean;
+                    /**
+                     * Format: instant
+                     * @description Queued at this time or later.
+                     * @example 2026-01-31T00:00:00Z
+                     */
+                    since?: string;
+                    /**
+                     * @description Of the newest delivery. unsent: events that were never queued.
+                     * @enum {string}
+                     */
+                    status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
+                    /**
+                     * @description Events of this type.
+                     * @enum {string}
+                     */
+                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+                    /**
+                     * Format: instant
+                     * @description Queued before this time.
+                     * @example 2026-01-31T00:00:00Z
+                     */
+                    until?: string;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "status": "counted",
+                     *         "total": 1,
+                     *         "queued": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z",
+                     *         "matching": [
+                     *           {
+                     *             "status": "pending",
+                     *             "count": 1,
+                     *             "deliverable": 1
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["NewReplay"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+            /** @description Done. */
+            201: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "status": "counted",
+                     *         "total": 1,
+                     *         "queued": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z",
+                     *         "matching": [
+                     *           {
+                     *             "status": "pending",
+                     *             "count": 1,
+                     *             "deliverable": 1
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["NewReplay"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "status": "counted",
+                     *         "total": 1,
+                     *         "queued": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Replay"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listSubscriptions: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
+                /**
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId?: string;
                 /** @description Rows per page. */
                 limit?: number;
                 /**
-                 * @description UUIDv7 in lower case.
+                 * @description To this plan.
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                  */
                 planId?: string;
@@ -2585,12 +6282,18 @@ export interface operations {
                  * @example 2026-01-31T00:00:00Z
                  */
                 since?: string;
-                status?: "active" | "past_due" | "cancelled" | "expired";
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("active" | "past_due" | "cancelled" | "expired")[];
                 /**
-                 * @description A Solana address in Base58.
+                 * @description Of this wallet.
                  * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
                  */
                 subscriberWallet?: string;
+                /**
+                 * @description At this address on chain.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda?: string;
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -2612,19 +6315,61 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "status": "active",
+                     *           "amount": "10000000",
+                     *           "periodHours": 1,
+                     *           "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *           "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedBy": "subscriber",
+                     *           "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *           "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *           "endReason": "past_due",
+                     *           "externalId": "customer-1",
+                     *           "metadata": {
+                     *             "order": "1234"
+                     *           },
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["Subscription"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppSubscription: {
+    getSubscription: {
         parameters: {
             query?: never;
             header?: never;
@@ -2647,19 +6392,153 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppSubscriptionCancel: {
+    updateSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "externalId": "customer-1"
+                 *     }
+                 */
+                "application/json": {
+                    /**
+                     * Format: name
+                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * @example customer-1
+                     */
+                    externalId?: string | null;
+                    /**
+                     * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                     * @example {
+                     *       "order": "1234"
+                     *     }
+                     */
+                    metadata?: {
+                        [key: string]: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    cancelSubscription: {
         parameters: {
             query?: never;
             header?: {
@@ -2683,7 +6562,10 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @enum {string} */
+                    /**
+                     * @description period_end when absent.
+                     * @enum {string}
+                     */
                     mode?: "period_end" | "force";
                 } | null;
             };
@@ -2692,19 +6574,117 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppTransactions: {
+    getSubscriptionTimeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "kind": "event",
+                     *           "at": "2026-01-31T12:00:00.000Z",
+                     *           "what": "text",
+                     *           "amount": "text",
+                     *           "signature": "text",
+                     *           "detail": "text",
+                     *           "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["TimelineEntry"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listTransactions: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -2721,7 +6701,8 @@ export interface operations {
                  * @example 2026-01-31T00:00:00Z
                  */
                 since?: string;
-                status?: "succeeded" | "failed";
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("succeeded" | "failed")[];
                 /**
                  * @description UUIDv7 in lower case.
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
@@ -2748,19 +6729,123 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "externalId": "customer-1",
+                     *           "status": "succeeded",
+                     *           "amountGross": "10000000",
+                     *           "platformFee": "10000000",
+                     *           "amountNet": "10000000",
+                     *           "txSignature": "text",
+                     *           "failureReason": "insufficient_funds",
+                     *           "attempt": 1,
+                     *           "periodStart": "2026-01-31T12:00:00.000Z",
+                     *           "periodEnd": "2026-01-31T12:00:00.000Z",
+                     *           "occurredAt": "2026-01-31T12:00:00.000Z",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["Transaction"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppTransactionsExport: {
+    getTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                transactionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "externalId": "customer-1",
+                     *         "status": "succeeded",
+                     *         "amountGross": "10000000",
+                     *         "platformFee": "10000000",
+                     *         "amountNet": "10000000",
+                     *         "txSignature": "text",
+                     *         "failureReason": "insufficient_funds",
+                     *         "attempt": 1,
+                     *         "periodStart": "2026-01-31T12:00:00.000Z",
+                     *         "periodEnd": "2026-01-31T12:00:00.000Z",
+                     *         "occurredAt": "2026-01-31T12:00:00.000Z",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Transaction"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    exportTransactions: {
         parameters: {
             query?: {
                 /**
@@ -2773,7 +6858,8 @@ export interface operations {
                  * @example 2026-01-31T00:00:00Z
                  */
                 since?: string;
-                status?: "succeeded" | "failed";
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("succeeded" | "failed")[];
                 /**
                  * @description UUIDv7 in lower case.
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
@@ -2800,15 +6886,20 @@ export interface operations {
             /** @description A header line and one line per transaction. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example text */
                     "text/csv": string;
                 };
             };
         };
     };
-    getMerchantAppWebhooks: {
+    listWebhooks: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -2831,22 +6922,49 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "url": "https://coffee.example/hooks",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["WebhookEndpoint"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppWebhooks: {
+    createWebhook: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
             path: {
                 /**
                  * @description UUIDv7 in lower case.
@@ -2872,19 +6990,41 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "https://coffee.example/hooks",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z",
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                     *         "requeuedDeliveries": 1
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["NewWebhookEndpoint"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppWebhook: {
+    getWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -2907,19 +7047,38 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "https://coffee.example/hooks",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    deleteMerchantAppWebhook: {
+    deleteWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -2942,19 +7101,38 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "https://coffee.example/hooks",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppWebhookDeliveries: {
+    listWebhookDeliveries: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -2966,8 +7144,10 @@ export interface operations {
                  * @example 2026-01-31T00:00:00Z
                  */
                 since?: string;
-                status?: "pending" | "delivered" | "failed" | "cancelled";
-                type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("pending" | "delivered" | "failed" | "cancelled")[];
+                /** @description Events of this type. Several are separated by commas. */
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -2994,19 +7174,48 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "eventType": "subscription_created",
+                     *           "status": "pending",
+                     *           "attempts": 1,
+                     *           "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *           "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: components["schemas"]["Delivery"][];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantAppWebhookDeliverie: {
+    getWebhookDelivery: {
         parameters: {
             query?: never;
             header?: never;
@@ -3034,19 +7243,54 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventType": "subscription_created",
+                     *         "status": "pending",
+                     *         "attempts": 1,
+                     *         "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *         "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z",
+                     *         "attemptLog": [
+                     *           {
+                     *             "number": 1,
+                     *             "startedAt": "2026-01-31T12:00:00.000Z",
+                     *             "durationMs": 1,
+                     *             "httpStatus": 1,
+                     *             "error": "timeout",
+                     *             "response": "text",
+                     *             "address": "text"
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["WholeDelivery"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppWebhookDeliverieReplay: {
+    replayWebhookDelivery: {
         parameters: {
             query?: never;
             header?: {
@@ -3081,19 +7325,113 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "webhookId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "eventType": "subscription_created",
+                     *         "status": "pending",
+                     *         "attempts": 1,
+                     *         "nextAttemptAt": "2026-01-31T12:00:00.000Z",
+                     *         "replayOf": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "finishedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Delivery"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postMerchantAppWebhookTest: {
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                webhookId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description Hours for which the secret before signs as well.
+                     * @default 24
+                     */
+                    overlapHours?: number;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "url": "https://coffee.example/hooks",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z",
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["RotatedWebhookEndpoint"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    testWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -3120,19 +7458,131 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": 1,
+                     *         "durationMs": 1,
+                     *         "error": "timeout",
+                     *         "response": "text"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["PingAnswer"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getMerchantProfile: {
+    listAllEvents: {
+        parameters: {
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+                /**
+                 * @description Created at this time or later.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                since?: string;
+                /**
+                 * @description Events of this subscription.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId?: string;
+                /** @description Events of this type. Several are separated by commas. */
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                /**
+                 * @description Created before this time.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "type": "subscription_created",
+                     *           "sequence": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "payload": {
+                     *             "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "type": "subscription_created",
+                     *             "createdAt": "2026-01-31T12:00:00.000Z",
+                     *             "data": {
+                     *               "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *               "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *               "planName": "Coffee club",
+                     *               "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *               "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *               "status": "active",
+                     *               "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *               "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *               "externalId": "customer-1",
+                     *               "metadata": {
+                     *                 "order": "1234"
+                     *               },
+                     *               "sequence": 1,
+                     *               "test": true
+                     *             }
+                     *           }
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["Event"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getProfile: {
         parameters: {
             query?: never;
             header?: never;
@@ -3144,19 +7594,39 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "wallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "name": "Coffee club",
+                     *         "email": "owner@example.com",
+                     *         "tier": "free",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Profile"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    patchMerchantProfile: {
+    updateProfile: {
         parameters: {
             query?: never;
             header?: never;
@@ -3168,6 +7638,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
+                     * @description For the operator’s messages.
                      * @example owner@example.com
                      */
                     email?: string | null;
@@ -3184,21 +7655,78 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "wallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "name": "Coffee club",
+                     *         "email": "owner@example.com",
+                     *         "tier": "free",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         data: components["schemas"]["Profile"];
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getReadyz: {
+    listAllSubscriptions: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /**
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId?: string;
+                /** @description Rows per page. */
+                limit?: number;
+                /**
+                 * @description To this plan.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId?: string;
+                /**
+                 * @description Created at this time or later.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                since?: string;
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("active" | "past_due" | "cancelled" | "expired")[];
+                /**
+                 * @description Of this wallet.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet?: string;
+                /**
+                 * @description At this address on chain.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda?: string;
+                /**
+                 * @description Created before this time.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                until?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3208,22 +7736,233 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "status": "active",
+                     *           "amount": "10000000",
+                     *           "periodHours": 1,
+                     *           "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *           "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedBy": "subscriber",
+                     *           "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *           "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *           "endReason": "past_due",
+                     *           "externalId": "customer-1",
+                     *           "metadata": {
+                     *             "order": "1234"
+                     *           },
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
-                        data: {
-                            /** @enum {string} */
-                            status: "ready";
-                        };
-                        /** @enum {boolean} */
+                        /** @description The answer. */
+                        data: components["schemas"]["Subscription"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getSubscriberPlan: {
+    listAllTransactions: {
+        parameters: {
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId?: string;
+                /**
+                 * @description Payments at this time or later.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                since?: string;
+                /** @description Only with this status. Several are separated by commas. */
+                status?: ("succeeded" | "failed")[];
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId?: string;
+                /**
+                 * @description Payments before this time.
+                 * @example 2026-01-31T00:00:00Z
+                 */
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "externalId": "customer-1",
+                     *           "status": "succeeded",
+                     *           "amountGross": "10000000",
+                     *           "platformFee": "10000000",
+                     *           "amountNet": "10000000",
+                     *           "txSignature": "text",
+                     *           "failureReason": "insufficient_funds",
+                     *           "attempt": 1,
+                     *           "periodStart": "2026-01-31T12:00:00.000Z",
+                     *           "periodEnd": "2026-01-31T12:00:00.000Z",
+                     *           "occurredAt": "2026-01-31T12:00:00.000Z",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["Transaction"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    sendMerchantTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: byte
+                     * @description A signed transaction in Base64 that the service built for this wallet.
+                     */
+                    transaction: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "signature": "text",
+                     *         "status": "confirmed",
+                     *         "reason": "text",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: {
+                            plan: components["schemas"]["RelayedPlan"];
+                            /** @description Why it failed. */
+                            reason: string | null;
+                            /** @description The transaction’s signature in Base58. */
+                            signature: string;
+                            /**
+                             * @description pending: send the same request again. lapsed: it never landed; ask for a new transaction.
+                             * @enum {string}
+                             */
+                            status: "confirmed" | "pending" | "lapsed" | "failed";
+                        };
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getPublicPlan: {
         parameters: {
             query?: never;
             header?: never;
@@ -3241,19 +7980,209 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "text",
+                     *         "status": "pending",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "appName": "text",
+                     *         "appDescription": "text",
+                     *         "websiteUrl": "text",
+                     *         "merchantName": "text",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Plan"];
-                        /** @enum {boolean} */
+                        data: components["schemas"]["PublicPlan"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postSubscriberPlanSubscribe: {
+    getReadiness: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": "ready"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: {
+                            /**
+                             * @description The same word in every answer.
+                             * @enum {string}
+                             */
+                            status: "ready";
+                        };
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getPlanTerms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "name": "Coffee club",
+                     *         "status": "pending",
+                     *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "amount": "10000000",
+                     *         "periodHours": 730,
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "metadataUri": "text",
+                     *         "graceHours": 0,
+                     *         "retryHours": [
+                     *           1,
+                     *           12,
+                     *           48
+                     *         ],
+                     *         "pastDueDays": 1,
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Plan"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getPlanStanding: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "onChain": "none",
+                     *         "endsAt": "2026-01-31T12:00:00.000Z",
+                     *         "approval": "none",
+                     *         "planOpen": true,
+                     *         "usdc": "10000000",
+                     *         "usdcNeeded": "10000000",
+                     *         "lamports": "2039280",
+                     *         "lamportsNeeded": "2039280"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Standing"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createSubscribeTransaction: {
         parameters: {
             query?: never;
             header?: never;
@@ -3268,17 +8197,38 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never> | null;
+                "application/json": {
+                    /**
+                     * Format: uuid
+                     * @description UUIDv7 in lower case.
+                     * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                     */
+                    checkoutSessionId?: string;
+                } | null;
             };
         };
         responses: {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: address
@@ -3293,14 +8243,17 @@ export interface operations {
                              */
                             transaction: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getSubscriberSubscriptions: {
+    listOwnSubscriptions: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -3317,19 +8270,57 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "status": "active",
+                     *           "amount": "10000000",
+                     *           "periodHours": 1,
+                     *           "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *           "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedBy": "subscriber",
+                     *           "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *           "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *           "endReason": "past_due",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Subscription"][];
-                        /** @enum {boolean} */
+                        /** @description The answer. */
+                        data: components["schemas"]["OwnSubscription"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postSubscriberSubscriptions: {
+    registerSubscription: {
         parameters: {
             query?: never;
             header?: {
@@ -3350,6 +8341,27 @@ export interface operations {
                     appId: string;
                     /**
                      * Format: uuid
+                     * @description The checkout in which you subscribed; it gives externalId and metadata.
+                     * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                     */
+                    checkoutSessionId?: string;
+                    /**
+                     * Format: name
+                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * @example customer-1
+                     */
+                    externalId?: string;
+                    /**
+                     * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                     * @example {
+                     *       "order": "1234"
+                     *     }
+                     */
+                    metadata?: {
+                        [key: string]: string;
+                    };
+                    /**
+                     * Format: uuid
                      * @description UUIDv7 in lower case.
                      * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                      */
@@ -3367,19 +8379,53 @@ export interface operations {
             /** @description Done. */
             201: {
                 headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Subscription"];
-                        /** @enum {boolean} */
+                        data: components["schemas"]["OwnSubscription"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getSubscriberSubscription: {
+    getOwnSubscription: {
         parameters: {
             query?: never;
             header?: never;
@@ -3397,19 +8443,52 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Subscription"];
-                        /** @enum {boolean} */
+                        data: components["schemas"]["OwnSubscription"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postSubscriberSubscriptionCancel: {
+    createCancelTransaction: {
         parameters: {
             query?: never;
             header?: never;
@@ -3431,10 +8510,23 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
@@ -3443,14 +8535,17 @@ export interface operations {
                              */
                             transaction: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postSubscriberSubscriptionClose: {
+    createCloseTransaction: {
         parameters: {
             query?: never;
             header?: never;
@@ -3472,10 +8567,23 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
@@ -3484,14 +8592,17 @@ export interface operations {
                              */
                             transaction: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    postSubscriberSubscriptionResume: {
+    createRepairTransaction: {
         parameters: {
             query?: never;
             header?: never;
@@ -3513,10 +8624,23 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
                     "application/json": {
+                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
@@ -3525,14 +8649,74 @@ export interface operations {
                              */
                             transaction: string;
                         };
-                        /** @enum {boolean} */
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
             };
         };
     };
-    getSubscriberSubscriptionTransactions: {
+    createResumeTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: {
+                            /**
+                             * Format: byte
+                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * @example AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+                             */
+                            transaction: string;
+                        };
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listOwnTransactions: {
         parameters: {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
@@ -3555,12 +8739,132 @@ export interface operations {
             /** @description Done. */
             200: {
                 headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "status": "succeeded",
+                     *           "amountGross": "10000000",
+                     *           "platformFee": "10000000",
+                     *           "amountNet": "10000000",
+                     *           "txSignature": "text",
+                     *           "failureReason": "insufficient_funds",
+                     *           "attempt": 1,
+                     *           "periodStart": "2026-01-31T12:00:00.000Z",
+                     *           "periodEnd": "2026-01-31T12:00:00.000Z",
+                     *           "occurredAt": "2026-01-31T12:00:00.000Z",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
-                        data: components["schemas"]["Transaction"][];
-                        /** @enum {boolean} */
+                        /** @description The answer. */
+                        data: components["schemas"]["OwnTransaction"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    sendSubscriberTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: byte
+                     * @description A signed transaction in Base64 that the service built for this wallet.
+                     */
+                    transaction: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "signature": "text",
+                     *         "status": "confirmed",
+                     *         "reason": "text",
+                     *         "subscription": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "status": "active",
+                     *           "amount": "10000000",
+                     *           "periodHours": 1,
+                     *           "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *           "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *           "cancelRequestedBy": "subscriber",
+                     *           "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *           "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *           "endReason": "past_due",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: {
+                            /** @description Why it failed. */
+                            reason: string | null;
+                            /** @description The transaction’s signature in Base58. */
+                            signature: string;
+                            /**
+                             * @description pending: send the same request again. lapsed: it never landed; ask for a new transaction.
+                             * @enum {string}
+                             */
+                            status: "confirmed" | "pending" | "lapsed" | "failed";
+                            subscription: components["schemas"]["RelayedSubscription"];
+                        };
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
                         success: true;
                     };
                 };
@@ -3587,7 +8891,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WebhookEvent"] | components["schemas"]["PingEvent"];
+                "application/json": components["schemas"]["SentEvent"];
             };
         };
         responses: {
@@ -3608,3 +8912,19 @@ export interface operations {
         };
     };
 }
+
+/** The POSTs that take an Idempotency-Key. The service refuses a key on any other. */
+export const idempotentPosts: ReadonlySet<string> = new Set([
+  '/merchant/api-keys',
+  '/merchant/apps',
+  '/merchant/apps/{appId}/checkout-sessions',
+  '/merchant/apps/{appId}/deliveries/{deliveryId}/replay',
+  '/merchant/apps/{appId}/events/{eventId}/replay',
+  '/merchant/apps/{appId}/plans',
+  '/merchant/apps/{appId}/replays',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
+  '/merchant/apps/{appId}/webhooks',
+  '/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay',
+  '/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret',
+  '/subscriber/subscriptions',
+]);

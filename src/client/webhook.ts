@@ -1,11 +1,11 @@
-// For a merchant's server: is this webhook request from the service? The rules are service.md's (Events, Signature). Nothing but node:crypto.
+// For a merchant's server: is this webhook request from the service? The rules stand in docs/contract.md (Signature). Nothing but node:crypto.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './openapi.ts';
 
 type Schemas = components['schemas'];
 
-/** What the service sends. Check `type` before reading fields that only some types carry; deduplicate by `id`. */
-export type WebhookEvent = Schemas['WebhookEvent'] | Schemas['PingEvent'];
+/** An event as the service sends it. Check `type` before reading fields that only some types have; deduplicate by `id`. */
+export type WebhookEvent = Schemas['SentEvent'];
 
 /** Headers as node:http has them (any case), as a Fetch API `Headers`, or as pairs. */
 export type WebhookHeaders =
@@ -13,7 +13,12 @@ export type WebhookHeaders =
   | { get(name: string): string | null }
   | Iterable<readonly [string, string]>;
 
-export type WebhookFault = 'missing_signature' | 'bad_timestamp' | 'timestamp_out_of_tolerance' | 'bad_signature' | 'bad_body';
+export type WebhookFault =
+  | 'missing_signature'
+  | 'bad_timestamp'
+  | 'timestamp_out_of_tolerance'
+  | 'bad_signature'
+  | 'bad_body';
 
 /** The request is not one that the service signed with this secret, now: answer it with 401. */
 export class WebhookVerificationError extends Error {
@@ -31,25 +36,32 @@ const toleranceMs = 300_000;
 /**
  * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came in, before any parser. `secret`: the
  * endpoint's whsec_... . Whichever of X-Service-Signature and webhook-signature (Standard Webhooks) is there must be right, and one must be
- * there; the timestamp may be 300 s old or ahead. Throws WebhookVerificationError, or TypeError for arguments that no request can bring about.
+ * there; while the secret is rotated webhook-signature is a list, and decides alone. The timestamp may be 300 s old or ahead. Throws WebhookVerificationError, or TypeError for arguments that no request can bring about.
  */
-export function verifyWebhook(rawBody: string | Uint8Array, headers: WebhookHeaders, secret: string, now: Date = new Date()): WebhookEvent {
+export function verifyWebhook(
+  rawBody: string | Uint8Array,
+  headers: WebhookHeaders,
+  secret: string,
+  now: Date = new Date(),
+): WebhookEvent {
   if (typeof rawBody !== 'string' && !(rawBody instanceof Uint8Array)) {
-    throw new TypeError('rawBody must be the request body as it came in: a Buffer, a Uint8Array or a string, not a parsed object.');
+    throw new TypeError(
+      'rawBody must be the request body as it came in: a Buffer, a Uint8Array or a string, not a parsed object.',
+    );
   }
-  if (typeof secret !== 'string' || secret === '') throw new TypeError('secret must be the signing secret of the webhook endpoint.');
+  if (typeof secret !== 'string' || secret === '')
+    throw new TypeError('secret must be the signing secret of the webhook endpoint.');
   const body = typeof rawBody === 'string' ? Buffer.from(rawBody, 'utf8') : rawBody;
   const read = reader(headers);
   const service = read('x-service-signature');
   const standard = read('webhook-signature');
   if (service === undefined && standard === undefined) {
-    throw new WebhookVerificationError('missing_signature', 'The request has neither X-Service-Signature nor webhook-signature.');
+    throw new WebhookVerificationError(
+      'missing_signature',
+      'The request has neither X-Service-Signature nor webhook-signature.',
+    );
   }
-  if (service !== undefined) {
-    const timestamp = timestampOf(read('x-service-timestamp'), now);
-    const expected = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex');
-    if (!same(service, `sha256=${expected}`)) throw forged('X-Service-Signature');
-  }
+  let isRotating = false;
   if (standard !== undefined) {
     const timestamp = timestampOf(read('webhook-timestamp'), now);
     const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
@@ -57,9 +69,19 @@ export function verifyWebhook(rawBody: string | Uint8Array, headers: WebhookHead
       .update(`${read('webhook-id') ?? ''}.${timestamp}.`)
       .update(body)
       .digest('base64');
-    // A list, so that a sender can sign with two secrets while it changes them. All are compared: which one fits takes no shorter.
-    const fitting = standard.split(' ').filter((signature) => same(signature, `v1,${expected}`));
+    // Signed with the new secret and with the one before while it is rotated. All are compared: which one fits takes no shorter.
+    const listed = standard.split(' ');
+    const fitting = listed.filter((signature) => same(signature, `v1,${expected}`));
     if (key.length === 0 || fitting.length === 0) throw forged('webhook-signature');
+    isRotating = listed.length > 1;
+  }
+  if (service !== undefined && !isRotating) {
+    const timestamp = timestampOf(read('x-service-timestamp'), now);
+    const expected = createHmac('sha256', secret)
+      .update(`${timestamp}.`)
+      .update(body)
+      .digest('hex');
+    if (!same(service, `sha256=${expected}`)) throw forged('X-Service-Signature');
   }
   return eventOf(body);
 }
@@ -78,7 +100,7 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
       if (given.toLowerCase() !== name || value === undefined) return [];
       return typeof value === 'string' ? [value] : value;
     });
-    // A header that came twice is no header of ours: joined, it fits nothing.
+    // The service sends each header once: a repeated header, joined, does not verify.
     return values.length === 0 ? undefined : values.join(', ');
   };
 }
@@ -86,10 +108,16 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
 /** Unix seconds, as they were signed. */
 function timestampOf(text: string | undefined, now: Date): string {
   if (text === undefined || !/^\d{1,15}$/.test(text)) {
-    throw new WebhookVerificationError('bad_timestamp', 'The timestamp header is missing or is not Unix time in seconds.');
+    throw new WebhookVerificationError(
+      'bad_timestamp',
+      'The timestamp header is missing or is not Unix time in seconds.',
+    );
   }
   if (Math.abs(now.getTime() - Number(text) * 1000) > toleranceMs) {
-    throw new WebhookVerificationError('timestamp_out_of_tolerance', 'The timestamp is more than 300 seconds away from the current time.');
+    throw new WebhookVerificationError(
+      'timestamp_out_of_tolerance',
+      'The timestamp is more than 300 seconds away from the current time.',
+    );
   }
   return text;
 }
@@ -100,13 +128,17 @@ function same(given: string, expected: string): boolean {
 }
 
 function forged(header: string): WebhookVerificationError {
-  return new WebhookVerificationError('bad_signature', `${header} is not the signature of this body with this secret.`);
+  return new WebhookVerificationError(
+    'bad_signature',
+    `${header} is not the signature of this body with this secret.`,
+  );
 }
 
 function eventOf(body: Uint8Array): WebhookEvent {
   try {
     const event = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)) as unknown;
-    if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event) return event as WebhookEvent;
+    if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
+      return event as WebhookEvent;
   } catch {
     // Told below, as what is no object is.
   }

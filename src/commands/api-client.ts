@@ -38,7 +38,7 @@ interface Answered<T> {
 export interface ApiClient {
   url: string;
   key: string;
-  /** Throws ApiRefusal or ApiUnreachable, and whatever `signal` aborts with. */
+  /** Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
   call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<Answered<T>>;
   close(): Promise<void>;
 }
@@ -56,7 +56,10 @@ const answerMs = 15_000;
  * A client with the key of --api-key-file, BILLING_API_KEY, or a question on a terminal: never of the command line, where others see it.
  * Throws an OperatorError (exit code 2) that says what is missing.
  */
-export async function openApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags, signal: AbortSignal): Promise<ApiClient> {
+export async function openApi(
+  { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
+  signal: AbortSignal,
+): Promise<ApiClient> {
   const config = loadConfig('developer', { envFile });
   const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
   refuseClearText(url);
@@ -73,7 +76,10 @@ export async function openApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags, s
         const answered = await request(`${url}${path}`, {
           method,
           dispatcher: agent,
-          headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+          headers: {
+            authorization: `Bearer ${key}`,
+            ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          },
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
           ...(until === undefined ? {} : { signal: until }),
           headersTimeout: timeoutMs,
@@ -96,7 +102,8 @@ export async function openApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags, s
       const retryAfter = Number(headers['retry-after'] ?? NaN);
       throw new ApiRefusal(
         status,
-        envelope?.error?.message ?? `What answers at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
+        envelope?.error?.message ??
+          `What answers at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
         Number.isNaN(retryAfter) ? undefined : retryAfter,
       );
     },
@@ -110,11 +117,20 @@ export interface DeveloperApp {
 }
 
 /** The app that was named, or the only one that the merchant has. Throws an OperatorError: 2 when there are several and none was named. */
-export async function appOf(client: ApiClient, named: string | undefined, signal: AbortSignal): Promise<DeveloperApp> {
-  if (named !== undefined) return (await client.call<DeveloperApp>('GET', `/merchant/apps/${parseId(named)}`, { signal })).data;
-  const { data: apps } = await client.call<DeveloperApp[]>('GET', '/merchant/apps?limit=20', { signal });
+export async function appOf(
+  client: ApiClient,
+  named: string | undefined,
+  signal: AbortSignal,
+): Promise<DeveloperApp> {
+  if (named !== undefined)
+    return (await client.call<DeveloperApp>('GET', `/merchant/apps/${parseId(named)}`, { signal }))
+      .data;
+  const { data: apps } = await client.call<DeveloperApp[]>('GET', '/merchant/apps?limit=20', {
+    signal,
+  });
   const [only] = apps;
-  if (only === undefined) throw new OperatorError('The merchant has no app yet: create one with POST /merchant/apps.');
+  if (only === undefined)
+    throw new OperatorError('The merchant has no app yet: create one with POST /merchant/apps.');
   if (apps.length === 1) return only;
   throw new OperatorError(
     `The merchant has several apps: name one with --app.\n${apps.map(({ id, name }) => `  ${id}  ${name}`).join('\n')}`,
@@ -122,10 +138,17 @@ export async function appOf(client: ApiClient, named: string | undefined, signal
   );
 }
 
-async function findKey(file: string | undefined, configured: string | undefined, signal: AbortSignal): Promise<string> {
+async function findKey(
+  file: string | undefined,
+  configured: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
   const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
   if (!/^sk_(test|live)_[1-9A-HJ-NP-Za-km-z]{10,100}$/.test(key)) {
-    throw new OperatorError('That is not an API key: it should start with sk_test_ (or sk_live_). POST /merchant/api-keys makes one.', 2);
+    throw new OperatorError(
+      'That is not an API key: it should start with sk_test_ (or sk_live_). POST /merchant/api-keys makes one.',
+      2,
+    );
   }
   return key;
 }
@@ -134,12 +157,18 @@ async function readKey(file: string): Promise<string> {
   try {
     return (await readFile(file, 'utf8')).trim();
   } catch (error) {
-    throw new OperatorError(`--api-key-file cannot be read: ${messageOf(error)}`, 2, { cause: error });
+    throw new OperatorError(`--api-key-file cannot be read: ${messageOf(error)}`, 2, {
+      cause: error,
+    });
   }
 }
 
 async function askForKey(signal: AbortSignal): Promise<string> {
-  if (!canAsk()) throw new OperatorError('An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file.', 2);
+  if (!canAsk())
+    throw new OperatorError(
+      'An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file.',
+      2,
+    );
   return askSecret('API key', signal);
 }
 
@@ -148,7 +177,10 @@ function refuseClearText(url: string): void {
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
     throw new OperatorError('--api-url must be an http:// or https:// URL.', 2);
   if (parsed.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname))
-    throw new OperatorError(`The API key would go to ${parsed.host} in clear text: use https://.`, 2);
+    throw new OperatorError(
+      `The API key would go to ${parsed.host} in clear text: use https://.`,
+      2,
+    );
 }
 
 interface Envelope {

@@ -1,22 +1,27 @@
-// What several commands take: ids, times, merchants. Each refusal says what would be right.
+// Arguments that several commands take: ids, times, merchants. Each refusal says what would be right.
+import bs58 from 'bs58';
 import type { Queryable } from '../db/connect.ts';
 import { isId } from '../db/ids.ts';
-import { findMerchantBy, type MerchantAdminRow } from '../db/merchants-admin.ts';
+import { findMerchantBy, type MerchantAdminRow } from '../db/merchants.ts';
 import { OperatorError } from '../errors.ts';
+import { parseMoment } from '../ui/time.ts';
 
-/** An id in lower case. Throws an OperatorError (exit code 2) for what is none. */
+/** An id in lower case. Throws an OperatorError (exit code 2) for anything else. */
 export function parseId(text: string): string {
   const id = text.toLowerCase();
   if (!isId(id)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
   return id;
 }
 
-/** A time; null where none was given. Throws an OperatorError (exit code 2). */
+/** A time, UTC where no zone is given; null for undefined. Throws an OperatorError (exit code 2). */
 export function parseTime(flag: string, text: string | undefined): Date | null {
   if (text === undefined) return null;
-  const time = new Date(text);
-  if (!/^\d{4}-\d{2}-\d{2}/.test(text) || Number.isNaN(time.getTime())) {
-    throw new OperatorError(`${flag} must be an ISO 8601 time such as 2026-11-21T09:00:00Z, not "${text}".`, 2);
+  const time = parseMoment(text, new Date());
+  if (time === undefined) {
+    throw new OperatorError(
+      `${flag} must be a time such as 2026-11-21T09:00:00Z or "2026-11-21 09:00" (UTC), or 30m, 6h, 7d for so long ago, not "${text}".`,
+      2,
+    );
   }
   return time;
 }
@@ -24,10 +29,16 @@ export function parseTime(flag: string, text: string | undefined): Date | null {
 /** The merchant of an id or a wallet. Throws an OperatorError: 2 for what can be neither, 1 when there is no such merchant. */
 export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
   const id = isId(text.toLowerCase()) ? text.toLowerCase() : null;
-  if (id === null && !/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(text)) {
-    throw new OperatorError(`"${text}" is neither the id of a merchant (a UUID) nor a wallet (a Solana address in Base58).`, 2);
+  if (id === null && bs58.decodeUnsafe(text)?.length !== 32) {
+    throw new OperatorError(
+      `"${text}" is neither the id of a merchant (a UUID) nor a wallet (a Solana address in Base58).`,
+      2,
+    );
   }
   const merchant = await findMerchantBy(sql, { id, wallet: text });
-  if (merchant === undefined) throw new OperatorError(`There is no merchant ${text}: a merchant is made by the wallet's first sign-in.`);
+  if (merchant === undefined)
+    throw new OperatorError(
+      `There is no merchant ${text}: a merchant is made by the wallet's first sign-in.`,
+    );
   return merchant;
 }

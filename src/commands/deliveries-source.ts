@@ -1,19 +1,20 @@
-// What the deliveries screen shows, read from Postgres over and over; a question that fails or takes too long is told as trouble and asked again.
+// Views for the deliveries screen, read from Postgres once a second. A read that fails or takes too long is reported and repeated.
 import type { Deadlined } from '../db/deadline.ts';
-import { type AttemptRow, listAttempts } from '../db/deliveries-list.ts';
 import {
+  type AttemptRow,
   findWholeDelivery,
+  listAttempts,
   listAppNames,
   walkDeliveries,
   type LogFilters,
   type LoggedDelivery,
   type Walk,
   type WholeDelivery,
-} from '../db/delivery-log.ts';
+} from '../db/deliveries.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
-import { signedHeaders, signingKeys } from '../dispatch/sign.ts';
+import { signedHeaders, signingKeys } from '../webhooks/sign.ts';
 import { readLog, type LogQuery } from '../domain/delivery-log.ts';
-import { planReplay, runReplay } from '../domain/replay.ts';
+import { everything, planReplay, runReplay } from '../domain/replay.ts';
 import type { SecretBox } from '../domain/secrets.ts';
 import { messageOf } from '../errors.ts';
 import type { DeliveriesSource, ListWatch } from '../ui/deliveries-screen.tsx';
@@ -23,12 +24,15 @@ import type { Freshness } from '../ui/freshness.ts';
 import { describe } from './replay.ts';
 import { startWatching, type Watching } from './watching.ts';
 
-// Rows that are read before anybody has scrolled.
+// Rows of the first read, before scrolling.
 const firstRows = 100;
 const appsShown = 1000;
 
 /** A source over `database`. Without `secrets` the signatures cannot be told. */
-export function openSource(database: Deadlined, secrets: SecretBox | undefined): DeliveriesSource & { close(): void } {
+export function openSource(
+  database: Deadlined,
+  secrets: SecretBox | undefined,
+): DeliveriesSource & { close(): void } {
   const open = new Set<Watching>();
   const watching: typeof startWatching = (read, tell) => {
     const started = startWatching(read, tell);
@@ -43,50 +47,16 @@ export function openSource(database: Deadlined, secrets: SecretBox | undefined):
   };
 
   return {
-    watch(filter, tell): ListWatch {
-      const query = filter as LogQuery;
-      let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
-      let wanted = firstRows;
-      let next: string | null = null;
-      let complete = false;
-      const watch = watching(
-        async (publish) => {
-          // Scrolled towards the end: older ones are added. Otherwise everything from the newest on is read again.
-          const older = complete && next !== null && view.rows.length < wanted;
-          const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
-          const limit = Math.max(wanted, view.rows.length) - rows.length;
-          const walk = (filters: LogFilters, how: Walk) => database.ask((sql) => walkDeliveries(sql, filters, how));
-          let end: string | null = null;
-          for await (const step of readLog(walk, query, { limit, ...(older && next !== null ? { before: next } : {}) })) {
-            if (watch.stopped()) return false;
-            rows.push(...step.rows);
-            end = step.next;
-            if (complete) continue;
-            view = { rows: [...rows], more: end !== null, lookedBackTo: step.lookedBackTo };
-            publish();
-          }
-          complete = true;
-          next = end;
-          view = { rows, more: next !== null, lookedBackTo: null };
-          return next !== null && rows.length < wanted;
-        },
-        (freshness) => tell({ ...view, ...freshness }),
-      );
-      return {
-        ...watch,
-        want(rows) {
-          if (rows <= wanted) return;
-          wanted = rows + firstRows;
-          watch.look();
-        },
-      };
-    },
+    watch: (filter, tell) => watchList(database, watching, filter as LogQuery, tell),
     watchOne(id, tell) {
       let item: WholeItem | null | undefined;
       return watching(
         async () => {
           item = await database.ask(async (sql) => {
-            const [delivery, attempts] = await Promise.all([findWholeDelivery(sql, id), listAttempts(sql, id)]);
+            const [delivery, attempts] = await Promise.all([
+              findWholeDelivery(sql, id),
+              listAttempts(sql, id),
+            ]);
             return delivery === undefined ? null : wholeItem(delivery, attempts, secrets);
           });
           return false;
@@ -95,47 +65,130 @@ export function openSource(database: Deadlined, secrets: SecretBox | undefined):
       );
     },
     apps: () => database.ask((sql) => listAppNames(sql, appsShown)),
-    async outlook(ids) {
-      const selection = { ids, endpointId: null, appId: null, status: null, type: null, since: null, until: null };
-      const plan = await database.ask((sql) => planReplay(sql, selection));
-      const { interrupted, deliverable } = plan;
-      return {
-        count: interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
-        words: describe(plan),
-        run: () =>
-          database.ask(async (sql) => {
-            const { queued } = await runReplay(sql, selection, plan);
-            const notifier = createNotifier(sql, deliveriesQueued);
-            notifier.notify();
-            await notifier.flush();
-            return `Queued ${queued} again.`;
-          }),
-      };
-    },
+    outlook: (ids) => outlook(database, ids),
     close() {
       for (const each of open) each.stop();
     },
   };
 }
 
-function wholeItem(delivery: WholeDelivery, attempts: AttemptRow[], secrets: SecretBox | undefined): WholeItem {
+/** A page of the log that is read again each second, and grows when it is scrolled. */
+function watchList(
+  database: Deadlined,
+  watching: typeof startWatching,
+  query: LogQuery,
+  tell: Parameters<DeliveriesSource['watch']>[1],
+): ListWatch {
+  let view: Omit<ListView, keyof Freshness> = { rows: [], more: false, lookedBackTo: null };
+  let wanted = firstRows;
+  let next: string | null = null;
+  let complete = false;
+  const watch = watching(
+    async (publish) => {
+      // Scrolled towards the end: older ones are added. Otherwise everything from the newest on is read again.
+      const older = complete && next !== null && view.rows.length < wanted;
+      const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
+      const limit = Math.max(wanted, view.rows.length) - rows.length;
+      const walk = (filters: LogFilters, how: Walk) =>
+        database.ask((sql) => walkDeliveries(sql, filters, how));
+      let end: string | null = null;
+      for await (const step of readLog(walk, query, {
+        limit,
+        ...(older && next !== null ? { before: next } : {}),
+      })) {
+        if (watch.stopped()) return false;
+        rows.push(...step.rows);
+        end = step.next;
+        if (complete) continue;
+        view = { rows: [...rows], more: end !== null, lookedBackTo: step.lookedBackTo };
+        publish();
+      }
+      complete = true;
+      next = end;
+      view = { rows, more: next !== null, lookedBackTo: null };
+      return next !== null && rows.length < wanted;
+    },
+    (freshness) => tell({ ...view, ...freshness }),
+  );
+  return {
+    ...watch,
+    want(rows) {
+      if (rows <= wanted) return;
+      wanted = rows + firstRows;
+      watch.look();
+    },
+  };
+}
+
+/** What a replay of these deliveries would queue, and the way to run it. */
+async function outlook(
+  database: Deadlined,
+  ids: string[],
+): ReturnType<DeliveriesSource['outlook']> {
+  const selection = { ...everything, ids };
+  const plan = await database.ask((sql) => planReplay(sql, selection));
+  const { interrupted, deliverable } = plan;
+  return {
+    count:
+      interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
+    words: describe(plan),
+    run: () =>
+      database.ask(async (sql) => {
+        const { queued } = await runReplay(sql, selection, plan);
+        const notifier = createNotifier(sql, deliveriesQueued);
+        notifier.notify();
+        await notifier.flush();
+        return `Queued ${queued} again.`;
+      }),
+  };
+}
+
+function wholeItem(
+  delivery: WholeDelivery,
+  attempts: AttemptRow[],
+  secrets: SecretBox | undefined,
+): WholeItem {
   const { merchantWallet, merchantName } = delivery;
   const headersOf = headers(delivery, secrets);
-  const attemptLog: AttemptView[] = attempts.map((attempt) => ({ ...attempt, headers: headersOf(attempt.startedAt) }));
-  return { ...delivery, merchant: merchantName === null ? merchantWallet : `${merchantName} ${merchantWallet}`, attemptLog };
+  const attemptLog: AttemptView[] = attempts.map((attempt) => ({
+    ...attempt,
+    headers: headersOf(attempt.startedAt),
+  }));
+  return {
+    ...delivery,
+    merchant: merchantName === null ? merchantWallet : `${merchantName} ${merchantWallet}`,
+    attemptLog,
+  };
 }
 
 /** The headers of an attempt are not stored: they follow from the body, the secret and the second at which it began. */
 function headers(
-  { secret, webhookId, eventId, body }: WholeDelivery,
+  delivery: WholeDelivery,
   secrets: SecretBox | undefined,
 ): (startedAt: Date) => string[] | string {
   if (secrets === undefined) return () => 'The signature is not shown: ENCRYPTION_KEY is not set.';
-  try {
-    const keys = signingKeys(secrets.open(secret, webhookId));
-    const bytes = Buffer.from(body);
-    return (startedAt) => signedHeaders(keys, eventId, Math.floor(startedAt.getTime() / 1000), bytes);
-  } catch (error) {
-    return () => `The signature is not shown: ${messageOf(error)}.`;
-  }
+  const { webhookId, eventId, body } = delivery;
+  const keysOf = (sealed: Buffer) => signingKeys(secrets.open(sealed, webhookId));
+  return (startedAt) => {
+    const [newest, ...others] = secretsAt(delivery, startedAt);
+    if (newest === undefined)
+      return 'The signature is not shown: the secret was rotated twice since.';
+    try {
+      const keys = [keysOf(newest), others[0] && keysOf(others[0])] as const;
+      return signedHeaders(keys, eventId, Math.floor(startedAt.getTime() / 1000), body);
+    } catch (error) {
+      return `The signature is not shown: ${messageOf(error)}.`;
+    }
+  };
+}
+
+/** The sealed secrets that signed an attempt, the newest first; none when they are gone. */
+function secretsAt(
+  { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,
+  startedAt: Date,
+): Buffer[] {
+  if (rotatedAt === null || previousSecret === null || previousUntil === null) return [secret];
+  if (startedAt >= rotatedAt)
+    return startedAt < previousUntil ? [secret, previousSecret] : [secret];
+  return previousSince === null || startedAt >= previousSince ? [previousSecret] : [];
 }

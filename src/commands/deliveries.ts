@@ -3,7 +3,7 @@ import { eventTypes } from '../db/events.ts';
 import { required, type Config } from '../config.ts';
 import { prepareTerminal } from '../config/terminal.ts';
 import { connectWithDeadline } from '../db/deadline.ts';
-import { type LoggedDelivery, walkDeliveries } from '../db/delivery-log.ts';
+import { type LoggedDelivery, walkDeliveries } from '../db/deliveries.ts';
 import { sourcesExist } from '../db/replays.ts';
 import { readLog, type LogQuery } from '../domain/delivery-log.ts';
 import { secretBox } from '../domain/secrets.ts';
@@ -34,10 +34,19 @@ const limitMs = 5000;
 /** The screen where both ends are a terminal and neither --json nor --limit asks for something that ends. Returns the exit code. */
 export function deliveries(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
-  const interactive = flags.json !== true && flags.limit === undefined && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
-  return runCommand(flags.envFile, (resources) => (interactive ? show(resources, query) : print(resources, query, flags)), {
-    drains: interactive,
-  });
+  const interactive =
+    flags.json !== true &&
+    flags.limit === undefined &&
+    process.stdin.isTTY &&
+    process.stdout.isTTY &&
+    prepareTerminal();
+  return runCommand(
+    flags.envFile,
+    (resources) => (interactive ? show(resources, query) : print(resources, query, flags)),
+    {
+      drains: interactive,
+    },
+  );
 }
 
 /** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
@@ -59,15 +68,22 @@ function parseQuery({ status, app, webhook, type, since, until }: DeliveriesFlag
 async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuery): Promise<void> {
   const exists = await sourcesExist(sql, { appId, endpointId });
   if (!exists.app) throw new OperatorError(`There is no app ${appId ?? ''}.`);
-  if (!exists.endpoint) throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
+  if (!exists.endpoint)
+    throw new OperatorError(`There is no webhook endpoint ${endpointId ?? ''}.`);
 }
 
-async function print({ sql }: Resources, query: LogQuery, { limit = defaultLimit, json = false }: DeliveriesFlags): Promise<number> {
+async function print(
+  { sql }: Resources,
+  query: LogQuery,
+  { limit = defaultLimit, json = false }: DeliveriesFlags,
+): Promise<number> {
   await assertExist(sql, query);
   const rows: LoggedDelivery[] = [];
   const more = await withProgress('looking', async (progress) => {
     let next: string | null = null;
-    for await (const step of readLog((filters, walk) => walkDeliveries(sql, filters, walk), query, { limit })) {
+    for await (const step of readLog((filters, walk) => walkDeliveries(sql, filters, walk), query, {
+      limit,
+    })) {
       if (json) step.rows.forEach(answerJson);
       else rows.push(...step.rows);
       next = step.next;
@@ -83,7 +99,17 @@ async function print({ sql }: Resources, query: LogQuery, { limit = defaultLimit
 }
 
 function asTable(rows: readonly LoggedDelivery[]): string {
-  const head = ['DELIVERY', 'QUEUED', 'STATUS', 'TYPE', 'TRIES', 'LAST', 'NEXT ATTEMPT', 'APP', 'ENDPOINT'];
+  const head = [
+    'DELIVERY',
+    'QUEUED',
+    'STATUS',
+    'TYPE',
+    'TRIES',
+    'LAST',
+    'NEXT ATTEMPT',
+    'APP',
+    'ENDPOINT',
+  ];
   return table(
     head,
     rows.map((row) => [
@@ -102,16 +128,21 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 
 async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // What was good for finding out that Postgres can be used would keep the screen from leaving at once when it no longer can.
+  // The start's long timeout would keep the screen from leaving at once when Postgres is lost.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
-  const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] = await Promise.all([
-    import('../ui/screen.tsx'),
-    import('../ui/deliveries-screen.tsx'),
-    import('react'),
-    import('./deliveries-source.ts'),
-  ]);
-  const database = connectWithDeadline(databaseUrl, { max: 3, name: 'billing deliveries', limitMs });
+  const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =
+    await Promise.all([
+      import('../ui/screen.tsx'),
+      import('../ui/deliveries-screen.tsx'),
+      import('react'),
+      import('./deliveries-source.ts'),
+    ]);
+  const database = connectWithDeadline(databaseUrl, {
+    max: 3,
+    name: 'billing deliveries',
+    limitMs,
+  });
   const source = openSource(database, secretsOf(config));
   try {
     await showScreen(createElement(DeliveriesScreen, { source, filter: query, types: eventTypes }));

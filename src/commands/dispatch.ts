@@ -2,5 +2,9 @@ import { runDaemon } from '../run.ts';
 
 /** `billing dispatch`: delivers webhooks until it is told to stop. Returns the exit code. */
 export function dispatch(envFile: string | undefined): Promise<number> {
-  return runDaemon('dispatch', envFile, async () => (await import('../dispatch/start.ts')).startDispatcher);
+  return runDaemon(
+    'dispatch',
+    envFile,
+    async () => (await import('../dispatch/dispatcher.ts')).startDispatcher,
+  );
 }

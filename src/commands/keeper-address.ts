@@ -9,7 +9,9 @@ export async function keeperAddressOf({
 }: Pick<Config, 'keeperAddress' | 'keeperKeypair'>): Promise<string | undefined> {
   if (keeperAddress !== undefined || keeperKeypair === undefined) return keeperAddress;
   const { address } = await readKeypair(keeperKeypair).catch((error: unknown) => {
-    throw new OperatorError(`KEEPER_KEYPAIR cannot be used: ${messageOf(error)}.`, 2, { cause: error });
+    throw new OperatorError(`KEEPER_KEYPAIR cannot be used: ${messageOf(error)}.`, 2, {
+      cause: error,
+    });
   });
   return address;
 }

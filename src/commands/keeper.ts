@@ -2,5 +2,9 @@ import { runDaemon } from '../run.ts';
 
 /** `billing keeper`: collects until it is told to stop. Returns the exit code. */
 export function keeper(envFile: string | undefined): Promise<number> {
-  return runDaemon('keeper', envFile, async () => (await import('../keeper/start.ts')).startKeeper);
+  return runDaemon(
+    'keeper',
+    envFile,
+    async () => (await import('../keeper/keeper.ts')).startKeeper,
+  );
 }

@@ -1,6 +1,6 @@
-// `billing keys`: what the API gives a merchant's wallet, for operators who help one.
+// `billing keys`: a merchant's API keys, for operators who help a merchant.
 import { insertApiKey } from '../db/api-keys.ts';
-import { listKeysAdmin, revokeLiveKey } from '../db/api-keys-admin.ts';
+import { listKeysAdmin, revokeLiveKey } from '../db/api-keys.ts';
 import { generateKey } from '../domain/keys.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -14,7 +14,10 @@ export interface KeyFlags {
 }
 
 /** Lists the keys of one merchant, or of all. Returns the exit code. */
-export function listKeys(merchant: string | undefined, { envFile, json = false }: KeyFlags): Promise<number> {
+export function listKeys(
+  merchant: string | undefined,
+  { envFile, json = false }: KeyFlags,
+): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     const merchantId = merchant === undefined ? null : (await merchantOf(sql, merchant)).id;
     await printList({
@@ -22,7 +25,14 @@ export function listKeys(merchant: string | undefined, { envFile, json = false }
       json,
       page: (after, limit) => listKeysAdmin(sql, { merchantId, after, limit }),
       head: ['ID', 'PREFIX', 'MERCHANT', 'CREATED', 'LAST USED', 'REVOKED'],
-      row: ({ id, prefix, wallet, createdAt, lastUsedAt, revokedAt }) => [id, prefix, wallet, createdAt, lastUsedAt, revokedAt],
+      row: ({ id, prefix, wallet, createdAt, lastUsedAt, revokedAt }) => [
+        id,
+        prefix,
+        wallet,
+        createdAt,
+        lastUsedAt,
+        revokedAt,
+      ],
       none: 'There are no keys.',
     });
     return 0;
@@ -37,21 +47,30 @@ export function createKey(merchant: string, { envFile, json = false }: KeyFlags)
     const id = await insertApiKey(sql, merchantId, { prefix, hash });
     if (json) answerJson({ id, key, prefix, merchantId, wallet });
     else answer(key);
-    note(`Key ${id} of ${wallet}, for ${config.env}. It is shown this once; revoke it with: billing keys revoke ${id}`);
+    note(
+      `Key ${id} of ${wallet}, for ${config.env}. It is shown this once; revoke it with: billing keys revoke ${id}`,
+    );
     return 0;
   });
 }
 
-/** Revokes a key. Returns the exit code; throws an OperatorError when there is none, and when it was revoked before. */
+/** Revokes a key. Returns the exit code; throws an OperatorError for an unknown key and one that was revoked before. */
 export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): Promise<number> {
   const id = parseId(keyId);
   return runCommand(envFile, async ({ sql }) => {
     const revoked = await revokeLiveKey(sql, id);
-    if (revoked === undefined) throw new OperatorError(`There is no key ${id}. "billing keys list" shows them.`);
+    if (revoked === undefined)
+      throw new OperatorError(`There is no key ${id}. "billing keys list" shows them.`);
     const { key, already } = revoked;
-    if (already) throw new OperatorError(`Key ${id} was revoked already, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`);
+    if (already)
+      throw new OperatorError(
+        `Key ${id} was revoked already, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`,
+      );
     if (json) answerJson(key);
-    else answer(`Revoked ${key.prefix}... (${id}) of ${key.wallet}. The next request with it gets 401.`);
+    else
+      answer(
+        `Revoked ${key.prefix}... (${id}) of ${key.wallet}. The next request with it gets 401.`,
+      );
     return 0;
   });
 }

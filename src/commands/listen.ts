@@ -4,14 +4,22 @@
 // that has arrived whole, so a network that fails loses nothing and repeats nothing.
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '../backoff.ts';
-import { sendPing, type PingResult } from '../dispatch/ping.ts';
+import { sendPing, type PingResult } from '../webhooks/ping.ts';
 import { listenSecret, urlFault } from '../domain/endpoints.ts';
 import { OperatorError } from '../errors.ts';
 import { interruptible } from '../run.ts';
 import { painter } from '../ui/colour.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
-import { printable } from '../ui/table.ts';
-import { ApiRefusal, ApiUnreachable, appOf, openApi, type ApiClient, type DeveloperApp, type DeveloperFlags } from './api-client.ts';
+import { safeText } from '../ui/safe-text.ts';
+import {
+  ApiRefusal,
+  ApiUnreachable,
+  appOf,
+  openApi,
+  type ApiClient,
+  type DeveloperApp,
+  type DeveloperFlags,
+} from './api-client.ts';
 
 export interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
@@ -42,7 +50,10 @@ export function listen(flags: ListenFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);
     if (client.key.startsWith('sk_live_') && flags.live !== true)
-      throw new OperatorError('This is a live key: its events are of real customers. Add --live to forward them nevertheless.', 2);
+      throw new OperatorError(
+        'This is a live key: its events are of real customers. Add --live to forward them nevertheless.',
+        2,
+      );
     const unread = new AbortController();
     process.stdout.once('error', () => unread.abort());
     const ended = AbortSignal.any([signal, unread.signal]);
@@ -61,25 +72,38 @@ export function listen(flags: ListenFlags): Promise<number> {
   });
 }
 
-async function forwardAll(client: ApiClient, app: DeveloperApp, target: string, json: boolean, signal: AbortSignal) {
+async function forwardAll(
+  client: ApiClient,
+  app: DeveloperApp,
+  target: string,
+  json: boolean,
+  signal: AbortSignal,
+) {
   const secret = listenSecret(client.key, app.id);
   const paint = painter(process.stdout);
   const counts = { delivered: 0, failed: 0 };
   const path = `/merchant/apps/${app.id}/events/next`;
   const next = (after: string) =>
-    client.call<Feed>('GET', `${path}?wait=${waitSeconds}&after=${after}`, { signal, timeoutMs: waitSeconds * 1000 + graceMs });
+    client.call<Feed>('GET', `${path}?wait=${waitSeconds}&after=${after}`, {
+      signal,
+      timeoutMs: waitSeconds * 1000 + graceMs,
+    });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;
   if (json) answerJson({ ready: true, appId: app.id, forwardTo: target, secret });
   else
-    answer(`Events of ${printable(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`);
+    answer(
+      `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+    );
 
   let failures = 0;
   // A function, since it changes while a request is awaited.
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
-      const answered: Awaited<ReturnType<typeof begin>> = await (cursor === undefined ? begin() : next(cursor));
+      const answered: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
+        ? begin()
+        : next(cursor));
       const { data, headers } = answered;
       if (failures > 0) note('The API answers again; nothing was missed.');
       failures = 0;
@@ -88,7 +112,8 @@ async function forwardAll(client: ApiClient, app: DeveloperApp, target: string, 
         const result = await forward(target, app.id, secret, event, signal);
         const delivered = result.status !== null && result.status >= 200 && result.status < 300;
         counts[delivered ? 'delivered' : 'failed'] += 1;
-        if (json) answerJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
+        if (json)
+          answerJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
         else answer(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
       }
       cursor = data.cursor;
@@ -96,7 +121,9 @@ async function forwardAll(client: ApiClient, app: DeveloperApp, target: string, 
     } catch (error) {
       if (isOver()) break;
       if (isLostPlace(error)) {
-        note('The API does not know any more where we were: what happened in between is not forwarded.');
+        note(
+          'The API does not know any more where we were: what happened in between is not forwarded.',
+        );
         cursor = undefined;
         continue;
       }
@@ -111,24 +138,50 @@ async function forwardAll(client: ApiClient, app: DeveloperApp, target: string, 
 }
 
 /** Posts one event as the dispatcher would. Tries again while the local server refuses the connection: nothing has reached it then. */
-async function forward(url: string, appId: string, secret: string, { id, body }: FeedEvent, signal: AbortSignal): Promise<PingResult> {
-  const config = { webhookGuard: false, webhookAllowCidrs: [], webhookNameServers: [] };
+async function forward(
+  url: string,
+  appId: string,
+  secret: string,
+  { id, body }: FeedEvent,
+  signal: AbortSignal,
+): Promise<PingResult> {
+  const config = {
+    webhookGuard: false,
+    webhookAllowCidrs: [],
+    webhookDenyCidrs: [],
+    webhookNameServers: [],
+  };
   for (const delayMs of [...refusedMs, null]) {
-    const result = await sendPing({ config, appId, webhookId: '', url, secret, event: { id, body } });
+    const result = await sendPing({
+      config,
+      appId,
+      webhookId: '',
+      url,
+      secret,
+      event: { id, body },
+    });
     if (result.error !== 'refused' || delayMs === null || signal.aborted) return result;
     await rest(delayMs, signal);
   }
   throw new Error('unreachable: the last try always returns');
 }
 
-function describe({ id, type, sample }: FeedEvent, { status, error, durationMs }: PingResult, paint: (text: string) => string): string {
-  const outcome = status === null ? `no answer (${error ?? 'error'})` : `${status} in ${durationMs} ms`;
+function describe(
+  { id, type, sample }: FeedEvent,
+  { status, error, durationMs }: PingResult,
+  paint: (text: string) => string,
+): string {
+  const outcome =
+    status === null ? `no answer (${safeText(error ?? 'error')})` : `${status} in ${durationMs} ms`;
   return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
 }
 
 /** An outage, ours or on the way, or a rate limit: it passes. */
 function mayPass(error: unknown): error is ApiRefusal | ApiUnreachable {
-  return error instanceof ApiUnreachable || (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500));
+  return (
+    error instanceof ApiUnreachable ||
+    (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500))
+  );
 }
 
 function isLostPlace(error: unknown): boolean {
@@ -137,7 +190,10 @@ function isLostPlace(error: unknown): boolean {
 
 /** Requests are counted against the merchant's rate limit: half of it is left to its own servers. */
 function pauseFor(headers: Record<string, unknown>): number {
-  const [limit, remaining] = [Number(headers['ratelimit-limit']), Number(headers['ratelimit-remaining'])];
+  const [limit, remaining] = [
+    Number(headers['ratelimit-limit']),
+    Number(headers['ratelimit-remaining']),
+  ];
   return remaining > limit / 2 ? 100 : 1500;
 }
 
@@ -149,6 +205,7 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
 function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   const fault = urlFault(url, 'development');
-  if (fault !== undefined) throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);
+  if (fault !== undefined)
+    throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);
   return new URL(url).href;
 }

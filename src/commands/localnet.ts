@@ -7,17 +7,33 @@ export interface LocalnetFlags {
   lagPort?: number;
   dataDir?: string;
   blockMs: number;
+  rentLamportsPerByte?: number;
   json?: boolean;
 }
 
 /** `billing localnet`: runs the chain until SIGINT or SIGTERM and returns 0. Throws an OperatorError when it cannot start. */
-export async function localnet({ port, wsPort, lagPort, dataDir, blockMs, json = false }: LocalnetFlags): Promise<number> {
+export async function localnet({
+  port,
+  wsPort,
+  lagPort,
+  dataDir,
+  blockMs,
+  rentLamportsPerByte,
+  json = false,
+}: LocalnetFlags): Promise<number> {
   const ended = Promise.race([
     once(process, 'SIGINT'),
     once(process, 'SIGTERM'),
     ...(process.connected ? [once(process, 'disconnect')] : []),
   ]);
-  const chain = await startLocalnet({ port, wsPort, lagPort, dataDir, blockMs });
+  const chain = await startLocalnet({
+    port,
+    wsPort,
+    lagPort,
+    dataDir,
+    blockMs,
+    rentLamportsPerByte,
+  });
   const { rpcUrl, wsUrl, lagUrl, mint, faucet, programId } = chain;
   process.stdout.write(
     json

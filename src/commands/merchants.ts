@@ -6,7 +6,7 @@ import {
   updateTier,
   type MerchantAdminRow,
   type MerchantTotals,
-} from '../db/merchants-admin.ts';
+} from '../db/merchants.ts';
 import type { Tier } from '../db/merchants.ts';
 import { requestsPerMinute } from '../domain/tiers.ts';
 import { runCommand } from '../run.ts';
@@ -32,7 +32,14 @@ export function listMerchants({ envFile, tier, json = false }: MerchantFlags): P
       json,
       page: (after, limit) => listMerchantsAdmin(sql, { tier: tier ?? null, after, limit }),
       head: ['ID', 'WALLET', 'NAME', 'TIER', 'FEE', 'CREATED'],
-      row: ({ id, wallet, name, tier: its, feeBps, createdAt }) => [id, wallet, name, its, feeInWords(feeBps, config.feeBps), createdAt],
+      row: ({ id, wallet, name, tier: its, feeBps, createdAt }) => [
+        id,
+        wallet,
+        name,
+        its,
+        feeInWords(feeBps, config.feeBps),
+        createdAt,
+      ],
       none: 'There are no merchants.',
     });
     return 0;
@@ -40,37 +47,57 @@ export function listMerchants({ envFile, tier, json = false }: MerchantFlags): P
 }
 
 /** Shows one merchant. Returns the exit code. */
-export function showMerchant(text: string, { envFile, json = false }: MerchantFlags): Promise<number> {
+export function showMerchant(
+  text: string,
+  { envFile, json = false }: MerchantFlags,
+): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const merchant = await merchantOf(sql, text);
-    const totals = await withProgress('adding up payments', () => readMerchantTotals(sql, merchant.id));
-    if (json) answerJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
+    const totals = await withProgress('adding up payments', () =>
+      readMerchantTotals(sql, merchant.id),
+    );
+    if (json)
+      answerJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
     else answer(describe(merchant, totals, config.feeBps));
     return 0;
   });
 }
 
 /** Sets the tier. Returns the exit code. */
-export function setTier(text: string, tier: Tier, { envFile, json = false }: MerchantFlags): Promise<number> {
+export function setTier(
+  text: string,
+  tier: Tier,
+  { envFile, json = false }: MerchantFlags,
+): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const before = await updateTier(sql, id, tier);
     if (json) answerJson({ id, wallet, tier, before });
     else if (before === tier) answer(`${wallet} is ${tier} already.`);
-    else answer(`${wallet} is ${tier} now (${requestsPerMinute[tier]} requests per minute); it was ${before ?? 'unknown'}.`);
+    else
+      answer(
+        `${wallet} is ${tier} now (${requestsPerMinute[tier]} requests per minute); it was ${before ?? 'unknown'}.`,
+      );
     return 0;
   });
 }
 
 /** Sets the platform fee; null is the default. Returns the exit code. */
-export function setFee(text: string, feeBps: number | null, { envFile, json = false }: MerchantFlags): Promise<number> {
+export function setFee(
+  text: string,
+  feeBps: number | null,
+  { envFile, json = false }: MerchantFlags,
+): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id, wallet } = await merchantOf(sql, text);
     const before = (await updateFee(sql, id, feeBps))?.before ?? null;
     const words = (bps: number | null) => feeInWords(bps, config.feeBps);
     if (json) answerJson({ id, wallet, feeBps, before });
     else if (before === feeBps) answer(`The fee of ${wallet} is ${words(feeBps)} already.`);
-    else answer(`The fee of ${wallet} is ${words(feeBps)} now, for payments that are signed from here on; it was ${words(before)}.`);
+    else
+      answer(
+        `The fee of ${wallet} is ${words(feeBps)} now, for payments that are signed from here on; it was ${words(before)}.`,
+      );
     return 0;
   });
 }
@@ -95,8 +122,14 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ['Since', merchant.createdAt],
     ['Live keys', totals.keys],
     ['Plans', totals.plans],
-    ['Subscriptions', `${active} active, ${pastDue} past due, ${cancelled} cancelled, ${expired} expired`],
-    ['Collected', `${usdc(totals.gross)} USDC in ${totals.payments} payments, ${usdc(totals.fees)} of it fees`],
+    [
+      'Subscriptions',
+      `${active} active, ${pastDue} past due, ${cancelled} cancelled, ${expired} expired`,
+    ],
+    [
+      'Collected',
+      `${usdc(totals.gross)} USDC in ${totals.payments} payments, ${usdc(totals.fees)} of it fees`,
+    ],
   ];
   const paint = painter(process.stdout);
   const apps = totals.apps.map(({ id, name, webhookUrl }) => [id, name, webhookUrl]);

@@ -1,20 +1,43 @@
 import { loadConfig, required } from '../config.ts';
+import { makeDatabaseRoles, type MadeRoles } from '../database-roles.ts';
 import { describeDatabase } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
 import { interruptible, withPostgres } from '../run.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 
-/** `billing migrate`: applies what is missing and prints the names. Returns the exit code. */
-export function migrateCommand(envFile: string | undefined, json: boolean): Promise<number> {
+export interface MigrateFlags {
+  envFile?: string;
+  /** The directory for the URLs of the daemons' roles; no roles are made without it. */
+  roles?: string;
+  json?: boolean;
+}
+
+/** `billing migrate`: makes roles where asked to, applies missing migrations and prints their names. Returns the exit code. */
+export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const { databaseUrl } = required(loadConfig('admin', { envFile }), 'databaseUrl');
   return interruptible(false, () =>
     withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
+      const made =
+        roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
-      const words = applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) answerJson({ applied });
-      else answer(`${words} (${describeDatabase(databaseUrl)}).`);
+      const words =
+        applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
+      if (json) answerJson({ applied, ...made });
+      else {
+        answer(`${words} (${describeDatabase(databaseUrl)}).`);
+        if (made !== undefined) describeRoles(made);
+      }
       return 0;
     }),
   );
+}
+
+function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
+  for (const daemon of ['serve', 'keeper', 'dispatch'] as const)
+    answer(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
+  if (!seesStatistics)
+    answer(
+      `A superuser should "grant pg_read_all_stats to ${roles.serve}": until then "billing listen" shows events a minute late.`,
+    );
 }

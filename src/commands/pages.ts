@@ -13,12 +13,19 @@ export interface Listing<T> {
   page: (after: string | null, limit: number) => Promise<readonly T[]>;
   head: readonly string[];
   row: (item: T) => readonly Cell[];
-  /** Said when there is none. */
+  /** Printed instead of an empty table. */
   none: string;
 }
 
 /** Prints every row, as a table or as one line of JSON each. */
-export async function printList<T extends { id: string }>({ what, json, page, head, row, none }: Listing<T>): Promise<void> {
+export async function printList<T extends { id: string }>({
+  what,
+  json,
+  page,
+  head,
+  row,
+  none,
+}: Listing<T>): Promise<void> {
   const rows: (readonly Cell[])[] = [];
   await withProgress(`reading ${what}`, async (progress) => {
     let count = 0;

@@ -1,6 +1,5 @@
 // `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
-import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
-import { oneChain } from '../chain/clusters.ts';
+import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
@@ -24,15 +23,23 @@ export interface ReconcileFlags {
 
 const DAY_MS = 86_400_000;
 
-/** Compares, prints each difference, and returns the exit code: 1 while a difference is left. The last 30 days unless told otherwise. */
+/**
+ * Compares, prints each difference, and returns the exit code: 1 while a difference is left. Unreadable transactions are printed and do not count: anyone
+ * can send one that names the keeper. The last 30 days unless told otherwise.
+ */
 export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date(Date.now() + DAY_MS);
   const since = parseTime('--since', flags.since) ?? new Date(until.getTime() - 31 * DAY_MS);
   if (since >= until) throw new OperatorError('--since must be before --until.', 2);
   return runCommand(flags.envFile, async ({ config, log, sql }) => {
-    if (config.rpcUrls === undefined) throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
+    if (config.rpcUrls === undefined)
+      throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
     const keeper = await keeperAddressOf(config);
-    if (keeper === undefined) throw new OperatorError('KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: whose pulls are to be compared.', 2);
+    if (keeper === undefined)
+      throw new OperatorError(
+        'KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: the keeper whose pulls are compared.',
+        2,
+      );
     const rpc = createRpc({
       urls: config.rpcUrls,
       refuses: oneChain(config.cluster),
@@ -40,13 +47,19 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
       log,
     });
     try {
-      const reconciler = { sql, rpc, programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, keeper };
+      const reconciler = {
+        sql,
+        rpc,
+        programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
+        keepers: config.keeperAddresses ?? [keeper],
+      };
       const result = await withProgress('comparing with the chain', ({ update }) =>
         reconcile(reconciler, {
           since,
           until,
           repair: flags.repair === true,
-          onProgress: ({ onChain, recorded }) => update(`${onChain} pulls read, ${recorded} recorded payments compared`),
+          onProgress: ({ onChain, recorded }) =>
+            update(`${onChain} pulls read, ${recorded} recorded payments compared`),
         }),
       );
       if (result.differences.some(({ repaired }) => repaired)) {
@@ -56,9 +69,10 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
       }
       if (flags.json === true) answerJson({ since, until, ...result });
       else answer(describe(result, flags.repair === true));
-      return result.differences.every(({ repaired }) => repaired) ? 0 : 1;
+      return leftOf(result) === 0 ? 0 : 1;
     } catch (error) {
-      if (error instanceof RpcUnreachable || error instanceof RpcError) throw new OperatorError(`${error.message}.`, 1, { cause: error });
+      if (error instanceof RpcUnreachable || error instanceof RpcError)
+        throw new OperatorError(`${error.message}.`, 1, { cause: error });
       throw error;
     } finally {
       await rpc.close();
@@ -66,7 +80,12 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   });
 }
 
-function describe({ recorded, onChain, differences }: Reconciliation, repair: boolean): string {
+/** Differences that are not repaired, without unreadable transactions, which were not compared. */
+const leftOf = ({ differences }: Reconciliation) =>
+  differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
+
+function describe(result: Reconciliation, repair: boolean): string {
+  const { recorded, onChain, differences } = result;
   const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
   if (differences.length === 0) return `${compared}: no difference.`;
   const rows = differences.map(({ kind, signature, subscriptionPda, detail, repaired }) => [
@@ -76,8 +95,19 @@ function describe({ recorded, onChain, differences }: Reconciliation, repair: bo
     ...(repair ? [repaired] : []),
     detail,
   ]);
-  const head = ['DIFFERENCE', 'TRANSACTION', 'SUBSCRIPTION', ...(repair ? ['RECORDED NOW'] : []), 'DETAIL'];
-  const left = differences.filter(({ repaired }) => !repaired).length;
-  const hint = !repair && differences.some(({ kind }) => kind === 'not_recorded') ? ' --repair records what is missing.' : '';
-  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length} differences, ${left} left.${hint}`;
+  const head = [
+    'DIFFERENCE',
+    'TRANSACTION',
+    'SUBSCRIPTION',
+    ...(repair ? ['RECORDED NOW'] : []),
+    'DETAIL',
+  ];
+  const unreadable = differences.filter(({ kind }) => kind === 'unreadable').length;
+  const unread =
+    unreadable === 0 ? '' : ` ${unreadable} transactions are unreadable and were not compared.`;
+  const hint =
+    !repair && differences.some(({ kind }) => kind === 'not_recorded')
+      ? ' --repair records missing payments.'
+      : '';
+  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}`;
 }

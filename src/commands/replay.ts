@@ -32,12 +32,18 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
     async ({ sql, signal }) => {
       const counting = withProgress('counting', () => planReplay(sql, selection));
       const plan = await unlessInterrupted(signal, 'Interrupted: nothing was queued.', counting);
-      const todo = plan.interrupted === undefined ? plan.deliverable : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
+      const todo =
+        plan.interrupted === undefined
+          ? plan.deliverable
+          : Math.max(0, plan.interrupted.total - plan.interrupted.queued);
       const say = (text: string) => flags.json !== true && answer(text);
       const report = (queued: number, finished: boolean) => {
         if (flags.json !== true) return;
         const { matching, deliverable, interrupted } = plan;
-        const resumed = interrupted === undefined ? null : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
+        const resumed =
+          interrupted === undefined
+            ? null
+            : { id: interrupted.id, queued: interrupted.queued, total: interrupted.total };
         answerJson({ matching, deliverable, resumed, queued, finished });
       };
 
@@ -63,7 +69,10 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
       await notifier.flush();
       report(queued, finished);
       if (finished) say(`Queued ${queued}.`);
-      else note(`Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`);
+      else
+        note(
+          `Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`,
+        );
       return finished ? 0 : 1;
     },
     { drains: true },
@@ -71,15 +80,28 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
 }
 
 /** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
-export function parseSelection(ids: string[], { webhook, app, status, type, since, until }: ReplayFlags): Selection {
-  const filtered = [webhook, app, status, type, since, until].some((filter) => filter !== undefined);
-  if (ids.length > 0 && filtered) throw new OperatorError('Give delivery ids or filters, not both.', 2);
+export function parseSelection(
+  ids: string[],
+  { webhook, app, status, type, since, until }: ReplayFlags,
+): Selection {
+  const filtered = [webhook, app, status, type, since, until].some(
+    (filter) => filter !== undefined,
+  );
+  if (ids.length > 0 && filtered)
+    throw new OperatorError('Give delivery ids or filters, not both.', 2);
   if (ids.length === 0 && (webhook === undefined) === (app === undefined)) {
-    throw new OperatorError('Say what to replay: delivery ids, or --webhook <id>, or --app <id>.', 2);
+    throw new OperatorError(
+      'Say what to replay: delivery ids, or --webhook <id>, or --app <id>.',
+      2,
+    );
   }
-  if (status !== undefined && !statuses.includes(status)) throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
+  if (status !== undefined && !statuses.includes(status))
+    throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
   if (status === 'unsent' && app === undefined)
-    throw new OperatorError('--status unsent needs --app: what was never sent has no webhook.', 2);
+    throw new OperatorError(
+      '--status unsent needs --app: an event that was never sent has no webhook.',
+      2,
+    );
   return {
     ids: ids.length === 0 ? null : [...new Set(ids.map(parseId))],
     endpointId: webhook === undefined ? null : parseId(webhook),
@@ -104,6 +126,7 @@ export function describe({ matching, deliverable, interrupted }: ReplayPlan): st
 }
 
 async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
-  if (!canAsk()) throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
+  if (!canAsk())
+    throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
   return confirm(`Queue ${count} again?`, signal);
 }

@@ -1,6 +1,6 @@
 // `billing keys reseal`: webhook secrets under the newest ENCRYPTION_KEY, so that the older ones can be dropped from the list.
 import { required } from '../config.ts';
-import { listSealedSecrets, replaceSealedSecret } from '../db/endpoint-secrets.ts';
+import { listSealedSecrets, replaceSealedSecret } from '../db/endpoints.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -14,11 +14,14 @@ export interface ResealFlags {
 
 const batch = 500;
 
-/** Encrypts every live endpoint's secret anew. Returns the exit code: 1 when a secret can be opened with none of the keys. */
+/** Encrypts every live endpoint's secret with the newest key. Returns the exit code: 1 when no key opens a secret. */
 export function reseal({ envFile, json = false }: ResealFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     if (config.encryptionKeys === undefined)
-      throw new OperatorError('ENCRYPTION_KEY is required: the new key first, then those that secrets are encrypted with.', 2);
+      throw new OperatorError(
+        'ENCRYPTION_KEY is required: the new key first, then those that secrets are encrypted with.',
+        2,
+      );
     const box = secretBox(required(config, 'encryptionKeys').encryptionKeys);
     let resealed = 0;
     let current = 0;
@@ -27,12 +30,16 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
       let after = '00000000-0000-0000-0000-000000000000';
       for (;;) {
         const rows = await listSealedSecrets(sql, { after, limit: batch });
-        for (const { id, secret: before } of rows) {
+        const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
+          [secret, previousSecret].flatMap((before) => (before === null ? [] : [{ id, before }])),
+        );
+        for (const { id, before } of sealed) {
           if (box.isCurrent(before)) current += 1;
           else {
             const opened = open(() => box.open(before, id));
             if (opened === undefined) unreadable.push(id);
-            else if (await replaceSealedSecret(sql, { id, before, secret: box.seal(opened, id) })) resealed += 1;
+            else if (await replaceSealedSecret(sql, { id, before, secret: box.seal(opened, id) }))
+              resealed += 1;
           }
         }
         after = rows.at(-1)?.id ?? after;
@@ -42,7 +49,8 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
     if (json) answerJson({ resealed, current, unreadable });
     else {
       answer(`${resealed} secrets are encrypted with the newest key now; ${current} were before.`);
-      for (const id of unreadable) answer(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
+      for (const id of unreadable)
+        answer(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
     }
     return unreadable.length === 0 ? 0 : 1;
   });

@@ -1,4 +1,4 @@
-// `billing sandbox` on a terminal: the screen with what it shows read from the sandbox's own database and chain.
+// `billing sandbox` on a terminal: its screen, with data from the sandbox's database and chain.
 import { createElement } from 'react';
 import { connectWithDeadline } from '../db/deadline.ts';
 import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../db/sandbox.ts';
@@ -6,13 +6,19 @@ import { secretBox } from '../domain/secrets.ts';
 import type { Sandbox } from '../sandbox/start.ts';
 import { DeliveriesScreen } from '../ui/deliveries-screen.tsx';
 import { noFilter } from '../ui/deliveries-state.ts';
-import { type Flow, SandboxScreen, type SandboxSource, type SandboxView, type Wish } from '../ui/sandbox-screen.tsx';
+import {
+  type Flow,
+  SandboxScreen,
+  type SandboxSource,
+  type SandboxView,
+  type Wish,
+} from '../ui/sandbox-screen.tsx';
 import { showScreen } from '../ui/screen.tsx';
 import { openSource } from './deliveries-source.ts';
 import { eventTypes } from '../db/events.ts';
 import { startWatching } from './watching.ts';
 
-/** What the play tells on its way, kept for whoever looks. */
+/** The play's progress, kept for the screen. */
 export interface Story {
   act: string;
   outcome: SandboxView['outcome'];
@@ -24,9 +30,18 @@ const limitMs = 5000;
 const idleMs = 250;
 
 /** Shows it until the person in front leaves or `signal` aborts. `showAccess` is called with the terminal as it was, and tells whether to go on. */
-export async function showSandbox(sandbox: Sandbox, story: Story, showAccess: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
+export async function showSandbox(
+  sandbox: Sandbox,
+  story: Story,
+  showAccess: () => Promise<boolean>,
+  signal: AbortSignal,
+): Promise<void> {
   const { databaseUrl, apiUrl } = sandbox.ready;
-  const database = connectWithDeadline(databaseUrl, { max: 3, name: 'billing sandbox screen', limitMs });
+  const database = connectWithDeadline(databaseUrl, {
+    max: 3,
+    name: 'billing sandbox screen',
+    limitMs,
+  });
   const source: SandboxSource = {
     apiUrl,
     watch(tell) {
@@ -40,8 +55,17 @@ export async function showSandbox(sandbox: Sandbox, story: Story, showAccess: ()
               database.ask((sql) => listFlowWebhooks(sql, listed)),
               sandbox.chain.now(),
             ]);
-            const restarts = Object.values(sandbox.processes.daemons).reduce((sum, daemon) => sum + daemon.restarts(), 0);
-            return { totals, payments, webhooks, chainTime: new Date(Number(chainNow) * 1000), restarts };
+            const restarts = Object.values(sandbox.processes.daemons).reduce(
+              (sum, daemon) => sum + daemon.restarts(),
+              0,
+            );
+            return {
+              totals,
+              payments,
+              webhooks,
+              chainTime: new Date(Number(chainNow) * 1000),
+              restarts,
+            };
           };
           flow = await read();
           return false;
@@ -54,7 +78,10 @@ export async function showSandbox(sandbox: Sandbox, story: Story, showAccess: ()
   try {
     while (!signal.aborted) {
       let wish: Wish = 'leave';
-      await showScreen(createElement(SandboxScreen, { source, onWish: (wanted: Wish) => (wish = wanted) }), signal);
+      await showScreen(
+        createElement(SandboxScreen, { source, onWish: (wanted: Wish) => (wish = wanted) }),
+        signal,
+      );
       switch (wish as Wish) {
         case 'leave':
           return;
@@ -70,10 +97,17 @@ export async function showSandbox(sandbox: Sandbox, story: Story, showAccess: ()
   }
 }
 
-async function showDeliveries(database: Parameters<typeof openSource>[0], { processes }: Sandbox, signal: AbortSignal): Promise<void> {
+async function showDeliveries(
+  database: Parameters<typeof openSource>[0],
+  { processes }: Sandbox,
+  signal: AbortSignal,
+): Promise<void> {
   const source = openSource(database, secretBox([processes.encryptionKey]));
   try {
-    await showScreen(createElement(DeliveriesScreen, { source, filter: noFilter, types: eventTypes }), signal);
+    await showScreen(
+      createElement(DeliveriesScreen, { source, filter: noFilter, types: eventTypes }),
+      signal,
+    );
   } finally {
     source.close();
   }

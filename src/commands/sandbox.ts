@@ -19,7 +19,7 @@ export interface SandboxFlags {
 }
 
 /**
- * `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM, or until somebody leaves the
+ * `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM, or until the user leaves the
  * screen that it shows on a terminal. Interrupted before its end it stops everything and throws an OperatorError.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
@@ -27,8 +27,11 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // Whatever was under way fails when it is cut short.
-      if (signal.aborted) throw new OperatorError(flags.once === true ? cutShort : 'Interrupted.', 1, { cause: error });
+      // Steps under way fail when the play is stopped.
+      if (signal.aborted)
+        throw new OperatorError(flags.once === true ? cutShort : 'Interrupted.', 1, {
+          cause: error,
+        });
       throw error;
     }
   });
@@ -37,16 +40,38 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
 const cutShort = 'Interrupted: the play did not come to its end, and nothing was checked.';
 
 async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
-  const { once: playOnce = false, json = false, subscribers, periods, seed, chaos, dataDir } = flags;
-  const live = !playOnce && !json && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
+  const {
+    once: playOnce = false,
+    json = false,
+    subscribers,
+    periods,
+    seed,
+    chaos,
+    dataDir,
+  } = flags;
+  const live =
+    !playOnce && !json && process.stdin.isTTY && process.stdout.isTTY && prepareTerminal();
   const say = (line: string) => {
     if (!json) process.stdout.write(`${line}\n`);
   };
   const story: Story = { act: '', outcome: null };
   let tell = say;
   // Its lines would be written across the screen; what matters of them is on it.
-  const log = createLog('sandbox', { level: live ? 'silent' : 'warn', pretty: process.stderr.isTTY, stream: 'stderr' });
-  const running = await startSandbox({ subscribers, periods, seed, chaos, dataDir, tell: (line) => tell(line), log, signal });
+  const log = createLog('sandbox', {
+    level: live ? 'silent' : 'warn',
+    pretty: process.stderr.isTTY,
+    stream: 'stderr',
+  });
+  const running = await startSandbox({
+    subscribers,
+    periods,
+    seed,
+    chaos,
+    dataDir,
+    tell: (line) => tell(line),
+    log,
+    signal,
+  });
   try {
     if (playOnce) return await report(running, json);
     if (live) {
@@ -57,7 +82,9 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     }
     if (json) process.stdout.write(`${JSON.stringify(running.ready)}\n`);
     else say(`${describe(running)}ctrl-C ends it.\n`);
-    const played = flags.play ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error)) : undefined;
+    const played = flags.play
+      ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error))
+      : undefined;
     await Promise.race([aborted(signal), (played ?? aborted(signal)).then(() => aborted(signal))]);
     return 0;
   } finally {
@@ -65,7 +92,12 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   }
 }
 
-async function show(running: Sandbox, story: Story, flags: SandboxFlags, signal: AbortSignal): Promise<void> {
+async function show(
+  running: Sandbox,
+  story: Story,
+  flags: SandboxFlags,
+  signal: AbortSignal,
+): Promise<void> {
   const { showSandbox } = await import('./sandbox-screen.ts');
   story.act = flags.play ? 'the wallets subscribe' : 'the wallets are idle: --no-play';
   if (flags.play) {
@@ -76,7 +108,9 @@ async function show(running: Sandbox, story: Story, flags: SandboxFlags, signal:
       },
       (error: unknown) => {
         story.act = 'the play broke off; everything stays up';
-        story.outcome = [{ text: error instanceof Error ? error.message : String(error), tone: 'bad' }];
+        story.outcome = [
+          { text: error instanceof Error ? error.message : String(error), tone: 'bad' },
+        ];
       },
     );
   }
@@ -87,11 +121,22 @@ async function show(running: Sandbox, story: Story, flags: SandboxFlags, signal:
   await showSandbox(running, story, showAccess, signal);
 }
 
-function outcome({ chainSeconds, elapsedMs, invariants }: Summary, breaches: Record<string, string[]>): NonNullable<Story['outcome']> {
-  const found = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
+function outcome(
+  { chainSeconds, elapsedMs, invariants }: Summary,
+  breaches: Record<string, string[]>,
+): NonNullable<Story['outcome']> {
+  const found = Object.entries(breaches).flatMap(([name, list]) =>
+    list.map((breach) => `${name}: ${breach}`),
+  );
   const took = `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`;
-  if (found.length === 0) return [{ text: `${took}: all ${Object.keys(invariants).length} invariants hold`, tone: 'good' }];
-  return [{ text: `${took}: ${found.length} breaches`, tone: 'bad' }, ...found.slice(0, 5).map((text) => ({ text, tone: 'bad' as const }))];
+  if (found.length === 0)
+    return [
+      { text: `${took}: all ${Object.keys(invariants).length} invariants hold`, tone: 'good' },
+    ];
+  return [
+    { text: `${took}: ${found.length} breaches`, tone: 'bad' },
+    ...found.slice(0, 5).map((text) => ({ text, tone: 'bad' as const })),
+  ];
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
@@ -101,12 +146,21 @@ async function aborted(signal: AbortSignal): Promise<void> {
 async function report(running: Sandbox, json: boolean): Promise<number> {
   const { summary, breaches } = await running.playOnce();
   process.stdout.write(json ? `${JSON.stringify(summary)}\n` : `${summaryText(summary)}\n`);
-  const found = Object.entries(breaches).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
+  const found = Object.entries(breaches).flatMap(([name, list]) =>
+    list.map((breach) => `${name}: ${breach}`),
+  );
   for (const breach of found) process.stderr.write(`billing: invariant breached: ${breach}\n`);
   return found.length === 0 ? 0 : 1;
 }
 
-function summaryText({ payments, events, deliveries, invariants, chainSeconds, elapsedMs }: Summary): string {
+function summaryText({
+  payments,
+  events,
+  deliveries,
+  invariants,
+  chainSeconds,
+  elapsedMs,
+}: Summary): string {
   return [
     '',
     `${Math.round(chainSeconds / 86_400)} days of chain time in ${(elapsedMs / 1000).toFixed(1)} s`,
@@ -115,7 +169,9 @@ function summaryText({ payments, events, deliveries, invariants, chainSeconds, e
       .map(([type, count]) => `${type} ${count}`)
       .join(', ')}`,
     `webhooks    ${deliveries.delivered} delivered, ${deliveries.failed} failed, ${deliveries.attempts} attempts`,
-    ...Object.entries(invariants).map(([name, holds]) => `${holds ? 'holds ' : 'BROKEN'}      ${name}`),
+    ...Object.entries(invariants).map(
+      ([name, holds]) => `${holds ? 'holds ' : 'BROKEN'}      ${name}`,
+    ),
   ].join('\n');
 }
 
@@ -124,10 +180,17 @@ function describe({ ready }: Sandbox): string {
   const [subscriber] = ready.subscribers;
   return [
     '',
+    'pages in your browser, each with a demo wallet:',
+    `subscribe   ${ready.demo.subscribeUrl}`,
+    `account     ${ready.demo.accountUrl}`,
+    `dashboard   ${ready.demo.dashboardUrl}`,
+    '',
     `API         ${ready.apiUrl}   reference: ${ready.apiUrl}/docs`,
     `chain       ${ready.rpcUrl}   ${ready.wsUrl}   mint ${ready.mint}`,
     `Postgres    ${ready.databaseUrl}`,
-    ...Object.entries(ready.metricsUrls).map(([name, url]) => `metrics     ${url}/metrics   (${name})`),
+    ...Object.entries(ready.metricsUrls).map(
+      ([name, url]) => `metrics     ${url}/metrics   (${name})`,
+    ),
     `app         ${merchant?.appId ?? ''}   plan ${merchant?.planId ?? ''}`,
     `API key     ${merchant?.apiKey ?? ''}`,
     `merchant    ${merchant?.token ?? ''}`,

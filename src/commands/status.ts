@@ -1,9 +1,12 @@
-// `billing status`: one screen of whether money and webhooks flow, and one JSON object for monitors. What is past its limit is named, and makes
-// the exit code 1.
-import { required } from '../config.ts';
-import { describeDatabase } from '../db/connect.ts';
+// `billing status`: one screen of whether money and webhooks flow, and one JSON object for monitors. It names everything past its limit, and then
+// its exit code is 1. What Postgres or the chain cannot answer is left out, and the rest is shown.
+import { loadConfig, required, type Config } from '../config.ts';
+import { daemonLimits, describeDatabase, type Sql } from '../db/connect.ts';
+import type { DaemonRow } from '../db/daemons.ts';
+import { assertSchema } from '../db/migrate.ts';
 import { OperatorError } from '../errors.ts';
-import { runCommand, type Resources } from '../run.ts';
+import { createLog } from '../log.ts';
+import { interruptible, withPostgres } from '../run.ts';
 import { painter } from '../ui/colour.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
@@ -19,13 +22,18 @@ export interface StatusFlags extends Limits {
 
 export interface Status {
   ok: boolean;
-  /** What is past its limit, in words. */
+  /** Everything past its limit, in words. */
   problems: string[];
   at: Date;
   environment: string;
-  database: QueueStatus['database'] & { address: string };
-  payments: QueueStatus['payments'];
-  deliveries: QueueStatus['deliveries'];
+  /** `fault` says why Postgres could not be asked; null when it could, and then the other fields are there. */
+  database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
+  /** Null when Postgres could not be asked. */
+  payments: QueueStatus['payments'] | null;
+  deliveries: QueueStatus['deliveries'] | null;
+  daemons: DaemonRow[];
+  /** Webhook secrets that no key of ENCRYPTION_KEY opens; null where it is not configured or Postgres could not be asked. */
+  undecipherableSecrets: number | null;
   /** null where SOLANA_RPC_URL is not configured. */
   chain: ChainStatus | null;
   /** null where neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` null when the chain could not be asked. */
@@ -33,35 +41,71 @@ export interface Status {
   errors: QueueStatus['errors'];
 }
 
-/** Prints the status. Returns the exit code: 1 when something is past its limit. */
+/** Prints the status. Returns the exit code: 1 when something is past its limit. Throws an OperatorError for a wrong configuration. */
 export async function status({ envFile, json = false, ...limits }: StatusFlags): Promise<number> {
-  try {
-    return await runCommand(envFile, async (resources) => {
-      const found = await withProgress('asking Postgres and the chain', () => readStatus(resources, limits));
-      if (json) answerJson(found);
-      else answer(screen(found, painter(process.stdout)));
-      return found.ok ? 0 : 1;
-    });
-  } catch (error) {
-    // A monitor that reads JSON is told in JSON; a wrong configuration is no status.
-    if (json && error instanceof OperatorError && error.exitCode === 1)
-      answerJson({ ok: false, problems: [error.message], at: new Date() });
-    throw error;
-  }
+  const config = loadConfig('admin', { envFile });
+  return interruptible(false, async () => {
+    const found = await withProgress('asking Postgres and the chain', () =>
+      readStatus(config, limits),
+    );
+    if (json) answerJson(found);
+    else answer(screen(found, painter(process.stdout)));
+    return found.ok ? 0 : 1;
+  });
 }
 
-async function readStatus({ config, sql, log }: Resources, limits: Limits): Promise<Status> {
-  const { chain, keeper } = await chainStatus(config, log);
-  const queues = await queueStatus(sql, chain?.time ?? null);
+async function readStatus(config: Config, limits: Limits): Promise<Status> {
+  const log = createLog('admin', {
+    level: config.logLevel,
+    pretty: process.stderr.isTTY,
+    stream: 'stderr',
+  });
   const { databaseUrl } = required(config, 'databaseUrl');
+  const { chain, keeper } = await chainStatus(config, log);
+  const queues = await askDatabase(databaseUrl, (sql) =>
+    queueStatus(sql, chain?.time ?? null, config.encryptionKeys),
+  );
+  const address = describeDatabase(databaseUrl);
   const found: Omit<Status, 'ok' | 'problems'> = {
-    at: queues.database.now,
     environment: config.env,
-    ...queues,
-    database: { address: describeDatabase(databaseUrl), ...queues.database },
     chain,
     keeper,
+    ...('fault' in queues
+      ? {
+          at: new Date(),
+          database: { address, fault: queues.fault },
+          payments: null,
+          deliveries: null,
+          daemons: [],
+          undecipherableSecrets: null,
+          errors: [],
+        }
+      : {
+          at: queues.database.now,
+          ...queues,
+          database: { address, fault: null, ...queues.database },
+        }),
   };
   const problems = problemsOf(found, { ...limits, local: config.cluster === 'localnet' });
   return { ok: problems.length === 0, problems, ...found };
+}
+
+/** What `ask` reads, or why Postgres cannot be asked. Throws an OperatorError (exit code 2) for a schema newer than this build. */
+async function askDatabase<T>(
+  databaseUrl: string,
+  ask: (sql: Sql) => Promise<T>,
+): Promise<T | { fault: string }> {
+  try {
+    return await withPostgres(
+      databaseUrl,
+      { max: 2, name: 'billing admin', limits: daemonLimits },
+      async (sql) => {
+        await assertSchema(sql);
+        return ask(sql);
+      },
+    );
+  } catch (error) {
+    if (error instanceof OperatorError && error.exitCode === 1) return { fault: error.message };
+    throw error;
+  }
 }

@@ -1,9 +1,10 @@
-// `billing trigger`: a sample event to the app's endpoint and to whoever listens, to try a receiver out in development.
-import type { PingResult } from '../dispatch/ping.ts';
+// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to try a receiver in development.
+import type { PingResult } from '../webhooks/ping.ts';
 import { sampleTypes, type SampleType } from '../domain/samples.ts';
 import { OperatorError } from '../errors.ts';
 import { interruptible } from '../run.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
+import { safeText } from '../ui/safe-text.ts';
 import { withProgress } from '../ui/progress.ts';
 import { appOf, openApi, type DeveloperFlags } from './api-client.ts';
 
@@ -16,18 +17,25 @@ interface SampleAnswer extends PingResult {
 /** Sends one. Returns the exit code: 1 when the endpoint did not answer 2xx. */
 export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   if (!sampleTypes.some((known) => known === type))
-    throw new OperatorError(`"${type}" is not a type of event: give one of ${sampleTypes.join(', ')}.`, 2);
+    throw new OperatorError(
+      `"${type}" is not a type of event: give one of ${sampleTypes.join(', ')}.`,
+      2,
+    );
   return interruptible(false, async (signal) => {
     const client = await openApi(flags, signal);
     try {
       const app = await appOf(client, flags.app, signal);
       const { data } = await withProgress('waiting for the endpoint', () =>
-        client.call<SampleAnswer>('POST', `/merchant/apps/${app.id}/events/sample`, { body: { type }, signal }),
+        client.call<SampleAnswer>('POST', `/merchant/apps/${app.id}/events/sample`, {
+          body: { type },
+          signal,
+        }),
       );
       const delivered = data.status !== null && data.status >= 200 && data.status < 300;
       if (flags.json === true) answerJson(data);
       else answer(describe(data, app.name));
-      if (data.webhookId === null) note('To receive it here: billing listen --forward-to http://localhost:3000/hook');
+      if (data.webhookId === null)
+        note('To receive it here: billing listen --forward-to http://localhost:3000/hook');
       return data.webhookId === null || delivered ? 0 : 1;
     } finally {
       await client.close();
@@ -35,10 +43,14 @@ export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   });
 }
 
-function describe({ id, type, webhookId, status, durationMs, error }: SampleAnswer, app: string): string {
-  const sample = `Sample ${type} (${id}) of ${app}`;
-  if (webhookId === null) return `${sample}: the app has no webhook endpoint; whoever listens was told.`;
+function describe(
+  { id, type, webhookId, status, durationMs, error }: SampleAnswer,
+  app: string,
+): string {
+  const sample = `Sample ${type} (${id}) of ${safeText(app)}`;
+  if (webhookId === null)
+    return `${sample}: the app has no webhook endpoint; whoever listens was told.`;
   return status === null
-    ? `${sample}: the endpoint gave no answer (${error ?? 'error'}).`
+    ? `${sample}: the endpoint gave no answer (${safeText(error ?? 'error')}).`
     : `${sample}: the endpoint answered ${status} in ${durationMs} ms.`;
 }

@@ -38,7 +38,10 @@ export function startWatching(
     },
     onError(error) {
       const message = messageOf(error);
-      say({ askedAt: null, trouble: message.startsWith('Postgres') ? message : `Postgres: ${message}` });
+      say({
+        askedAt: null,
+        trouble: message.startsWith('Postgres') ? message : `Postgres: ${message}`,
+      });
     },
   });
   return {

@@ -1,4 +1,5 @@
-// What is made of a variable's text. Each throws an Error whose message says what would be right; the variable's name comes before it.
+// Parsers of variables. Each throws an Error whose message says what would be right; the caller puts the variable's name before it.
+import bs58 from 'bs58';
 import ipaddr from 'ipaddr.js';
 
 /** Text as it is. */
@@ -16,7 +17,8 @@ export const oneOf =
 /** A whole number, in decimal digits. */
 export const integer = (min: number, max: number) => (value: string) => {
   const number = Number(value);
-  if (!/^\d+$/.test(value) || number < min || number > max) throw new Error(`must be a whole number from ${min} to ${max}`);
+  if (!/^\d+$/.test(value) || number < min || number > max)
+    throw new Error(`must be a whole number from ${min} to ${max}`);
   return number;
 };
 
@@ -26,7 +28,9 @@ export const url =
   (value: string): string => {
     const parsed = URL.canParse(value) ? new URL(value) : undefined;
     if (parsed === undefined || !protocols.includes(parsed.protocol)) {
-      throw new Error(`must be a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
+      throw new Error(
+        `must be a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+      );
     }
     return value;
   };
@@ -41,15 +45,28 @@ export const list =
       .filter((item) => item !== '')
       .map(parse);
 
-/** A Solana address: its alphabet and length; what it stands for is seen on chain. */
+/** The same, with between `min` and `max` different items. */
+export const listOf =
+  <T>(min: number, max: number, parse: (item: string) => T) =>
+  (value: string): T[] => {
+    const items = list(parse)(value);
+    if (items.length < min || items.length > max)
+      throw new Error(`must have ${min} to ${max} entries, and has ${items.length}`);
+    if (new Set(items).size < items.length) throw new Error('names the same twice');
+    return items;
+  };
+
+/** A Solana address: Base58 of 32 bytes. */
 export const address = (value: string): string => {
-  if (!/^[1-9A-HJ-NP-Za-km-z]{32,44}$/.test(value)) throw new Error('must be a Solana address in Base58');
+  if (bs58.decodeUnsafe(value)?.length !== 32)
+    throw new Error('must be a Solana address: Base58 of 32 bytes');
   return value;
 };
 
 /** A range of addresses, IPv4 or IPv6. */
 export const cidr = (value: string): string => {
-  if (!ipaddr.isValidCIDR(value)) throw new Error(`has "${value}", which is not a CIDR such as 10.0.0.0/8 or fd00::/8`);
+  if (!ipaddr.isValidCIDR(value))
+    throw new Error(`has "${value}", which is not a CIDR such as 10.0.0.0/8 or fd00::/8`);
   return value;
 };
 
@@ -61,14 +78,17 @@ export const nameServer = (value: string): string => {
   return value;
 };
 
-/** At least 32 bytes each: as hex or Base64 of that many bytes, or as 32 characters of text. Keys are derived from it by the users. */
+/** At least 32 bytes each: 64 digits of hex, or at least 32 characters of anything else. */
 export const secrets = (value: string): string[] => {
   const all = list(text)(value);
-  if (all.length === 0 || all.some((item) => Buffer.byteLength(item) < 32)) {
-    throw new Error('must be at least 32 bytes (several, newest first, separated by commas, to rotate); try "openssl rand -base64 32"');
+  const bytes = (item: string) => Buffer.byteLength(item) / (/^[0-9a-f]+$/i.test(item) ? 2 : 1);
+  if (all.length === 0 || all.some((item) => bytes(item) < 32)) {
+    throw new Error(
+      'must be at least 32 bytes (several, newest first, separated by commas, to rotate); try "openssl rand -base64 32"',
+    );
   }
   return all;
 };
 
-/** true or false, and no other word for it. */
+/** true or false, and no other word. */
 export const flag = (value: string): boolean => oneOf('true', 'false')(value) === 'true';

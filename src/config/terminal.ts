@@ -1,4 +1,4 @@
-// What the environment says of the terminal, and of text for it.
+// Environment variables that describe the terminal.
 type Environment = Record<string, string | undefined>;
 
 /** Whether the user asks for text without colour (https://no-color.org). */

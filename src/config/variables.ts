@@ -1,30 +1,26 @@
 // Every variable there is: the operators' table and `.env.example` are generated from it.
 import ipaddr from 'ipaddr.js';
-import { address, cidr, flag, integer, list, nameServer, oneOf, secrets, text, url } from './parse.ts';
-
-/** What a command needs: a variable that is missing but not needed is no fault. */
-export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'developer';
-
-type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
-
-export interface Variable<T> {
-  name: string;
-  about: string;
-  /** What is used when the variable is absent; as an operator would write it. */
-  fallback?: string;
-  /** Who cannot start without it. */
-  requiredBy?: readonly Role[];
-  /** NAME_FILE may name a file that holds the value; never shown. */
-  secret?: boolean;
-  /** Throws an Error whose message says what would be right. */
-  parse: (text: string) => T;
-}
+import {
+  address,
+  cidr,
+  flag,
+  integer,
+  list,
+  listOf,
+  nameServer,
+  oneOf,
+  secrets,
+  text,
+  url,
+} from './parse.ts';
+import type { Variable } from './variable.ts';
 
 /** In the order of the table. */
 export const variables = {
   env: {
     name: 'BILLING_ENV',
-    about: 'development or production: the marker of API keys (sk_test_, sk_live_), HTTPS and address rules for webhooks',
+    about:
+      'development or production: the marker of API keys (sk_test_, sk_live_), HTTPS and address rules for webhooks',
     fallback: 'development',
     parse: oneOf('development', 'production'),
   },
@@ -35,7 +31,12 @@ export const variables = {
     secret: true,
     parse: url('postgres:', 'postgresql:'),
   },
-  databasePool: { name: 'DATABASE_POOL', about: 'Postgres connections per process', fallback: '10', parse: integer(2, 1000) },
+  databasePool: {
+    name: 'DATABASE_POOL',
+    about: 'Postgres connections per process',
+    fallback: '10',
+    parse: integer(2, 1000),
+  },
   rpcUrls: {
     name: 'SOLANA_RPC_URL',
     about: 'Solana JSON-RPC endpoints, comma-separated, in order of preference',
@@ -52,47 +53,95 @@ export const variables = {
   wsAccounts: {
     name: 'SOLANA_WS_ACCOUNTS',
     about:
-      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 a connection, so that a revoked approval is seen within seconds; the sweep sees those of the others within ten minutes",
+      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 a connection, so that a revoked approval, a new one or a top-up is seen within seconds; the sweep sees those of the others within SWEEP_MINUTES",
     fallback: '3000',
     parse: integer(0, 1_000_000),
   },
+  sweepMinutes: {
+    name: 'SWEEP_MINUTES',
+    about:
+      'minutes in which the keepers look at every subscription on chain once, whatever the streams tell; fewer find missed changes sooner and cost more requests',
+    fallback: '60',
+    parse: integer(1, 1440),
+  },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
-    about: 'requests per second that each endpoint allows; 0 is no limit of ours',
+    about:
+      'requests per second of a keeper to each endpoint, without the sending of transactions; 0 is no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
+  serveRpcRate: {
+    name: 'SOLANA_SERVE_RATE',
+    about: 'the same for serve; SOLANA_RPC_RATE when absent',
+    parse: integer(0, 100_000),
+  },
+  sendUrls: {
+    name: 'SOLANA_SEND_URL',
+    about:
+      'endpoints to which transactions are sent, comma-separated; those of SOLANA_RPC_URL when absent',
+    secret: true,
+    parse: list(url('http:', 'https:')),
+  },
+  sendRate: {
+    name: 'SOLANA_SEND_RATE',
+    about: 'transactions per second of a keeper to each endpoint; 0 is no limit',
+    fallback: '0',
+    parse: integer(0, 100_000),
+  },
+  transactionVersion: {
+    name: 'SOLANA_TRANSACTION_VERSION',
+    about:
+      'version of the transactions that a keeper signs: 1 (ten payments in one), legacy (two or three), or auto: what the cluster takes',
+    fallback: 'auto',
+    parse: oneOf<'auto' | '1' | 'legacy'>('auto', '1', 'legacy'),
+  },
   cluster: {
     name: 'SOLANA_CLUSTER',
-    about: 'mainnet-beta, devnet or localnet: picks the USDC mint, checked against the genesis hash',
+    about:
+      'mainnet-beta, devnet or localnet: picks the USDC mint, checked against the genesis hash',
     fallback: 'devnet',
-    parse: oneOf<Cluster>('mainnet-beta', 'devnet', 'localnet'),
+    parse: oneOf<'mainnet-beta' | 'devnet' | 'localnet'>('mainnet-beta', 'devnet', 'localnet'),
   },
   usdcMint: { name: 'USDC_MINT', about: 'overrides the mint of the cluster', parse: address },
-  programId: { name: 'SUBSCRIPTIONS_PROGRAM_ID', about: 'overrides the address of the Subscriptions program', parse: address },
-  keeperKeypair: {
+  programId: {
+    name: 'SUBSCRIPTIONS_PROGRAM_ID',
+    about: 'overrides the address of the Subscriptions program',
+    parse: address,
+  },
+  keeperKeypairs: {
     name: 'KEEPER_KEYPAIR',
-    about: "path of the keeper's keypair in Solana CLI format, readable by its owner alone",
+    about:
+      "paths of the keeper's keypairs in Solana CLI format, comma-separated, each readable by its owner alone; the first is in use",
     requiredBy: ['keeper'],
-    parse: text,
+    parse: listOf(1, 4, text),
   },
-  keeperAddress: {
+  keeperAddresses: {
     name: 'KEEPER_ADDRESS',
-    about: 'the puller that plans must name; follows from KEEPER_KEYPAIR where that is given',
+    about:
+      'the pullers that plans name, comma-separated, at most 4: the one in use, then those that stand by; the address of KEEPER_KEYPAIR when absent',
     requiredBy: ['serve'],
-    parse: address,
+    parse: listOf(1, 4, address),
   },
-  treasury: {
+  treasuries: {
     name: 'PLATFORM_TREASURY',
-    about: 'the wallet that receives the platform fee and that plans must name as a destination',
+    about:
+      'the wallet that receives the platform fee, then its backups, comma-separated, at most 3; plans name all of them as destinations',
     requiredBy: ['serve', 'keeper'],
-    parse: address,
+    parse: listOf(1, 3, address),
   },
   feeBps: {
     name: 'PLATFORM_FEE_BPS',
     about: 'platform fee in hundredths of a percent of the gross amount',
     fallback: '100',
     parse: integer(0, 10_000),
+  },
+  planMinimumAmount: {
+    name: 'PLAN_MINIMUM_AMOUNT',
+    about:
+      'base units (6 decimals of USDC); a plan that collects less per period is refused, since each payment costs the operator lamports',
+    fallback: '100000',
+    parse: integer(1, Number.MAX_SAFE_INTEGER),
   },
   pastDueDays: {
     name: 'PAST_DUE_DAYS',
@@ -109,23 +158,41 @@ export const variables = {
   },
   encryptionKeys: {
     name: 'ENCRYPTION_KEY',
-    about: 'encrypts webhook secrets at rest; at least 32 bytes, comma-separated to rotate (the first encrypts, all decrypt)',
+    about:
+      'encrypts webhook secrets at rest; at least 32 bytes, comma-separated to rotate (the first encrypts, all decrypt)',
     requiredBy: ['serve', 'dispatch'],
     secret: true,
     parse: secrets,
   },
-  host: { name: 'HOST', about: 'address that serve listens on', fallback: '127.0.0.1', parse: text },
-  port: { name: 'PORT', about: 'port that serve listens on', fallback: '3000', parse: integer(0, 65_535) },
+  host: {
+    name: 'HOST',
+    about: 'address that serve listens on',
+    fallback: '127.0.0.1',
+    parse: text,
+  },
+  port: {
+    name: 'PORT',
+    about: 'port that serve listens on',
+    fallback: '3000',
+    parse: integer(0, 65_535),
+  },
   metricsPort: {
     name: 'METRICS_PORT',
-    about: 'port of /metrics, /healthz and /readyz on loopback; the next free one is taken when it is in use; 0 is any',
+    about:
+      'port of /metrics, /healthz and /readyz on loopback; the next free one is taken when it is in use; 0 is any',
     fallback: '9464',
     parse: integer(0, 65_535),
   },
-  metricsHost: { name: 'METRICS_HOST', about: 'address of the metrics port', fallback: '127.0.0.1', parse: text },
+  metricsHost: {
+    name: 'METRICS_HOST',
+    about: 'address of the metrics port',
+    fallback: '127.0.0.1',
+    parse: text,
+  },
   publicUrl: {
     name: 'PUBLIC_URL',
-    about: 'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; http://HOST:PORT when absent',
+    about:
+      'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; http://HOST:PORT when absent',
     parse: url('http:', 'https:'),
   },
   corsOrigins: {
@@ -136,7 +203,8 @@ export const variables = {
   },
   trustProxy: {
     name: 'TRUST_PROXY',
-    about: 'addresses or CIDRs of the proxies whose X-Forwarded-For is believed, comma-separated; none when empty',
+    about:
+      'addresses or CIDRs of the proxies whose X-Forwarded-For is believed, comma-separated; none when empty',
     fallback: '',
     parse: list((item) => (ipaddr.isValid(item) ? item : cidr(item))),
   },
@@ -146,9 +214,16 @@ export const variables = {
     fallback: '',
     parse: list(cidr),
   },
+  webhookDenyCidrs: {
+    name: 'WEBHOOK_DENY_CIDRS',
+    about: 'ranges that webhooks are never sent to, comma-separated, public ones too',
+    fallback: '',
+    parse: list(cidr),
+  },
   webhookGuard: {
     name: 'WEBHOOK_GUARD',
-    about: 'true refuses webhook targets at private addresses; always true in production, false by default in development',
+    about:
+      'true refuses webhook targets at private addresses; always true in production and where PUBLIC_URL is not a loopback address',
     fallback: 'false',
     parse: flag,
   },
@@ -160,13 +235,14 @@ export const variables = {
   },
   webhookEndpointConcurrency: {
     name: 'WEBHOOK_ENDPOINT_CONCURRENCY',
-    about: 'webhook requests in flight per endpoint',
+    about: 'webhook requests in flight per endpoint and process',
     fallback: '10',
     parse: integer(1, 1000),
   },
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',
-    about: 'seconds after which the endpoints of a dispatcher that died go to another; longer than the 5 s an endpoint has to answer',
+    about:
+      'seconds after which another dispatcher may send what one that died had claimed; longer than the 5 s an endpoint has to answer',
     fallback: '10',
     parse: integer(1, 3600),
   },
@@ -179,19 +255,22 @@ export const variables = {
   },
   deliveryRetentionDays: {
     name: 'DELIVERY_RETENTION_DAYS',
-    about: 'days after which finished deliveries and their attempts are deleted; 0 keeps them for ever',
+    about:
+      'days to keep finished deliveries and their attempts, which are then dropped by the month; 0 keeps them for ever',
     fallback: '90',
     parse: integer(0, 36_500),
   },
   eventRetentionDays: {
     name: 'EVENT_RETENTION_DAYS',
-    about: 'days after which events are deleted, and can no longer be replayed; 0 keeps them for ever',
+    about:
+      'days to keep events for lists and replays; they are then dropped by the month; 0 keeps them for ever',
     fallback: '730',
     parse: integer(0, 36_500),
   },
   apiUrl: {
     name: 'BILLING_API_URL',
-    about: 'base URL of the API that billing listen and billing trigger talk to; https:// unless it is this machine',
+    about:
+      'base URL of the API that billing listen and billing trigger talk to; https:// unless it is this machine',
     fallback: 'http://127.0.0.1:3000',
     parse: url('http:', 'https:'),
   },
@@ -210,12 +289,11 @@ export const variables = {
 } satisfies Record<string, Variable<unknown>>;
 
 type Variables = typeof variables;
-type Parsed<V> = V extends { parse: (text: string) => infer T } ? (V extends { fallback: string } ? T : T | undefined) : never;
+type Parsed<V> = V extends { parse: (text: string) => infer T }
+  ? V extends { fallback: string }
+    ? T
+    : T | undefined
+  : never;
 
-/** What the variables say, by the name that each has in the code. */
+/** The variables' values by their names in the code. */
 export type Values = { readonly [Key in keyof Variables]: Parsed<Variables[Key]> };
-
-/** Name, meaning, default and who requires it, of every variable, in order: for documents and --help. */
-export function describeVariables(): Pick<Variable<unknown>, 'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'>[] {
-  return Object.values<Variable<unknown>>(variables);
-}

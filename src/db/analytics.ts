@@ -23,8 +23,8 @@ export interface DayRow {
 }
 
 /**
- * Every day of [from, to), days without activity included. Whether a subscription was past due on a day follows from its last payment before;
- * from now on, or at the end of a range `untilNow`, its status counts. It ends when it is cancelled, or when it was marked expired.
+ * Every day of [from, to), days without activity included. Reads what lives or moves in the range, and for each subscription the last payment before
+ * it: whether one was past due on a day follows from its last payment. From now on, or at the end of a range `untilNow`, its status counts.
  */
 export function dailyFigures(
   sql: Queryable,
@@ -36,27 +36,36 @@ export function dailyFigures(
       select day from generate_series(date_trunc('day', ${from}::timestamptz, 'UTC'), ${to}::timestamptz - interval '1 microsecond',
         interval '1 day') as day
     ), subs as (
-      select id, status, created_at, amount * 730::numeric / period_hours as monthly,
-        case status when 'cancelled' then cancelled_at when 'expired' then updated_at end as ended_at
-      from subscriptions where app_id = ${appId}
+      select id, status, created_at, amount * 730::numeric / period_hours as monthly, ended_at
+      from subscriptions where app_id = ${appId} and created_at < ${to} and (ended_at is null or ended_at >= ${from})
+    ), starts as (
+      select s.id, coalesce(
+        (select max(occurred_at) from payments where subscription_id = s.id and status = 'failed' and occurred_at < ${from})
+          > coalesce((select max(occurred_at) from payments where subscription_id = s.id and status = 'succeeded' and occurred_at < ${from}), '-infinity'),
+        false) as failed
+      from subs s
     ), tries as (
       select p.subscription_id, p.occurred_at, p.status = 'failed' as failed,
-        coalesce(lag(p.status = 'failed') over by_subscription, false) as failed_before, lead(p.id) over by_subscription is null as latest
-      from payments p join subs s on s.id = p.subscription_id
-      where p.app_id = ${appId} and (s.ended_at is null or p.occurred_at <= s.ended_at)
+        coalesce(lag(p.status = 'failed') over by_subscription, b.failed) as failed_before, lead(p.id) over by_subscription is null as latest
+      from payments p join subs s on s.id = p.subscription_id join starts b on b.id = s.id
+      where p.app_id = ${appId} and p.occurred_at >= ${from} and p.occurred_at < ${to} and (s.ended_at is null or p.occurred_at <= s.ended_at)
       window by_subscription as (partition by p.subscription_id order by p.occurred_at, p.id)
+    ), ends as (
+      select s.ended_at, s.status, coalesce(t.failed, b.failed) as failed
+      from subs s join starts b on b.id = s.id left join tries t on t.subscription_id = s.id and t.latest
     ), changes (at, live, past_due, monthly, new, cancelled, expired) as (
       select created_at, 1, 0, monthly, 1, 0, 0 from subs
       union all
       select ended_at, -1, 0, -monthly, 0, (status = 'cancelled')::int, (status = 'expired')::int from subs where ended_at is not null
       union all
+      select ${from}::timestamptz - interval '1 microsecond', 0, 1, 0, 0, 0, 0 from starts where failed
+      union all
       select occurred_at, 0, case when failed then 1 else -1 end, 0, 0, 0, 0 from tries where failed <> failed_before
       union all
-      select s.ended_at, 0, -1, 0, 0, 0, 0 from subs s join tries t on t.subscription_id = s.id and t.latest and t.failed where s.ended_at is not null
+      select ended_at, 0, -1, 0, 0, 0, 0 from ends where ended_at is not null and failed
       union all
-      select case when ${untilNow} then ${to}::timestamptz - interval '1 microsecond' else now() end, 0, case when s.status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
-      from subs s left join tries t on t.subscription_id = s.id and t.latest
-      where s.ended_at is null and (s.status = 'past_due') <> coalesce(t.failed, false)
+      select case when ${untilNow} then ${to}::timestamptz - interval '1 microsecond' else now() end, 0, case when status = 'past_due' then 1 else -1 end, 0, 0, 0, 0
+      from ends where ended_at is null and (status = 'past_due') <> failed
     ), moves as (
       select case when at < ${from}::timestamptz then null else date_trunc('day', at, 'UTC') end as day, sum(live) as live,
         sum(past_due) as past_due, sum(monthly) as monthly, sum(new) as new, sum(cancelled) as cancelled, sum(expired) as expired

@@ -1,4 +1,6 @@
 import type { Queryable } from './connect.ts';
+import { lastId } from './ids.ts';
+import { type Page, pageOf } from './lists.ts';
 import type { MerchantRow } from './merchants.ts';
 
 export interface ApiKeyRow {
@@ -30,15 +32,11 @@ export async function insertApiKey(
 }
 
 /** A merchant's keys, revoked ones too, newest first. */
-export function listApiKeys(
-  sql: Queryable,
-  merchantId: string,
-  { after, limit }: { after: string | null; limit: number },
-): Promise<ApiKeyRow[]> {
-  return sql<ApiKeyRow[]>`
-    select id, prefix, created_at, last_used_at, revoked_at from api_keys
-    where (merchant_id, id) >= (${merchantId}, '00000000-0000-0000-0000-000000000000') and (merchant_id, id) < (${merchantId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-    order by merchant_id desc, id desc limit ${limit}`;
+export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Promise<ApiKeyRow[]> {
+  const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
+  return sql<
+    ApiKeyRow[]
+  >`select id, prefix, created_at, last_used_at, revoked_at from api_keys where ${pageOf(sql, key, page)}`;
 }
 
 /** The holders of those keys that are not revoked, by each key's SHA-256 in hex. In no particular order. */
@@ -58,7 +56,9 @@ export async function markKeyUsed(sql: Queryable, id: string): Promise<void> {
 }
 
 export async function findKeyOwner(sql: Queryable, id: string): Promise<string | undefined> {
-  const [row] = await sql<{ merchantId: string }[]>`select merchant_id from api_keys where id = ${id}`;
+  const [row] = await sql<
+    { merchantId: string }[]
+  >`select merchant_id from api_keys where id = ${id}`;
   return row?.merchantId;
 }
 
@@ -68,4 +68,37 @@ export async function revokeApiKey(sql: Queryable, id: string): Promise<ApiKeyRo
     update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id}
     returning id, prefix, created_at, last_used_at, revoked_at`;
   return row;
+}
+
+/** A key as operators see it. */
+export interface ApiKeyAdminRow extends ApiKeyRow {
+  merchantId: string;
+  wallet: string;
+}
+
+/** Keys of one merchant, or of all, newest first, in pages by id. */
+export function listKeysAdmin(
+  sql: Queryable,
+  { merchantId, after, limit }: Page & { merchantId: string | null },
+): Promise<ApiKeyAdminRow[]> {
+  return sql<ApiKeyAdminRow[]>`
+    select k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet
+    from api_keys k join merchants m on m.id = k.merchant_id
+    where k.id < ${after ?? lastId} ${merchantId === null ? sql`` : sql`and k.merchant_id = ${merchantId}`}
+    order by k.id desc limit ${limit}`;
+}
+
+/** Revokes a key that is live. `already`: it was revoked before, at the time that it has. undefined: there is no such key. */
+export async function revokeLiveKey(
+  sql: Queryable,
+  id: string,
+): Promise<{ key: ApiKeyAdminRow; already: boolean } | undefined> {
+  const [row] = await sql<(ApiKeyAdminRow & { already: boolean })[]>`
+    with old as (select id, revoked_at from api_keys where id = ${id} for update)
+    update api_keys k set revoked_at = coalesce(old.revoked_at, now()) from old, merchants m
+    where k.id = old.id and m.id = k.merchant_id
+    returning k.id, k.prefix, k.created_at, k.last_used_at, k.revoked_at, k.merchant_id, m.wallet, old.revoked_at is not null as already`;
+  if (row === undefined) return undefined;
+  const { already, ...key } = row;
+  return { key, already };
 }

@@ -1,4 +1,5 @@
 import type { Queryable } from './connect.ts';
+import { type Page, pageOf } from './lists.ts';
 
 export interface AppRow {
   id: string;
@@ -6,6 +7,8 @@ export interface AppRow {
   name: string;
   description: string | null;
   websiteUrl: string | null;
+  /** Origins that a checkout may return to. */
+  returnOrigins: string[];
   createdAt: Date;
   updatedAt: Date;
 }
@@ -14,16 +17,17 @@ export interface AppFields {
   name?: string | undefined;
   description?: string | null | undefined;
   websiteUrl?: string | null | undefined;
+  returnOrigins?: string[] | undefined;
 }
 
 export async function insertApp(
   sql: Queryable,
   merchantId: string,
-  { name, description, websiteUrl }: AppFields & { name: string },
+  { name, description, websiteUrl, returnOrigins = [] }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
-    insert into apps (merchant_id, name, description, website_url)
-    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null})
+    insert into apps (merchant_id, name, description, website_url, return_origins)
+    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -34,21 +38,30 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
   return row;
 }
 
-/** A merchant's apps, newest first. Rows are compared whole, so that nobody walks the primary key for them. */
-export function listApps(sql: Queryable, merchantId: string, { after, limit }: { after: string | null; limit: number }): Promise<AppRow[]> {
+/** The apps with these ids. The limit keeps it at one look into the index for each id. */
+export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
-    select * from apps
-    where (merchant_id, id) >= (${merchantId}, '00000000-0000-0000-0000-000000000000') and (merchant_id, id) < (${merchantId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-    order by merchant_id desc, id desc limit ${limit}`;
+    select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps where id = wanted.id limit 1) as app`;
+}
+
+/** A merchant's apps, newest first. */
+export function listApps(sql: Queryable, merchantId: string, page: Page): Promise<AppRow[]> {
+  const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
+  return sql<AppRow[]>`select * from apps where ${pageOf(sql, key, page)}`;
 }
 
 /** Writes the fields that are given; null clears one. */
-export async function updateApp(sql: Queryable, id: string, { name, description, websiteUrl }: AppFields): Promise<AppRow | undefined> {
+export async function updateApp(
+  sql: Queryable,
+  id: string,
+  { name, description, websiteUrl, returnOrigins }: AppFields,
+): Promise<AppRow | undefined> {
   const [row] = await sql<AppRow[]>`
     update apps set
       name = coalesce(${name ?? null}, name),
       description = case when ${description !== undefined} then ${description ?? null} else description end,
       website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else website_url end,
+      return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
       updated_at = now()
     where id = ${id}
     returning *`;

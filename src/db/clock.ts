@@ -2,7 +2,14 @@ import type { Queryable } from './connect.ts';
 
 /** The database's clock, in Unix milliseconds. */
 export async function readClock(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+  const [row] = await sql<
+    { now: number }[]
+  >`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
   if (row === undefined) throw new Error('the database told no time');
   return row.now;
+}
+
+/** Resolves when Postgres answers. */
+export async function ping(sql: Queryable): Promise<void> {
+  await sql`select 1`;
 }

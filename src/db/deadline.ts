@@ -1,19 +1,24 @@
-// Postgres for a program that somebody sits in front of: no question outlasts its limit, whatever has become of the server or the way to it. A
-// statement that is slow is given up by the server; where nothing comes at all the connections are thrown away and made anew.
+// Postgres for an interactive screen: no question outlasts its limit, whatever happens to the server or the network. The server cancels a slow
+// statement; when nothing arrives at all, the pool is thrown away and opened again.
 import { OperatorError } from '../errors.ts';
 import { connect, type Sql } from './connect.ts';
 
 export interface Deadlined {
   /** Throws an OperatorError when there is no answer within the limit; what the statement did on the server is then not known. */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
-  /** Drops everything at once, without waiting for anybody. */
+  /** Closes every connection at once, without waiting for answers. */
   close(): void;
 }
 
 /** Nothing is connected before the first question. */
-export function connectWithDeadline(url: string, { max, name, limitMs }: { max: number; name: string; limitMs: number }): Deadlined {
+export function connectWithDeadline(
+  url: string,
+  { max, name, limitMs }: { max: number; name: string; limitMs: number },
+): Deadlined {
   // The server's limit comes first: as long as it answers at all, its connection is kept.
-  const open = () => connect(url, { max, name, statementMs: Math.ceil(limitMs * 0.8) });
+  const ms = Math.ceil(limitMs * 0.8);
+  const limits = { statementMs: ms, lockMs: ms, idleInTransactionMs: limitMs, silentMs: limitMs };
+  const open = () => connect(url, { max, name, limits });
   const drop = (gone: Sql) => {
     gone.end({ timeout: 0 }).catch(() => undefined);
   };

@@ -1,60 +1,25 @@
-// The queue of deliveries, as dispatchers use it. Run these on connectQueue(): see there why. A lane is one endpoint's first sendings (kind 0) or
-// its retries (kind 1), oldest due first. Who may send them is said in delivery_leases; nothing is written here before an outcome is.
-import { literal } from './arrays.ts';
+// Deliveries, the queue and the log together, as merchants and operators read them. Writing is in delivery-queue.ts.
 import type { Queryable } from './connect.ts';
-import type { EndpointClaim } from './delivery-leases.ts';
-import { firstIdAt } from './ids.ts';
+import type { EventType } from './events.ts';
+import { among, type Fragment, type Page, pageOf, type Span } from './lists.ts';
 
-/** 0: never sent before; 1: a retry. */
-export type LaneKind = 0 | 1;
-
-export interface LaneHead {
-  endpointId: string;
-  kind: LaneKind;
-  /** Milliseconds since the oldest of the lane became due. */
-  overdueMs: number;
-}
-
-/** What may be read of one lane. */
-export interface Grant {
-  endpointId: string;
-  kind: LaneKind;
-  room: number;
-  /** Rows up to this one are left out: when it was due (Unix seconds) and its id. */
-  after: { dueAt: number; id: string };
-}
-
-export interface DueDelivery {
+export interface DeliveryRow {
   id: string;
-  endpointId: string;
+  webhookId: string;
   eventId: string;
-  /** Attempts made before this one. */
-  attempts: number;
-  /** Unix seconds of the database's clock, to the microsecond. */
-  dueAt: number;
-  /** Sent byte for byte. */
-  body: Buffer;
-  endpointDeleted: boolean;
-}
-
-/** What became of one delivery. All but `cancelled` ones had an attempt. */
-export interface Outcome {
-  id: string;
-  endpointId: string;
-  /** The lease under which it was sent. */
-  claimId: string;
-  /** Attempts made before this one. */
-  attempts: number;
+  eventType: EventType;
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
-  /** Unix milliseconds of the database's clock at which it is due again; null unless pending. */
-  dueAt: number | null;
-  /** null when nothing was sent: the endpoint is gone. */
-  attempt: Attempt | null;
+  attempts: number;
+  /** null unless pending. */
+  nextAttemptAt: Date | null;
+  replayOf: string | null;
+  createdAt: Date;
+  finishedAt: Date | null;
 }
 
-export interface Attempt {
-  /** Unix milliseconds of the database's clock. */
-  startedAt: number;
+export interface AttemptRow {
+  number: number;
+  startedAt: Date;
   durationMs: number;
   httpStatus: number | null;
   error: string | null;
@@ -62,147 +27,229 @@ export interface Attempt {
   address: string | null;
 }
 
-const nothing = Buffer.alloc(0);
+/** Of the creation, and other filters. */
+export interface DeliveryFilters extends Span {
+  status: readonly DeliveryRow['status'][] | null;
+  type: readonly string[] | null;
+}
 
-/**
- * Reads what is due in each lane, at most `room` of it, oldest due first, of those endpoints whose lease is still the one that is named. `after` is
- * where to begin in the lane: between vacuums the index still has an entry for each row that was finished, and a read would walk over all of them
- * again. "Due" goes by now(), which the index can be searched by: what is not due yet is not walked over. Rows come as bytes, since decoding a body
- * only to encode it again for sending is what most of a row's time would go into; all but the body in one column, since each one costs.
- */
-export async function readDue(sql: Queryable, lanes: readonly (Grant & { claimId: string })[]): Promise<DueDelivery[]> {
-  const rows = await sql`
-    select concat_ws(' ', due.id, due.event_id, lane.number, due.attempts, date_part('epoch', due.due_at), endpoint.deleted_at is not null), event.body
-    from unnest(${literal(lanes.map((lane) => lane.endpointId))}::uuid[], ${literal(lanes.map((lane) => lane.claimId))}::uuid[],
-        ${literal(lanes.map((lane) => lane.kind))}::int[], ${literal(lanes.map((lane) => lane.room))}::int[],
-        ${literal(lanes.map((lane) => lane.after.dueAt))}::float8[], ${literal(lanes.map((lane) => lane.after.id))}::uuid[]
-      ) with ordinality as lane (endpoint_id, claim_id, kind, room, after_due, after_id, number)
-      join delivery_leases held on held.endpoint_id = lane.endpoint_id and held.claim_id = lane.claim_id
-      join webhook_endpoints endpoint on endpoint.id = lane.endpoint_id
+/** The columns of a DeliveryRow, from all_deliveries. */
+const columns = (sql: Queryable) => sql`
+  id, endpoint_id as webhook_id, event_id, event_type, status, attempts, next_attempt_at, replay_of, created_at, finished_at`;
+
+/** An endpoint's deliveries, newest first. */
+export function listDeliveries(
+  sql: Queryable,
+  endpointId: string,
+  { status, type, ...span }: DeliveryFilters,
+  page: Page,
+): Promise<DeliveryRow[]> {
+  const key = { column: 'endpoint_id', value: sql`${endpointId}::uuid` };
+  return sql<
+    DeliveryRow[]
+  >`select ${columns(sql)} from all_deliveries where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
+}
+
+/** Deliveries to every endpoint that an app has or had, newest first. */
+export function listDeliveriesOfApp(
+  sql: Queryable,
+  appId: string,
+  { status, type, ...span }: DeliveryFilters,
+  page: Page,
+): Promise<DeliveryRow[]> {
+  const key = { column: 'endpoint_id', value: sql`endpoint.id` };
+  return sql<DeliveryRow[]>`
+    select each.* from (
+        select id from webhook_endpoints where app_id = ${appId} and deleted_at is null
+        union all
+        select id from webhook_endpoints where app_id = ${appId} and deleted_at is not null
+      ) as endpoint
       cross join lateral (
-        select delivery.id, delivery.event_id, delivery.attempts, delivery.due_at from deliveries delivery
-        where delivery.endpoint_id = lane.endpoint_id and least(delivery.attempts, 1) = lane.kind and delivery.finished_at is null
-          and (delivery.due_at, delivery.id) > (to_timestamp(lane.after_due), lane.after_id) and delivery.due_at <= now()
-        order by delivery.due_at, delivery.id
-        limit lane.room
-      ) as due
-      join events event on event.id = due.event_id`.raw();
-  return rows.map(([head, body]) => {
-    const [id = '', eventId = '', number, attempts, dueAt, endpointDeleted] = (head ?? nothing).toString('latin1').split(' ');
-    return {
-      id,
-      endpointId: lanes[Number(number) - 1]?.endpointId ?? '',
-      eventId,
-      attempts: Number(attempts),
-      dueAt: Number(dueAt),
-      body: body ?? nothing,
-      endpointDeleted: endpointDeleted === 't',
-    };
-  });
+        select ${columns(sql)} from all_deliveries where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}
+      ) as each
+    order by each.id desc limit ${page.limit}`;
 }
 
-/** Endpoints for which deliveries were queued at or after `since` (Unix ms, the database's clock) and are not finished. */
-export function findQueued(sql: Queryable, since: number): Promise<{ endpointId: string }[]> {
-  return sql<{ endpointId: string }[]>`
-    select distinct endpoint_id from deliveries
-    where id >= ${firstIdAt(new Date(since))}::uuid and finished_at is null`;
+/** The app of a delivery; undefined when there is no such delivery. */
+export async function findAppOfDelivery(sql: Queryable, id: string): Promise<string | undefined> {
+  const [row] = await sql<{ appId: string }[]>`
+    select app_id from all_deliveries delivery join webhook_endpoints endpoint on endpoint.id = delivery.endpoint_id
+    where delivery.id = ${id}`;
+  return row?.appId;
 }
 
-/** Every lane whose oldest delivery is due. Steps from lane to lane through the index: what it costs follows the lanes, not their rows. */
-export function findDueLanes(sql: Queryable): Promise<LaneHead[]> {
-  return sql<LaneHead[]>`
-    with recursive head as (
-      (select endpoint_id, least(attempts, 1) as kind, due_at from deliveries
-        where finished_at is null order by endpoint_id, least(attempts, 1), due_at, id limit 1)
-      union all
-      select next.* from head cross join lateral (
-        select endpoint_id, least(attempts, 1) as kind, due_at from deliveries
-        where finished_at is null and (endpoint_id, least(attempts, 1)) > (head.endpoint_id, head.kind)
-        order by endpoint_id, least(attempts, 1), due_at, id limit 1
-      ) as next
-    )
-    select endpoint_id, kind, (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as overdue_ms
-    from head where due_at <= clock_timestamp()`;
+function filtersOf(
+  sql: Queryable,
+  { status, type }: Pick<DeliveryFilters, 'status' | 'type'>,
+): Fragment[] {
+  const [only, ...others] = status ?? [];
+  return [
+    ...(only !== undefined && others.length === 0
+      ? [hasStatus(sql, only)]
+      : among(sql, 'status', status)),
+    ...among(sql, 'event_type', type),
+  ];
 }
 
-/** How many deliveries are due, counted up to `limit`. Goes from lane to lane, too: what is not due yet is not walked over. */
-export async function countDue(sql: Queryable, limit: number): Promise<number> {
-  const [row] = await sql<{ count: bigint }[]>`
-    with recursive lane as (
-      (select endpoint_id, least(attempts, 1) as kind from deliveries
-        where finished_at is null order by endpoint_id, least(attempts, 1) limit 1)
-      union all
-      select next.* from lane cross join lateral (
-        select endpoint_id, least(attempts, 1) as kind from deliveries
-        where finished_at is null and (endpoint_id, least(attempts, 1)) > (lane.endpoint_id, lane.kind)
-        order by endpoint_id, least(attempts, 1) limit 1
-      ) as next
-    )
-    select count(*) as count from (
-      select from lane cross join lateral (
-        select from deliveries
-        where endpoint_id = lane.endpoint_id and least(attempts, 1) = lane.kind and finished_at is null and due_at <= now()
-      ) as due limit ${limit}
-    ) as counted`;
-  return Number(row?.count ?? 0n);
+/** A filter that names the status in the statement: the partial indexes of failed and cancelled deliveries are used for constants alone. */
+function hasStatus(sql: Queryable, status: DeliveryRow['status']) {
+  return {
+    pending: sql`and status = 'pending'`,
+    delivered: sql`and status = 'delivered'`,
+    failed: sql`and status = 'failed'`,
+    cancelled: sql`and status = 'cancelled'`,
+  }[status];
+}
+
+export async function findDelivery(sql: Queryable, id: string): Promise<DeliveryRow | undefined> {
+  const [row] = await sql<DeliveryRow[]>`
+    select ${columns(sql)} from all_deliveries where id = ${id}`;
+  return row;
+}
+
+/** A delivery's attempts in order: six at the most. */
+export function listAttempts(sql: Queryable, deliveryId: string): Promise<AttemptRow[]> {
+  return sql<AttemptRow[]>`
+    select number, started_at, duration_ms, http_status, error, response, address from delivery_attempts
+    where delivery_id = ${deliveryId} order by number`;
+}
+
+// All apps, for operators. One statement reads a bounded number of rows, whatever the filters are. A filter that few rows match takes several
+// statements, each of which returns how far back it has read.
+
+export interface LogFilters {
+  status: DeliveryRow['status'] | null;
+  appId: string | null;
+  endpointId: string | null;
+  type: string | null;
+}
+
+export interface LoggedDelivery extends DeliveryRow {
+  appId: string;
+  appName: string;
+  url: string;
+  /** Of the last attempt: its HTTP status, or why there was no answer; both null before the first. */
+  lastStatus: number | null;
+  lastError: string | null;
 }
 
 /**
- * Writes outcomes and their attempts, each only while its lease is still the one that it was sent under, and once: a dispatcher that comes after its
- * lease was taken over changes nothing. A delivery that was cancelled while its request was under way has its attempt logged, and stays cancelled
- * unless it arrived. The row has its last attempt; the one that it had goes to those before, as this statement's snapshot still shows it. Returns
- * how many were written.
+ * Which rows are read, newest first: `all`; `endpoints` those of the app or the endpoint named; `undelivered` failed and cancelled ones; `waiting`
+ * unfinished ones.
  */
-export async function recordOutcomes(sql: Queryable, outcomes: readonly Outcome[]): Promise<number> {
-  const attempts = outcomes.map((outcome) => outcome.attempt);
-  const claims = new Map<string, EndpointClaim & { number: number }>();
-  const claimed = outcomes.map(({ endpointId, claimId }) => {
-    const key = endpointId + claimId;
-    let claim = claims.get(key);
-    if (claim === undefined) claims.set(key, (claim = { endpointId, claimId, number: claims.size + 1 }));
-    return claim.number;
-  });
-  const named = [...claims.values()];
-  // The leases are locked, so that whoever takes one over reads what was written under it. In order, so that no two wait for each other.
-  // "not in", since no index can be searched by it: in a young table all that is pending was read for each batch, and held against each outcome.
-  const [row] = await sql<{ count: bigint }[]>`
-    with held as (
-      select claim.number
-      from unnest(${literal(named.map((claim) => claim.endpointId))}::uuid[], ${literal(named.map((claim) => claim.claimId))}::uuid[])
-          with ordinality as claim (endpoint_id, claim_id, number)
-        join delivery_leases lease on lease.endpoint_id = claim.endpoint_id and lease.claim_id = claim.claim_id
-      order by lease.endpoint_id for share of lease
-    ), written as (
-      update deliveries delivery set attempts = delivery.attempts + outcome.sent,
-        status = case when outcome.status = 'delivered' or (outcome.status <> 'pending' and delivery.status = 'pending')
-          then outcome.status else delivery.status end,
-        due_at = coalesce(to_timestamp(outcome.due_at / 1000), delivery.due_at),
-        finished_at = case when outcome.status = 'delivered' or (outcome.status <> 'pending' and delivery.status = 'pending')
-          then clock_timestamp() else delivery.finished_at end,
-        last_started_at = case when outcome.sent = 1 then to_timestamp(outcome.started_at / 1000) else delivery.last_started_at end,
-        last_duration_ms = case when outcome.sent = 1 then outcome.duration_ms else delivery.last_duration_ms end,
-        last_http_status = case when outcome.sent = 1 then outcome.http_status else delivery.last_http_status end,
-        last_error = case when outcome.sent = 1 then outcome.error else delivery.last_error end,
-        last_response = case when outcome.sent = 1 then decode(outcome.response, 'hex') else delivery.last_response end,
-        last_address = case when outcome.sent = 1 then outcome.address else delivery.last_address end
-      from unnest(${literal(outcomes.map((outcome) => outcome.id))}::uuid[], ${literal(claimed)}::int8[],
-        ${literal(outcomes.map((outcome) => outcome.attempts))}::int[],
-        ${literal(outcomes.map((outcome) => outcome.status))}::text[], ${literal(outcomes.map((outcome) => outcome.dueAt))}::float8[],
-        ${literal(attempts.map((attempt) => (attempt === null ? 0 : 1)))}::int[],
-        ${literal(attempts.map((attempt) => attempt?.startedAt))}::float8[], ${literal(attempts.map((attempt) => attempt?.durationMs))}::int[],
-        ${literal(attempts.map((attempt) => attempt?.httpStatus))}::int[], ${literal(attempts.map((attempt) => attempt?.error))}::text[],
-        ${literal(attempts.map((attempt) => attempt?.response?.toString('hex')))}::text[],
-        ${literal(attempts.map((attempt) => attempt?.address))}::text[]
-      ) as outcome (id, claim, attempts, status, due_at, sent, started_at, duration_ms, http_status, error, response, address)
-      where outcome.claim = any((select array_agg(number) from held)::int8[])
-        and delivery.id = outcome.id and delivery.attempts = outcome.attempts and delivery.status not in ('delivered', 'failed')
-      returning delivery.id, outcome.attempts, outcome.sent
-    ), earlier as (
-      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
-      select id, before.attempts, last_started_at, last_duration_ms, last_http_status, last_error, last_response, last_address
-      from written join deliveries before using (id)
-      where written.attempts > 0 and written.sent = 1 and last_started_at is not null
+export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
+
+export interface Walk {
+  source: Source;
+  /** Exclusive. */
+  before: string;
+  /** Inclusive. */
+  from: string;
+  /** Rows that are read. */
+  walk: number;
+  /** Rows that are returned. */
+  limit: number;
+}
+
+export interface Walked {
+  rows: LoggedDelivery[];
+  /** How many rows were read: fewer than `walk` means that there are no more. */
+  walked: number;
+  /** The oldest of them. */
+  walkedTo: string | null;
+}
+
+/** Deliveries that match, newest first, of the next `walk` rows of the source. */
+export async function walkDeliveries(
+  sql: Queryable,
+  { status, appId, endpointId, type }: LogFilters,
+  { source, before, from, walk, limit }: Walk,
+): Promise<Walked> {
+  const range = sql`id < ${before}::uuid and id >= ${from}::uuid order by id desc limit ${walk}`;
+  const walked = {
+    all: sql`select * from all_deliveries where ${range}`,
+    undelivered: sql`select * from all_deliveries where status in ('failed', 'cancelled') and ${range}`,
+    waiting: sql`select * from all_deliveries where status = 'pending' and ${range}`,
+    endpoints: sql`
+      select each.* from webhook_endpoints endpoint
+        cross join lateral (select * from all_deliveries where endpoint_id = endpoint.id and ${range}) as each
+      where endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid
+      order by each.id desc limit ${walk}`,
+  }[source];
+  const found = await sql<(Walked & LoggedDelivery)[]>`
+    with walked as materialized (${walked}), matching as (
+      select walked.*, endpoint.app_id, endpoint.url
+      from walked cross join lateral (select app_id, url from webhook_endpoints where id = walked.endpoint_id limit 1) as endpoint
+      where true ${status === null ? sql`` : hasStatus(sql, status)}
+        ${endpointId === null ? sql`` : sql`and endpoint_id = ${endpointId}`}
+        ${appId === null ? sql`` : sql`and app_id = ${appId}`}
+        ${type === null ? sql`` : sql`and event_type = ${type}`}
+      order by walked.id desc limit ${limit}
     )
-    select count(*) as count from written`;
-  return Number(row?.count ?? 0n);
+    select (select count(*)::int from walked) as walked, (select id from walked order by id limit 1) as walked_to,
+      matching.id, matching.endpoint_id as webhook_id, matching.event_id, matching.event_type, matching.status, matching.attempts,
+      matching.next_attempt_at, matching.replay_of, matching.created_at, matching.finished_at,
+      matching.app_id, app.name as app_name, matching.url, last.http_status as last_status, last.error as last_error
+    from (select) as always
+      left join matching on true
+      left join lateral (select name from apps where id = matching.app_id limit 1) as app on true
+      left join lateral (
+        select http_status, error from delivery_attempts where delivery_id = matching.id order by number desc limit 1
+      ) as last on true
+    order by matching.id desc`;
+  const [first] = found;
+  return {
+    walked: first?.walked ?? 0,
+    walkedTo: first?.walkedTo ?? null,
+    rows: found.flatMap(({ walked: _walked, walkedTo: _to, ...row }) =>
+      (row.id as string | null) === null ? [] : [row],
+    ),
+  };
+}
+
+export interface WholeDelivery extends LoggedDelivery {
+  /** As it was or will be sent, byte for byte. */
+  body: string;
+  /** As domain/secrets.ts sealed it, for the endpoint's id. */
+  secret: Buffer;
+  /** The secret before the last rotation, which signed from previousSince and signs as well until previousUntil. */
+  previousSecret: Buffer | null;
+  previousSince: Date | null;
+  rotatedAt: Date | null;
+  previousUntil: Date | null;
+  endpointDeletedAt: Date | null;
+  merchantWallet: string;
+  merchantName: string | null;
+}
+
+/** One delivery with all that was sent. */
+export async function findWholeDelivery(
+  sql: Queryable,
+  id: string,
+): Promise<WholeDelivery | undefined> {
+  const [row] = await sql<WholeDelivery[]>`
+    select delivery.id, delivery.endpoint_id as webhook_id, delivery.event_id, delivery.event_type, delivery.status, delivery.attempts,
+      delivery.next_attempt_at, delivery.replay_of, delivery.created_at, delivery.finished_at,
+      app.id as app_id, app.name as app_name, endpoint.url, null::int as last_status, null::text as last_error,
+      event.body, endpoint.secret, endpoint.previous_secret, endpoint.previous_since, endpoint.rotated_at, endpoint.previous_until,
+      endpoint.deleted_at as endpoint_deleted_at, merchant.wallet as merchant_wallet, merchant.name as merchant_name
+    from all_deliveries delivery
+      join events event on event.id = delivery.event_id
+      join webhook_endpoints endpoint on endpoint.id = delivery.endpoint_id
+      join apps app on app.id = endpoint.app_id
+      join merchants merchant on merchant.id = app.merchant_id
+    where delivery.id = ${id}`;
+  return row;
+}
+
+export interface AppName {
+  id: string;
+  name: string;
+}
+
+/** The newest apps of all merchants, by name. */
+export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> {
+  return sql<
+    AppName[]
+  >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest order by lower(name), id`;
 }

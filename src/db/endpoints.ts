@@ -1,14 +1,26 @@
 import type { Queryable } from './connect.ts';
-import { firstId } from './ids.ts';
-
-const batchRows = 1000;
+import { cancelUnclaimed } from './delivery-queue.ts';
 
 export interface EndpointRow {
   id: string;
   appId: string;
   url: string;
   createdAt: Date;
+  /** Until when the secret before the last rotation signs as well; null when it does not. */
+  previousSecretExpiresAt: Date | null;
 }
+
+/** The sealed secrets that sign now. */
+interface SealedSecrets {
+  secret: Buffer;
+  /** Before the last rotation, while it still signs. */
+  previousSecret: Buffer | null;
+}
+
+const fields = (sql: Queryable) => sql`
+  id, app_id, url, created_at, case when previous_until > now() then previous_until end as previous_secret_expires_at`;
+const secrets = (sql: Queryable) => sql`
+  secret, case when previous_until > now() then previous_secret end as previous_secret`;
 
 /** The secret is sealed under the endpoint's id, so the id is made first. */
 export async function newEndpointId(sql: Queryable): Promise<string> {
@@ -24,56 +36,126 @@ export async function insertEndpoint(
 ): Promise<EndpointRow> {
   const [row] = await sql<EndpointRow[]>`
     insert into webhook_endpoints (id, app_id, url, secret) values (${id}, ${appId}, ${url}, ${secret})
-    returning id, app_id, url, created_at`;
+    returning ${fields(sql)}`;
   if (row === undefined) throw new Error('a webhook endpoint was not stored');
   return row;
 }
 
 /** The live endpoint of an app: a list of one or none. */
 export function listEndpoints(sql: Queryable, appId: string): Promise<EndpointRow[]> {
-  return sql<EndpointRow[]>`select id, app_id, url, created_at from webhook_endpoints where app_id = ${appId} and deleted_at is null`;
+  return sql<EndpointRow[]>`
+    select ${fields(sql)} from webhook_endpoints where app_id = ${appId} and deleted_at is null`;
 }
 
 export async function findEndpoint(sql: Queryable, id: string): Promise<EndpointRow | undefined> {
-  const [row] = await sql<EndpointRow[]>`select id, app_id, url, created_at from webhook_endpoints where id = ${id} and deleted_at is null`;
+  const [row] = await sql<EndpointRow[]>`
+    select ${fields(sql)} from webhook_endpoints where id = ${id} and deleted_at is null`;
+  return row;
+}
+
+/** The endpoint that the app had before `id`, where it was deleted within the last seven days. */
+export async function findReplaced(
+  sql: Queryable,
+  { id, appId }: { id: string; appId: string },
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string; isRecent: boolean }[]>`
+    select id, deleted_at > now() - interval '7 days' as is_recent from webhook_endpoints
+    where app_id = ${appId} and deleted_at is not null and id < ${id} order by id desc limit 1`;
+  return row?.isRecent === true ? row.id : undefined;
+}
+
+/**
+ * Replaces the secret of a live endpoint; the one before signs as well for `overlapHours`. undefined when the endpoint is gone. The version that
+ * dispatchers compare is rotated_at.
+ */
+export async function rotateSecret(
+  sql: Queryable,
+  { id, secret, overlapHours }: { id: string; secret: Buffer; overlapHours: number },
+): Promise<EndpointRow | undefined> {
+  const [row] = await sql<EndpointRow[]>`
+    update webhook_endpoints set secret = ${secret}, previous_secret = secret, previous_since = rotated_at, rotated_at = now(),
+      previous_until = now() + ${overlapHours} * interval '1 hour'
+    where id = ${id} and deleted_at is null
+    returning ${fields(sql)}`;
   return row;
 }
 
 /**
- * Deletes an endpoint and cancels what was still to be sent to it, in batches: dispatchers wait for each. What is left after a crash in between they
- * cancel when it is due. What a request under way comes to is still written (recordOutcomes).
+ * Deletes an endpoint and cancels its unfinished deliveries. A delivery that a dispatcher has claimed is cancelled by that dispatcher, unless its
+ * request arrives; after a crash in between, when it is due.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`update webhook_endpoints set deleted_at = now() where id = ${id} and deleted_at is null`;
-  let last: string | undefined = firstId;
-  while (last !== undefined) last = await cancelPending(sql, id, last);
+  await cancelUnclaimed(sql, id);
 }
 
-/**
- * Cancels the next pending deliveries of an endpoint and returns the last one's id; undefined when there were none. The lease is locked first, as it is
- * for outcomes: both write many rows, each in an order of its own, and would wait for each other.
- */
-async function cancelPending(sql: Queryable, endpointId: string, after: string): Promise<string | undefined> {
-  const [last] = await sql<{ id: string }[]>`
-    with lease as (
-      insert into delivery_leases as held (endpoint_id, claim_id, lease_until) values (${endpointId}, uuid_v7(), '-infinity')
-      on conflict (endpoint_id) do update set lease_until = held.lease_until
-      returning endpoint_id
-    ), pending as (
-      select id from deliveries
-      where (endpoint_id, status, id) > (${endpointId}::uuid, 'pending', ${after}::uuid)
-        and (endpoint_id, status) <= (${endpointId}::uuid, 'pending')
-      order by endpoint_id, status, id limit ${batchRows}
-    ), cancelled as (
-      update deliveries set status = 'cancelled', finished_at = now() from lease
-      where id = any(array(select id from pending)) and status = 'pending'
-    )
-    select id from pending order by id desc limit 1`;
-  return last?.id;
+/** The sealed signing secrets of a live endpoint. */
+export async function findEndpointSecrets(
+  sql: Queryable,
+  id: string,
+): Promise<SealedSecrets | undefined> {
+  const [row] = await sql<SealedSecrets[]>`
+    select ${secrets(sql)} from webhook_endpoints where id = ${id} and deleted_at is null`;
+  return row;
 }
 
-/** The sealed signing secret of a live endpoint. */
-export async function findEndpointSecret(sql: Queryable, id: string): Promise<Buffer | undefined> {
-  const [row] = await sql<{ secret: Buffer }[]>`select secret from webhook_endpoints where id = ${id} and deleted_at is null`;
-  return row?.secret;
+/** An endpoint as a dispatcher needs it. The URL never changes, a secret by rotation alone. Sealed by domain/secrets.ts for this id. */
+export interface SealedEndpoint extends SealedSecrets {
+  id: string;
+  url: string;
+  /** Unix ms of the database's clock; null before the first rotation. */
+  rotatedAt: number | null;
+  previousUntil: number | null;
+}
+
+/** The endpoints with these ids, deleted ones too. */
+export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<SealedEndpoint[]> {
+  return sql<SealedEndpoint[]>`
+    select id, url, ${secrets(sql)}, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
+      (extract(epoch from previous_until) * 1000)::float8 as previous_until
+    from webhook_endpoints
+    where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
+}
+
+/** How many secrets of live endpoints were encrypted with none of the keys of these fingerprints; counts to 10,000. */
+export async function countForeignSecrets(
+  sql: Queryable,
+  fingerprints: readonly Buffer[],
+): Promise<number> {
+  const known = fingerprints.map((fingerprint) => fingerprint.toString('hex'));
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from (
+      select 1 from webhook_endpoints
+      where deleted_at is null and (encode(substring(secret from 2 for 4), 'hex') <> all (${known}::text[])
+        or previous_until > now() and encode(substring(previous_secret from 2 for 4), 'hex') <> all (${known}::text[])) limit 10000
+    ) as foreign_secrets`;
+  return row?.count ?? 0;
+}
+
+export interface EndpointSecrets {
+  id: string;
+  secret: Buffer;
+  /** Before the last rotation, while it still signs. */
+  previousSecret: Buffer | null;
+}
+
+/** The sealed secrets of live endpoints by id, those after `after`. */
+export function listSealedSecrets(
+  sql: Queryable,
+  { after, limit }: { after: string; limit: number },
+): Promise<EndpointSecrets[]> {
+  return sql<EndpointSecrets[]>`
+    select id, secret, case when previous_until > now() then previous_secret end as previous_secret from webhook_endpoints where id > ${after}::uuid and deleted_at is null order by id limit ${limit}`;
+}
+
+/** Puts `secret` in the place of `before`; false when that is not there any more. */
+export async function replaceSealedSecret(
+  sql: Queryable,
+  { id, before, secret }: { id: string; before: Buffer; secret: Buffer },
+): Promise<boolean> {
+  const { count } = await sql`
+      update webhook_endpoints set secret = case secret when ${before} then ${secret} else secret end,
+        previous_secret = case previous_secret when ${before} then ${secret} else previous_secret end
+      where id = ${id}::uuid and ${before} in (secret, previous_secret)`;
+  return count === 1;
 }

@@ -1,8 +1,9 @@
 // The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
-import { documents, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
+import { among, type Page, pageOf, type Span } from './lists.ts';
+import { appName } from './notify.ts';
 
-/** The seven of service.md. */
+/** The event types of docs/contract.md. */
 export const contractEventTypes = [
   'subscription_created',
   'payment_success',
@@ -13,15 +14,15 @@ export const contractEventTypes = [
   'delegation_revoked',
 ] as const;
 
-/** All that there are: the seven, and one of ours. */
+/** The seven, and what billing adds. */
 export const eventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
 
 export type EventType = (typeof eventTypes)[number];
 
-/** What an event says of its subscription, read in the statement that takes the next sequence number. */
+/** What an event reports of its subscription, read in the statement that takes the next sequence number. */
 export interface EventContext {
+  /** Its time is the event's. */
   eventId: string;
-  createdAt: Date;
   sequence: bigint;
   subscriptionId: string;
   appId: string;
@@ -32,6 +33,14 @@ export interface EventContext {
   planName: string;
   subscriberWallet: string;
   merchantWallet: string;
+  externalId: string | null;
+  /** JSON text. */
+  metadata: string;
+  /** What access depends on besides (domain/access.ts). */
+  nextPaymentDue: Date | null;
+  cancelRequestedAt: Date | null;
+  periodHours: number;
+  graceHours: number | null;
 }
 
 export interface EventRow {
@@ -44,32 +53,108 @@ export interface EventRow {
   createdAt: Date;
 }
 
-/** Takes the next sequence number of each subscription (each id once) and returns what its event will say. In no particular order. */
+/** Takes the next sequence number of each subscription (each id once) and returns what its event reports. In no particular order. */
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
     update subscriptions s set event_sequence = s.event_sequence + 1
-    from unnest(${literal(subscriptionIds)}::uuid[]) as wanted (id), plans p, apps a, merchants m
-    where s.id = wanted.id and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
-    returning uuid_v7() as event_id, date_trunc('milliseconds', now()) as created_at, s.event_sequence as sequence, s.id as subscription_id,
-      s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet`;
+    from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as wanted (id), plans p, apps a, merchants m
+    where s.id = wanted.id::uuid and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
+    returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
+      s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet,
+      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at, s.period_hours, p.grace_hours`;
 }
 
-/** Stores events and queues one delivery of each for the app's live endpoint, if it has one; returns the endpoints, each once, that have one now. */
+/** Stores events and queues one delivery of each for the app's live endpoint, if it has one. Returns whom to notify: the names of these endpoints and of the apps, each once. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
+  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, createdAt }) => ({
+    id,
+    app_id: appId,
+    subscription_id: subscriptionId,
+    sequence: String(sequence),
+    type,
+    body,
+    created_at: createdAt,
+  }));
   const queued = await sql<{ endpointId: string }[]>`
-    with written as (
-      insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
-      select * from unnest(
-        ${literal(rows.map((row) => row.id))}::uuid[], ${literal(rows.map((row) => row.appId))}::uuid[], ${literal(rows.map((row) => row.subscriptionId))}::uuid[],
-        ${literal(integers(rows.map((row) => row.sequence)))}::int8[], ${literal(rows.map((row) => row.type))}::text[], ${documents(rows.map((row) => row.body))}::text[],
-        ${literal(times(rows.map((row) => row.createdAt)))}::timestamptz[])
-      returning id, app_id, type
+    with given as materialized (
+      select given.*, endpoint.id as endpoint_id
+      from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (id uuid, app_id uuid, subscription_id uuid, sequence int8, type text,
+          body text, created_at timestamptz)
+        left join webhook_endpoints endpoint on endpoint.app_id = given.app_id and endpoint.deleted_at is null
+    ), written as (
+      insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
+      select id, app_id, subscription_id, sequence, type, body, endpoint_id is not null, created_at from given
     ), queued as (
-      insert into deliveries (endpoint_id, event_id, event_type)
-      select endpoint.id, written.id, written.type
-      from written join webhook_endpoints endpoint on endpoint.app_id = written.app_id and endpoint.deleted_at is null
+      insert into delivery_queue (endpoint_id, event_id, event_type)
+      select endpoint_id, id, type from given where endpoint_id is not null order by id
       returning endpoint_id
     )
     select distinct endpoint_id from queued`;
-  return queued.map(({ endpointId }) => endpointId);
+  const apps = new Set(rows.map(({ appId }) => appName(appId)));
+  return [...queued.map(({ endpointId }) => endpointId), ...apps];
+}
+
+/** An event as merchants read it. */
+export interface EventListRow {
+  id: string;
+  appId: string;
+  subscriptionId: string;
+  sequence: number;
+  type: EventType;
+  /** The text that is sent, byte for byte. */
+  body: string;
+  createdAt: Date;
+}
+
+/** Of the event's time, and its type. */
+export interface EventFilters extends Span {
+  type: readonly string[] | null;
+  subscriptionId: string | null;
+}
+
+const columns = (sql: Queryable) =>
+  sql`id, app_id, subscription_id, sequence::float8 as sequence, type, body, created_at`;
+
+/** An app's events, newest first. */
+export function listEvents(
+  sql: Queryable,
+  appId: string,
+  { type, subscriptionId, ...span }: EventFilters,
+  page: Page,
+): Promise<EventListRow[]> {
+  const filters = among(sql, 'type', type);
+  if (subscriptionId !== null) filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
+  const key =
+    subscriptionId === null
+      ? { column: 'app_id', value: sql`${appId}::uuid` }
+      : { column: 'subscription_id', value: sql`${subscriptionId}::uuid` };
+  return sql<
+    EventListRow[]
+  >`select ${columns(sql)} from events where ${pageOf(sql, key, { ...page, ...span }, filters)}`;
+}
+
+/** The events of all apps of a merchant, newest first. */
+export function listEventsOfMerchant(
+  sql: Queryable,
+  merchantId: string,
+  { type, subscriptionId, ...span }: EventFilters,
+  page: Page,
+): Promise<EventListRow[]> {
+  const filters = among(sql, 'type', type);
+  if (subscriptionId !== null)
+    filters.push(sql`and subscription_id is not distinct from ${subscriptionId}::uuid`);
+  const ofApp = pageOf(
+    sql,
+    { column: 'app_id', value: sql`app.id` },
+    { ...page, ...span },
+    filters,
+  );
+  return sql<EventListRow[]>`
+    select each.* from apps app cross join lateral (select ${columns(sql)} from events where ${ofApp}) as each
+    where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}`;
+}
+
+export async function findEvent(sql: Queryable, id: string): Promise<EventListRow | undefined> {
+  const [row] = await sql<EventListRow[]>`select ${columns(sql)} from events where id = ${id}`;
+  return row;
 }

@@ -3,11 +3,16 @@ import type { Queryable } from './connect.ts';
 export interface StoredAnswer {
   fingerprint: Buffer;
   status: number;
-  body: string;
+  /** As domain/secrets.ts sealed it. */
+  body: Buffer;
 }
 
 /** The answer that was given under a key within the last 24 hours. */
-export async function findAnswer(sql: Queryable, scope: string, key: string): Promise<StoredAnswer | undefined> {
+export async function findAnswer(
+  sql: Queryable,
+  scope: string,
+  key: string,
+): Promise<StoredAnswer | undefined> {
   const [row] = await sql<StoredAnswer[]>`
     select fingerprint, status, body from idempotency_keys
     where scope = ${scope} and key = ${key} and created_at > now() - interval '24 hours'`;
@@ -23,8 +28,8 @@ export async function takeKey(
   { scope, key, fingerprint }: { scope: string; key: string; fingerprint: Buffer },
 ): Promise<boolean> {
   const rows = await sql`
-    insert into idempotency_keys as k (scope, key, fingerprint, status, body) values (${scope}, ${key}, ${fingerprint}, 0, '')
-    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = 0, body = '', created_at = now()
+    insert into idempotency_keys as k (scope, key, fingerprint, status, body) values (${scope}, ${key}, ${fingerprint}, 0, '\\x')
+    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = 0, body = '\\x', created_at = now()
       where k.created_at <= now() - interval '24 hours'
     returning 1`;
   return rows.length === 1;
@@ -33,7 +38,7 @@ export async function takeKey(
 /** Stores the answer under a key that the caller's transaction has taken. */
 export async function storeAnswer(
   sql: Queryable,
-  { scope, key, status, body }: { scope: string; key: string; status: number; body: string },
+  { scope, key, status, body }: { scope: string; key: string; status: number; body: Buffer },
 ): Promise<void> {
   await sql`update idempotency_keys set status = ${status}, body = ${body} where scope = ${scope} and key = ${key}`;
 }

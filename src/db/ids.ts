@@ -24,5 +24,8 @@ export function timeOfId(id: string): Date {
 
 /** The ids that are made from `since` on and before `until`, null where there is no bound: `first` is the lowest, `end` the lowest that is none. */
 export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
-  return { first: since === null ? firstId : firstIdAt(since), end: until === null ? lastId : firstIdAt(until) };
+  return {
+    first: since === null ? firstId : firstIdAt(since),
+    end: until === null ? lastId : firstIdAt(until),
+  };
 }

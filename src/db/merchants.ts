@@ -1,4 +1,6 @@
 import type { Queryable } from './connect.ts';
+import { lastId } from './ids.ts';
+import type { Page } from './lists.ts';
 
 export type Tier = 'free' | 'pro';
 
@@ -36,5 +38,92 @@ export async function updateMerchant(
       updated_at = now()
     where id = ${id}
     returning id, wallet, name, email, tier, created_at`;
+  return row;
+}
+
+/** A merchant as operators see it. Tier and fee are theirs to set; no merchant can write them. */
+export interface MerchantAdminRow extends MerchantRow {
+  /** null: the operator's default. */
+  feeBps: number | null;
+}
+
+/** The merchant with this wallet, or with this id where `id` is one. */
+export async function findMerchantBy(
+  sql: Queryable,
+  { id, wallet }: { id: string | null; wallet: string },
+): Promise<MerchantAdminRow | undefined> {
+  const [row] = await sql<MerchantAdminRow[]>`
+    select id, wallet, name, email, tier, fee_bps, created_at from merchants where id = ${id}::uuid or wallet = ${wallet}`;
+  return row;
+}
+
+/** Merchants, newest first, in pages by id. */
+export function listMerchantsAdmin(
+  sql: Queryable,
+  { tier, after, limit }: Page & { tier: Tier | null },
+): Promise<MerchantAdminRow[]> {
+  return sql<MerchantAdminRow[]>`
+    select id, wallet, name, email, tier, fee_bps, created_at from merchants
+    where id < ${after ?? lastId} ${tier === null ? sql`` : sql`and tier = ${tier}`}
+    order by id desc limit ${limit}`;
+}
+
+export interface MerchantTotals {
+  keys: number;
+  apps: { id: string; name: string; webhookUrl: string | null }[];
+  plans: number;
+  subscriptions: Record<'active' | 'pastDue' | 'cancelled' | 'expired', number>;
+  /** Succeeded payments; USDC base units as text. */
+  payments: number;
+  gross: string;
+  fees: string;
+}
+
+/** What one merchant has. Reads all of its payments. */
+export async function readMerchantTotals(sql: Queryable, id: string): Promise<MerchantTotals> {
+  const [row] = await sql<MerchantTotals[]>`
+    with mine as (select id, name from apps where merchant_id = ${id}),
+    paid as (
+      select count(*)::int as payments, coalesce(sum(amount_gross), 0)::text as gross, coalesce(sum(platform_fee), 0)::text as fees
+      from payments where app_id in (select id from mine) and status = 'succeeded'
+    ), held as (
+      select count(*) filter (where status = 'active')::int as active, count(*) filter (where status = 'past_due')::int as past_due,
+        count(*) filter (where status = 'cancelled')::int as cancelled, count(*) filter (where status = 'expired')::int as expired
+      from subscriptions where app_id in (select id from mine)
+    )
+    select (select count(*)::int from api_keys where merchant_id = ${id} and revoked_at is null) as keys,
+      (select coalesce(jsonb_agg(jsonb_build_object('id', mine.id, 'name', mine.name, 'webhookUrl', e.url) order by mine.id), '[]')
+        from mine left join webhook_endpoints e on e.app_id = mine.id and e.deleted_at is null) as apps,
+      (select count(*)::int from plans where app_id in (select id from mine)) as plans,
+      jsonb_build_object('active', held.active, 'pastDue', held.past_due, 'cancelled', held.cancelled, 'expired', held.expired) as subscriptions,
+      paid.payments, paid.gross, paid.fees
+    from paid, held`;
+  if (row === undefined) throw new Error('no totals');
+  return row;
+}
+
+/** Sets the tier; returns the one before. undefined when there is no such merchant. */
+export async function updateTier(
+  sql: Queryable,
+  id: string,
+  tier: Tier,
+): Promise<Tier | undefined> {
+  const [row] = await sql<{ before: Tier }[]>`
+    with old as (select id, tier from merchants where id = ${id} for update)
+    update merchants set tier = ${tier}, updated_at = now() from old where merchants.id = old.id
+    returning old.tier as before`;
+  return row?.before;
+}
+
+/** Sets the platform fee (null: the operator's default); returns the one before. undefined when there is no such merchant. */
+export async function updateFee(
+  sql: Queryable,
+  id: string,
+  feeBps: number | null,
+): Promise<{ before: number | null } | undefined> {
+  const [row] = await sql<{ before: number | null }[]>`
+    with old as (select id, fee_bps from merchants where id = ${id} for update)
+    update merchants set fee_bps = ${feeBps}, updated_at = now() from old where merchants.id = old.id
+    returning old.fee_bps as before`;
   return row;
 }

@@ -3,11 +3,15 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { OperatorError } from '../errors.ts';
 import type { Queryable, Sql } from './connect.ts';
-import { isLost } from './outage.ts';
+import { isLocked, isLost } from './outage.ts';
+import { grantRights } from './roles.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
 // Any number that nothing else in the database uses: "billing" in a phone's keypad letters.
 const advisoryLock = 2455464n;
+/** While a migration waits for a table, the daemons' statements on it wait behind. So it gives up soon and tries again. */
+const lockTimeout = '2s';
+const lockTries = 30;
 
 export interface Migration {
   version: number;
@@ -22,55 +26,95 @@ export async function listMigrations(): Promise<Migration[]> {
   return Promise.all(
     names.map(async (name) => {
       const text = await readFile(new URL(name, directory), 'utf8');
-      return { version: Number(name.slice(0, 4)), name, text, checksum: createHash('sha256').update(text).digest('hex') };
+      return {
+        version: Number(name.slice(0, 4)),
+        name,
+        text,
+        checksum: createHash('sha256').update(text).digest('hex'),
+      };
     }),
   );
 }
 
 async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
-  const [found] = await sql<{ exists: boolean }[]>`select to_regclass('schema_migrations') is not null as exists`;
+  const [found] = await sql<
+    { exists: boolean }[]
+  >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  const rows = await sql<{ version: number; checksum: string }[]>`select version, checksum from schema_migrations order by version`;
+  const rows = await sql<
+    { version: number; checksum: string }[]
+  >`select version, checksum from schema_migrations order by version`;
   return new Map(rows.map((row) => [row.version, row.checksum]));
 }
 
 /**
- * Brings the schema up to this build and returns the names of what was applied. Two at once are safe: the second waits
- * and finds nothing to do. `onStep` is told what is being done.
- * Throws an OperatorError when the database is newer than this build, or when an applied file has changed since.
+ * Brings the schema up to this build, grants the daemons' roles their rights and returns the names of what was applied. Two at once are safe: the
+ * second waits and finds nothing to do. `onStep` is told what is being done.
+ * Throws an OperatorError when the database is newer than this build, when an applied file has changed since, or when a table stays locked.
  */
-export async function migrate(sql: Sql, onStep: (words: string) => void = () => undefined): Promise<string[]> {
+export async function migrate(
+  sql: Sql,
+  onStep: (words: string) => void = () => undefined,
+): Promise<string[]> {
   const migrations = await listMigrations();
   const reserved = await sql.reserve();
   const giveBack = async () => {
     await reserved`select pg_advisory_unlock(${advisoryLock})`.catch(() => undefined);
+    await reserved`reset lock_timeout`.catch(() => undefined);
     reserved.release();
   };
   try {
     onStep('waiting for another migration to end');
     await reserved`select pg_advisory_lock(${advisoryLock})`;
+    await reserved`select set_config('lock_timeout', ${lockTimeout}, false)`;
     const applied = await appliedVersions(reserved);
     refuseForeign(migrations, applied);
     const pending = migrations.filter(({ version }) => !applied.has(version));
-    for (const { version, name, text, checksum } of pending) {
-      onStep(name);
-      try {
-        await reserved.unsafe(`begin;
-          create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
-          ${text};
-          insert into schema_migrations (version, name, checksum) values (${version}, '${name}', '${checksum}');
-          commit`);
-      } catch (error) {
-        if (!isLost(error)) await reserved`rollback`;
-        throw error;
-      }
+    for (const migration of pending) {
+      onStep(migration.name);
+      await patiently(migration.name, () => apply(reserved, migration));
     }
+    const months = 'making the partitions of the months ahead';
+    onStep(months);
+    await patiently(months, () => reserved`select make_months()`);
+    await grantRights(reserved);
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
     // A connection that is gone has no lock any more, and postgres.js dies of being asked (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
+  }
+}
+
+async function apply(sql: Queryable, { version, name, text, checksum }: Migration): Promise<void> {
+  try {
+    await sql.unsafe(`begin;
+      create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
+      ${text};
+      insert into schema_migrations (version, name, checksum) values (${version}, '${name}', '${checksum}');
+      commit`);
+  } catch (error) {
+    if (!isLost(error)) await sql`rollback`;
+    throw error;
+  }
+}
+
+/** Tries again while another session holds a lock, for a minute. */
+async function patiently(what: string, work: () => PromiseLike<unknown>): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await work();
+      return;
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      if (tries === lockTries)
+        throw new OperatorError(
+          `Another session keeps a lock that "${what}" needs (a dump, or a transaction that was left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
+          1,
+          { cause: error },
+        );
+    }
   }
 }
 
@@ -81,7 +125,10 @@ export async function assertSchema(sql: Sql): Promise<void> {
   refuseForeign(migrations, applied);
   const missing = migrations.filter(({ version }) => !applied.has(version));
   if (missing.length > 0) {
-    const at = applied.size === 0 ? 'has no schema yet' : `is at version ${applied.size} of ${migrations.length}`;
+    const at =
+      applied.size === 0
+        ? 'has no schema yet'
+        : `is at version ${applied.size} of ${migrations.length}`;
     throw new OperatorError(`The database ${at}. Run "billing migrate" first.`);
   }
 }
@@ -92,11 +139,13 @@ function refuseForeign(migrations: Migration[], applied: Map<number, string>): v
     if (ours === undefined) {
       throw new OperatorError(
         `The database is at schema version ${version}, newer than this build's ${migrations.length}. Run the newer release of billing.`,
+        2,
       );
     }
     if (ours.checksum !== checksum) {
       throw new OperatorError(
         `Migration ${ours.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
+        2,
       );
     }
   }

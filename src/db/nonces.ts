@@ -8,19 +8,27 @@ export interface NonceRow {
   expiresAt: Date;
 }
 
-export async function insertNonce(sql: Queryable, { nonce, wallet, role, message, expiresAt }: NonceRow): Promise<void> {
+export async function insertNonce(
+  sql: Queryable,
+  { nonce, wallet, role, message, expiresAt }: NonceRow,
+): Promise<void> {
   await sql`
     insert into auth_nonces (nonce, wallet, role, message, expires_at) values (${nonce}, ${wallet}, ${role}, ${message}, ${expiresAt})`;
 }
 
-/** Takes a nonce away: of any number of callers at once, one gets it. */
-export async function takeNonce(sql: Queryable, nonce: string, wallet: string): Promise<NonceRow | undefined> {
+/** Takes a nonce that has not expired, by Postgres's clock. Of any number of callers at once, one gets it. */
+export async function takeNonce(
+  sql: Queryable,
+  nonce: string,
+  wallet: string,
+): Promise<NonceRow | undefined> {
   const [row] = await sql<NonceRow[]>`
-    delete from auth_nonces where nonce = ${nonce} and wallet = ${wallet} returning nonce, wallet, role, message, expires_at`;
+    delete from auth_nonces where nonce = ${nonce} and wallet = ${wallet} and expires_at > now()
+    returning nonce, wallet, role, message, expires_at`;
   return row;
 }
 
-/** Deletes up to 1,000 nonces that nobody used in time; returns how many. */
+/** Deletes up to 1,000 expired nonces; returns how many. */
 export async function deleteExpiredNonces(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from auth_nonces where nonce in (select nonce from auth_nonces where expires_at < now() order by expires_at limit 1000)`;

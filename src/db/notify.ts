@@ -1,9 +1,9 @@
-// Waking other processes. A NOTIFY serialises commits (measured.md: one on each insert cuts the producer to a quarter), so each process sends
+// Waking other processes. A NOTIFY serialises commits (docs/postgres-notes.md: one on each insert cuts the producer to a quarter), so each process sends
 // at most one per channel and interval, after its commit; listeners poll behind it.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
-/** Deliveries were queued: dispatchers listen. */
+/** Events were written: dispatchers and requests that wait for an app's events listen. */
 export const deliveriesQueued = 'billing_deliveries';
 /** Subscriptions became due before their time: keepers listen. */
 export const subscriptionsDue = 'billing_due';
@@ -11,9 +11,15 @@ export const subscriptionsDue = 'billing_due';
 /** More are not named in one notification, whose payload may have 8,000 bytes: it is then about anything. */
 const namedAtMost = 200;
 
+/** Names any endpoint, where the caller does not know which. */
+export const anyEndpoint = '*';
+
+/** The name of an app whose events were written; an endpoint's name is its id. */
+export const appName = (appId: string): string => `@${appId}`;
+
 export interface Notifier {
-  /** Asks for one notification soon, about the rows with these ids, or about anything where they are not known; never throws, never waits. */
-  notify(ids?: ReadonlySet<string>): void;
+  /** Asks for one notification soon, about what has these names, or about anything where they are not known; never throws, never waits. */
+  notify(names?: ReadonlySet<string>): void;
   /** Sends what is still owed. */
   flush(): Promise<void>;
 }
@@ -38,9 +44,12 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
     }, intervalMs).unref();
   };
   return {
-    notify(ids) {
-      if (ids?.size === 0) return;
-      owed = ids === undefined || owed === 'anything' ? 'anything' : new Set([...(owed ?? []), ...ids]);
+    notify(names) {
+      if (names?.size === 0) return;
+      owed =
+        names === undefined || owed === 'anything'
+          ? 'anything'
+          : new Set([...(owed ?? []), ...names]);
       if (owed !== 'anything' && owed.size > namedAtMost) owed = 'anything';
       if (timer === undefined) send();
     },
@@ -54,8 +63,19 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
   };
 }
 
-/** The ids that a notification is about; undefined when it may be about anything. */
-export function idsIn(payload: string): string[] | undefined {
-  const ids = payload.split(' ');
-  return ids.every(isId) ? ids : undefined;
+/** What a notification of deliveriesQueued is about; undefined stands for any. */
+export interface Named {
+  endpoints: string[] | undefined;
+  apps: string[] | undefined;
+}
+
+/** Reads a payload. One that is not of a notifier may be about anything. */
+export function namedIn(payload: string): Named {
+  const names = payload.split(' ');
+  const endpoints = names.filter(isId);
+  const apps = names.filter((name) => name.startsWith('@')).map((name) => name.slice(1));
+  const any = names.filter((name) => name === anyEndpoint);
+  if (!apps.every(isId) || endpoints.length + apps.length + any.length < names.length)
+    return { endpoints: undefined, apps: undefined };
+  return { endpoints: any.length > 0 ? undefined : endpoints, apps };
 }

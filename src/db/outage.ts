@@ -1,4 +1,4 @@
-// Errors of Postgres that are no bug of ours: it went away, or it will not let us. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// Errors of Postgres that are no bug of billing: it went away, or it refuses. https://www.postgresql.org/docs/current/errcodes-appendix.html
 import postgres from 'postgres';
 
 /** postgres.js's own codes, and Node's, for a connection that is not there or went away. */
@@ -20,6 +20,9 @@ const lost = new Set([
   '57P02',
   '57P03',
   '57P04',
+  // idle_session_timeout, idle_in_transaction_session_timeout
+  '57P05',
+  '25P03',
 ]);
 
 /** What it refused, and what to do. */
@@ -33,11 +36,19 @@ const refused: Record<string, string> = {
   '57014': 'did not answer in time: the statement was cancelled.',
 };
 
+/** read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error */
+const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
+/** lock_not_available, query_canceled */
+const timeouts = new Set(['55P03', '57014']);
+
 /** Whether the connection that was asked is gone. */
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;
-  return code !== undefined && (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08')));
+  return (
+    code !== undefined &&
+    (lost.has(code) || (error instanceof postgres.PostgresError && code.startsWith('08')))
+  );
 }
 
 /** What to tell the operator after "Postgres at <host> ", when this error is an outage or a refusal of Postgres; undefined for any other error. */
@@ -48,5 +59,35 @@ export function outageOf(error: unknown): string | undefined {
   if (isLost(error)) {
     return `was lost on the way (${code}). What was not reported as done may not have been: run the command again when it is back.`;
   }
-  return error instanceof postgres.PostgresError && Object.hasOwn(refused, code) ? refused[code] : undefined;
+  return error instanceof postgres.PostgresError && Object.hasOwn(refused, code)
+    ? refused[code]
+    : undefined;
+}
+
+/** Whether the user may not do that: insufficient_privilege. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '42501';
+}
+
+/** Whether somebody else held a lock for longer than lock_timeout. */
+export function isLocked(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '55P03';
+}
+
+/** Whether this error is part of an outage of Postgres: it is gone, silent, read-only, full, or out of memory or connections. */
+export function isOutage(error: unknown): boolean {
+  if (isLost(error) || !(error instanceof Error)) return isLost(error);
+  const { code = '' } = error as NodeJS.ErrnoException;
+  // postgres.js rejects what waited too long for a connection with the code of the server, but not as a PostgresError.
+  return error instanceof postgres.PostgresError ? outages.has(code) : code === '57014';
+}
+
+/** Whether the server cancelled the statement since it took longer than statement_timeout. */
+export function isTooSlow(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '57014';
+}
+
+/** Whether Postgres may do the same later: an outage, or a statement or a lock that took too long. */
+export function isUnavailable(error: unknown): boolean {
+  return isOutage(error) || (error instanceof postgres.PostgresError && timeouts.has(error.code));
 }

@@ -1,10 +1,17 @@
-// Every transaction that we sign, committed before it is first sent.
-import { blobs, integers, literal, times } from './arrays.ts';
+// Every payment that we sign and the transaction that carries it, committed before it is first sent.
+import bs58 from 'bs58';
 import type { Queryable } from './connect.ts';
+
+/** A Base58 signature as hex, for decode(..., 'hex'). */
+export const hexOf = (signature: string) => Buffer.from(bs58.decode(signature)).toString('hex');
 
 export interface AttemptRow {
   id: string;
   subscriptionId: string;
+  /** Place of the payment in its transaction, from 0. */
+  position: number;
+  /** Payments that the transaction carries. */
+  payments: number;
   periodStart: Date;
   signature: string;
   transaction: Buffer;
@@ -14,44 +21,67 @@ export interface AttemptRow {
   amountNet: bigint;
 }
 
-/** Commits signed transactions; returns their ids by subscription. Throws on a second open one of a subscription's period (unique index). */
+/**
+ * Commits signed payments and the transactions that carry them; returns the payments' ids by subscription. Throws on a second open one of a
+ * subscription's period (unique index).
+ */
 export async function insertAttempts(
   sql: Queryable,
-  attempts: (Omit<AttemptRow, 'id'> & { claimId: string })[],
+  attempts: readonly (Omit<AttemptRow, 'id'> & { claimId: string })[],
 ): Promise<{ id: string; subscriptionId: string }[]> {
+  const transactions = new Map(attempts.map((one) => [one.signature, one]));
+  const signed = [...transactions.values()].map((one) => ({
+    signature: hexOf(one.signature),
+    bytes: one.transaction.toString('hex'),
+    last_valid_block_height: one.lastValidBlockHeight.toString(),
+  }));
+  const given = attempts.map((one) => ({
+    subscription_id: one.subscriptionId,
+    position: one.position,
+    period_start: one.periodStart,
+    claim_id: one.claimId,
+    signature: hexOf(one.signature),
+    amount_gross: one.amountGross.toString(),
+    platform_fee: one.platformFee.toString(),
+    amount_net: one.amountNet.toString(),
+  }));
   return sql<{ id: string; subscriptionId: string }[]>`
-    insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross,
-      platform_fee, amount_net)
-    select v.subscription_id, v.period_start, v.claim_id, v.signature, decode(v.transaction, 'hex'), v.last_valid_block_height, v.amount_gross,
-      v.platform_fee, v.amount_net
-    from unnest(
-      ${literal(attempts.map(({ subscriptionId }) => subscriptionId))}::uuid[], ${literal(times(attempts.map(({ periodStart }) => periodStart)))}::timestamptz[],
-      ${literal(attempts.map(({ claimId }) => claimId))}::uuid[], ${literal(attempts.map(({ signature }) => signature))}::text[],
-      ${blobs(attempts.map(({ transaction }) => transaction))}::text[],
-      ${literal(integers(attempts.map(({ lastValidBlockHeight }) => lastValidBlockHeight)))}::int8[],
-      ${literal(integers(attempts.map(({ amountGross }) => amountGross)))}::int8[], ${literal(integers(attempts.map(({ platformFee }) => platformFee)))}::int8[],
-      ${literal(integers(attempts.map(({ amountNet }) => amountNet)))}::int8[]
-    ) as v (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
+    with committed as (
+      insert into transactions (signature, bytes, last_valid_block_height)
+      select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height
+      from jsonb_to_recordset(${JSON.stringify(signed)}::text::jsonb) as v (signature text, bytes text, last_valid_block_height int8)
+      returning id, signature
+    )
+    insert into payment_attempts (subscription_id, transaction_id, position, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select v.subscription_id, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee, v.amount_net
+    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_id uuid, position int, period_start timestamptz, claim_id uuid,
+      signature text, amount_gross int8, platform_fee int8, amount_net int8)
+    join committed on committed.signature = decode(v.signature, 'hex')
     returning id, subscription_id`;
 }
 
 /** The open attempts of these subscriptions, oldest first. */
-export function readOpenAttempts(sql: Queryable, subscriptionIds: string[]): Promise<AttemptRow[]> {
-  return sql<AttemptRow[]>`
-    select id, subscription_id, period_start, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net
-    from payment_attempts
-    where subscription_id = any(${literal(subscriptionIds)}::uuid[]) and state = 'open'
-    order by created_at, id`;
+export async function readOpenAttempts(
+  sql: Queryable,
+  subscriptionIds: readonly string[],
+): Promise<AttemptRow[]> {
+  const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
+    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height, a.amount_gross,
+      a.platform_fee, a.amount_net, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+    from payment_attempts a join transactions t on t.id = a.transaction_id
+    where a.subscription_id = any(${subscriptionIds}::uuid[]) and a.state = 'open'
+    order by a.created_at, a.id`;
+  return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-/** What an open attempt is to pull, and of which period. */
+/** What an open attempt pulls, and of which period. */
 export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
 
-/** What is under way of these subscriptions. */
+/** The open attempts of these subscriptions. */
 export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
   return sql<UnderWay[]>`
     select subscription_id, period_start, amount_gross from payment_attempts
-    where subscription_id = any(${literal(subscriptionIds)}::uuid[]) and state = 'open'`;
+    where subscription_id = any(${subscriptionIds}::uuid[]) and state = 'open'`;
 }
 
 export interface Resolution {
@@ -60,17 +90,37 @@ export interface Resolution {
   error: string | null;
 }
 
-/** Closes attempts, whose subscriptions the caller has locked under their claims. */
-export async function resolveAttempts(sql: Queryable, resolutions: Resolution[]): Promise<void> {
+/**
+ * Ends attempts, whose subscriptions the caller has locked under their claims. A transaction without an open attempt has ended as well, and its bytes
+ * are not needed any more.
+ */
+export async function resolveAttempts(
+  sql: Queryable,
+  resolutions: readonly Resolution[],
+): Promise<void> {
+  const ids = resolutions.map(({ id }) => id);
+  // Two keepers may end attempts of one transaction at once: the second has to see what the first wrote.
   await sql`
-    update payment_attempts a set state = v.state, error = v.error, resolved_at = now()
-    from unnest(${literal(resolutions.map(({ id }) => id))}::uuid[], ${literal(resolutions.map(({ state }) => state))}::text[],
-      ${literal(resolutions.map(({ error }) => error))}::text[]) as v (id, state, error)
-    where a.id = v.id and a.state = 'open'`;
+    select id from transactions where id in (select transaction_id from payment_attempts where id = any(${ids}::uuid[]))
+    order by id for no key update`;
+  await sql`
+    with given as materialized (
+      select * from jsonb_to_recordset(${JSON.stringify(resolutions)}::text::jsonb) as v (id uuid, state text, error text)
+    ), ended as (
+      update payment_attempts a set state = given.state, error = given.error, resolved_at = now()
+      from given where a.id = given.id and a.state = 'open'
+      returning a.transaction_id, a.state
+    )
+    update transactions t set bytes = null, state = (select ended.state from ended where ended.transaction_id = t.id limit 1)
+    where t.id = any(array(select transaction_id from ended)) and not exists (
+      select from payment_attempts a where a.transaction_id = t.id and a.state = 'open' and a.id <> all(${ids}::uuid[])
+    )`;
 }
 
 /** How many attempts are open, and for how long the oldest is. */
-export async function measureOpenAttempts(sql: Queryable): Promise<{ count: number; oldestSeconds: number }> {
+export async function measureOpenAttempts(
+  sql: Queryable,
+): Promise<{ count: number; oldestSeconds: number }> {
   const [row] = await sql<{ count: number; oldestSeconds: number }[]>`
     select count(*)::int as count, coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as oldest_seconds
     from payment_attempts where state = 'open'`;

@@ -1,6 +1,6 @@
 // What happened to money: one succeeded row per paid period (and one for each further pull of somebody else), one failed row per failed attempt.
-import { flags, integers, literal, times } from './arrays.ts';
 import type { Queryable } from './connect.ts';
+import { among, type Fragment, type Page } from './lists.ts';
 
 export interface PaymentRow {
   appId: string;
@@ -24,23 +24,35 @@ export interface PaymentRow {
 }
 
 /** Records payments. Throws on a second success of a period, or of a pull (unique indexes). */
-export async function insertPayments(sql: Queryable, payments: PaymentRow[]): Promise<void> {
+export async function insertPayments(
+  sql: Queryable,
+  payments: readonly PaymentRow[],
+): Promise<void> {
+  const given = payments.map((row) => ({
+    app_id: row.appId,
+    plan_id: row.planId,
+    subscription_id: row.subscriptionId,
+    subscription_pda: row.subscriptionPda,
+    subscriber_wallet: row.subscriberWallet,
+    status: row.status,
+    source: row.source,
+    further: row.further,
+    period_start: row.periodStart,
+    period_end: row.periodEnd,
+    amount_gross: row.amountGross.toString(),
+    platform_fee: row.platformFee.toString(),
+    amount_net: row.amountNet.toString(),
+    tx_signature: row.txSignature,
+    failure_reason: row.failureReason,
+    attempt: row.attempt,
+    occurred_at: row.occurredAt,
+  }));
   await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)
-    select v.app_id, v.plan_id, v.subscription_id, v.subscription_pda, v.subscriber_wallet, v.status, v.source, v.further = 1, v.period_start,
-      v.period_end, v.amount_gross, v.platform_fee, v.amount_net, v.tx_signature, v.failure_reason, v.attempt, v.occurred_at
-    from unnest(
-      ${literal(payments.map((row) => row.appId))}::uuid[], ${literal(payments.map((row) => row.planId))}::uuid[],
-      ${literal(payments.map((row) => row.subscriptionId))}::uuid[], ${literal(payments.map((row) => row.subscriptionPda))}::text[],
-      ${literal(payments.map((row) => row.subscriberWallet))}::text[], ${literal(payments.map((row) => row.status))}::text[],
-      ${literal(payments.map((row) => row.source))}::text[], ${literal(flags(payments.map((row) => row.further)))}::int[], ${literal(times(payments.map((row) => row.periodStart)))}::timestamptz[],
-      ${literal(times(payments.map((row) => row.periodEnd)))}::timestamptz[], ${literal(integers(payments.map((row) => row.amountGross)))}::int8[],
-      ${literal(integers(payments.map((row) => row.platformFee)))}::int8[], ${literal(integers(payments.map((row) => row.amountNet)))}::int8[],
-      ${literal(payments.map((row) => row.txSignature))}::text[], ${literal(payments.map((row) => row.failureReason))}::text[],
-      ${literal(payments.map((row) => row.attempt))}::int[], ${literal(times(payments.map((row) => row.occurredAt)))}::timestamptz[]
-    ) as v (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)`;
+    select * from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (app_id uuid, plan_id uuid, subscription_id uuid,
+      subscription_pda text, subscriber_wallet text, status text, source text, further bool, period_start timestamptz, period_end timestamptz,
+      amount_gross int8, platform_fee int8, amount_net int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
 }
 
 /** Which pulls are recorded: successes by transaction and subscription account. */
@@ -49,21 +61,34 @@ export function readRecorded(
   signatures: string[],
 ): Promise<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]> {
   return sql<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]>`
-    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${literal(signatures)}::text[]) and status = 'succeeded'`;
+    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${signatures}::text[]) and status = 'succeeded'`;
 }
 
 /** One pull, as it is in the books. */
 export type PulledRow = Pick<
   PaymentRow,
-  'subscriptionPda' | 'source' | 'periodStart' | 'periodEnd' | 'amountGross' | 'platformFee' | 'amountNet' | 'occurredAt'
+  | 'subscriptionPda'
+  | 'source'
+  | 'periodStart'
+  | 'periodEnd'
+  | 'amountGross'
+  | 'platformFee'
+  | 'amountNet'
+  | 'occurredAt'
 > & { txSignature: string };
 
 /** What is recorded as pulled in these periods of on-chain subscriptions, whatever registration it was for. */
-export function readPulled(sql: Queryable, periods: { subscriptionPda: string; periodStart: Date }[]): Promise<PulledRow[]> {
+export function readPulled(
+  sql: Queryable,
+  periods: { subscriptionPda: string; periodStart: Date }[],
+): Promise<PulledRow[]> {
+  const given = periods.map((one) => ({
+    subscription_pda: one.subscriptionPda,
+    period_start: one.periodStart,
+  }));
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
-    from unnest(${periods.map(({ subscriptionPda }) => subscriptionPda)}::text[], ${times(periods.map(({ periodStart }) => periodStart))}::timestamptz[])
-        as v (subscription_pda, period_start)
+    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_pda text, period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
@@ -74,10 +99,137 @@ export function readPaidPeriods(
   sql: Queryable,
   periods: { subscriptionId: string; periodStart: Date }[],
 ): Promise<{ subscriptionId: string; periodStart: Date; txSignature: string }[]> {
+  const given = periods.map((one) => ({
+    subscription_id: one.subscriptionId,
+    period_start: one.periodStart,
+  }));
   return sql<{ subscriptionId: string; periodStart: Date; txSignature: string }[]>`
     select p.subscription_id, p.period_start, p.tx_signature
     from payments p
-    join unnest(${literal(periods.map(({ subscriptionId }) => subscriptionId))}::uuid[], ${literal(times(periods.map(({ periodStart }) => periodStart)))}::timestamptz[])
-      as v (subscription_id, period_start) on p.subscription_id = v.subscription_id and p.period_start = v.period_start
+    join jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_id uuid, period_start timestamptz)
+      on p.subscription_id = v.subscription_id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
+}
+
+/** A payment as merchants and subscribers see it. */
+export interface TransactionRow {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  status: 'succeeded' | 'failed';
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  txSignature: string | null;
+  failureReason: string | null;
+  attempt: number;
+  periodStart: Date;
+  periodEnd: Date;
+  occurredAt: Date;
+  createdAt: Date;
+  planName: string;
+  /** Of the subscription, as it is now. */
+  externalId: string | null;
+  /** JSON text. */
+  metadata: string;
+}
+
+export interface TransactionFilters {
+  status: readonly string[] | null;
+  planId: string | null;
+  subscriptionId: string | null;
+  /** The payment's time, inclusive. */
+  since: Date | null;
+  /** The payment's time, exclusive. */
+  until: Date | null;
+}
+
+export const anyTransaction: TransactionFilters = {
+  status: null,
+  planId: null,
+  subscriptionId: null,
+  since: null,
+  until: null,
+};
+
+/** An app's payments, newest first by the payment's time: by the subscription's index where one is named, else by the app's. */
+export function listTransactions(
+  sql: Queryable,
+  appId: string,
+  { status, planId, subscriptionId, since, until }: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const key =
+    subscriptionId === null
+      ? sql`app_id = ${appId}`
+      : sql`subscription_id = (select id from subscriptions where id = ${subscriptionId} and app_id = ${appId})`;
+  const filters = { status, planId, since, until };
+  return sql<TransactionRow[]>`
+    select ${transactionColumns(sql)}
+    from (select * from payments where ${[key, ...restOf(sql, filters, after)]} order by occurred_at desc, id desc limit ${limit}) as p
+      join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+    order by p.occurred_at desc, p.id desc`;
+}
+
+/** The payments of all apps of a merchant, newest first by the payment's time. */
+export function listTransactionsOfMerchant(
+  sql: Queryable,
+  merchantId: string,
+  { subscriptionId, ...filters }: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const conditions = [
+    sql`app_id = app.id`,
+    ...(subscriptionId === null
+      ? []
+      : [sql`and subscription_id is not distinct from ${subscriptionId}::uuid`]),
+    ...restOf(sql, filters, after),
+  ];
+  return sql<TransactionRow[]>`
+    select ${transactionColumns(sql)}
+    from (
+      select each.* from apps app cross join lateral (
+        select * from payments where ${conditions}
+        order by occurred_at desc, id desc limit ${limit}
+      ) as each
+      where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc limit ${limit}
+    ) as p
+      join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+    order by p.occurred_at desc, p.id desc`;
+}
+
+export async function findTransaction(
+  sql: Queryable,
+  id: string,
+): Promise<TransactionRow | undefined> {
+  const [row] = await sql<TransactionRow[]>`
+    select ${transactionColumns(sql)}
+    from payments p join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+    where p.id = ${id}`;
+  return row;
+}
+
+const transactionColumns = (sql: Queryable) => sql`
+  p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda, p.subscriber_wallet, p.status,
+  p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end, p.occurred_at,
+  p.created_at, s.external_id, s.metadata::text as metadata`;
+
+/** The conditions beside the one that picks an index. */
+function restOf(
+  sql: Queryable,
+  { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,
+  after: string | null,
+): Fragment[] {
+  return [
+    ...among(sql, 'status', status),
+    ...(planId === null ? [] : [sql`and plan_id = ${planId}`]),
+    ...(since === null ? [] : [sql`and occurred_at >= ${since}`]),
+    ...(until === null ? [] : [sql`and occurred_at < ${until}`]),
+    ...(after === null
+      ? []
+      : [sql`and (occurred_at, id) < (select occurred_at, id from payments where id = ${after})`]),
+  ];
 }

@@ -1,4 +1,5 @@
 import type { Queryable } from './connect.ts';
+import { type Page, pageOf } from './lists.ts';
 
 export type PlanStatus = 'pending' | 'active' | 'sunset' | 'ended';
 
@@ -18,6 +19,12 @@ export interface PlanRow {
   periodHours: number;
   endsAt: Date | null;
   metadataUri: string;
+  /** Hours of access after what is paid, while a payment is due; null is the default (domain/access.ts). */
+  graceHours: number | null;
+  /** Hours after the first failure at which a payment is tried again; null is the default (domain/dunning.ts). */
+  retryHours: number[] | null;
+  /** Days after the first failure; null is the operator's. */
+  pastDueDays: number | null;
   chainCreatedAt: Date | null;
   status: PlanStatus;
   observedAt: Date | null;
@@ -33,9 +40,9 @@ export type NewPlan = Omit<PlanRow, 'id' | 'createdAt' | 'updatedAt'>;
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, ends_at, metadata_uri,
-      chain_created_at, status, observed_at, observed_slot)
+      grace_hours, retry_hours, past_due_days, chain_created_at, status, observed_at, observed_slot)
     values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller},
-      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
+      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours}, ${plan.retryHours}, ${plan.pastDueDays}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
       ${plan.observedSlot})
     returning *`;
   if (row === undefined) throw new Error('a plan was not stored');
@@ -47,16 +54,72 @@ export async function findPlan(sql: Queryable, id: string): Promise<PlanRow | un
   return row;
 }
 
-/** An app's plans, newest first. */
-export function listPlans(sql: Queryable, appId: string, { after, limit }: { after: string | null; limit: number }): Promise<PlanRow[]> {
-  return sql<PlanRow[]>`
-    select * from plans
-    where (app_id, id) >= (${appId}, '00000000-0000-0000-0000-000000000000') and (app_id, id) < (${appId}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-    order by app_id desc, id desc limit ${limit}`;
+export interface PublicPlanRow {
+  id: string;
+  appId: string;
+  name: string;
+  status: PlanStatus;
+  amount: bigint;
+  periodHours: number;
+  endsAt: Date | null;
+  planPda: string;
+  appName: string;
+  appDescription: string | null;
+  websiteUrl: string | null;
+  merchantName: string | null;
+  merchantWallet: string;
 }
 
-export async function renamePlan(sql: Queryable, id: string, name: string): Promise<PlanRow | undefined> {
-  const [row] = await sql<PlanRow[]>`update plans set name = ${name}, updated_at = now() where id = ${id} returning *`;
+/** What anyone may read of a plan. */
+export async function findPublicPlan(
+  sql: Queryable,
+  id: string,
+): Promise<PublicPlanRow | undefined> {
+  const [row] = await sql<PublicPlanRow[]>`
+    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.ends_at, p.plan_pda, a.name as app_name,
+      a.description as app_description, a.website_url, m.name as merchant_name, m.wallet as merchant_wallet
+    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id where p.id = ${id}`;
+  return row;
+}
+
+/** An app's plans, newest first. */
+export function listPlans(sql: Queryable, appId: string, page: Page): Promise<PlanRow[]> {
+  const key = { column: 'app_id', value: sql`${appId}::uuid` };
+  return sql<PlanRow[]>`select * from plans where ${pageOf(sql, key, page)}`;
+}
+
+/** How many plans of the app's merchant are pending. Locks the merchant until the transaction ends, so that the count holds. */
+export async function countPendingPlans(sql: Queryable, appId: string): Promise<number> {
+  await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId}) for no key update`;
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from apps a join plans p on p.app_id = a.id
+    where a.merchant_id = (select merchant_id from apps where id = ${appId}) and p.status = 'pending'`;
+  return row?.count ?? 0;
+}
+
+/** What a merchant may change of a plan at any time; the chain does not know of it. */
+export interface PlanChanges {
+  name?: string | undefined;
+  graceHours?: number | null | undefined;
+  retryHours?: number[] | null | undefined;
+  pastDueDays?: number | null | undefined;
+}
+
+/** Writes the fields that are given; null sets one to its default. */
+export async function updatePlan(
+  sql: Queryable,
+  id: string,
+  { name, graceHours, retryHours, pastDueDays }: PlanChanges,
+): Promise<PlanRow | undefined> {
+  const [row] = await sql<PlanRow[]>`
+    update plans set
+      name = coalesce(${name ?? null}, name),
+      grace_hours = case when ${graceHours !== undefined} then ${graceHours ?? null} else grace_hours end,
+      retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else retry_hours end,
+      past_due_days = case when ${pastDueDays !== undefined} then ${pastDueDays ?? null}::int else past_due_days end,
+      updated_at = now()
+    where id = ${id}
+    returning *`;
   return row;
 }
 
@@ -71,11 +134,68 @@ export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | 
 export async function activatePlan(
   sql: Queryable,
   id: string,
-  { status, chainCreatedAt, observedSlot }: { status: 'active' | 'sunset'; chainCreatedAt: Date; observedSlot: bigint },
+  {
+    status,
+    chainCreatedAt,
+    observedSlot,
+  }: { status: 'active' | 'sunset'; chainCreatedAt: Date; observedSlot: bigint },
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set status = ${status}, chain_created_at = ${chainCreatedAt}, observed_slot = ${observedSlot}, observed_at = now(), updated_at = now()
     where id = ${id} and status = 'pending'
     returning *`;
   return row;
+}
+
+/**
+ * Takes plans that are due to be looked at, longest ago first, and marks them as looked at. A pending plan is due after `pendingAgeSeconds`, then each
+ * time twice as long after its creation as the time before. Published ones are due together, every `everySeconds` of the clock, since they share requests.
+ */
+export function takeUnwatchedPlans(
+  sql: Queryable,
+  {
+    everySeconds,
+    pendingAgeSeconds,
+    limit,
+  }: { everySeconds: number; pendingAgeSeconds: number; limit: number },
+): Promise<PlanRow[]> {
+  return sql<PlanRow[]>`
+    with stale as (
+      select id from plans
+      where status <> 'ended' and (observed_at is null or observed_at < now() - case
+        when status = 'pending' then greatest(observed_at - created_at, ${pendingAgeSeconds} * interval '1 second')
+        else extract(epoch from now())::numeric % ${everySeconds} * interval '1 second' end)
+      order by observed_at nulls first, id limit ${limit} for update skip locked
+    )
+    update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
+}
+
+/** Ends those of these plans that are pending 7 days after their creation. */
+export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
+  await sql`
+    update plans set status = 'ended', updated_at = now()
+    where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval '7 days'`;
+}
+
+/** The live plans at these addresses. */
+export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
+  return sql<
+    PlanRow[]
+  >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
+}
+
+/** Takes a look back that failed. */
+export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
+  await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
+}
+
+/** Moves a plan on, unless somebody else has meanwhile; returns whether it was moved. */
+export async function movePlan(
+  sql: Queryable,
+  id: string,
+  { from, to, endsAt }: { from: PlanStatus; to: PlanStatus; endsAt: Date | null },
+): Promise<boolean> {
+  const rows = await sql`
+    update plans set status = ${to}, ends_at = ${endsAt}, updated_at = now() where id = ${id} and status = ${from} returning 1`;
+  return rows.length > 0;
 }

@@ -1,30 +1,34 @@
-// Connections for the dispatcher's statements, whose plans must not depend on how large the tables were when they were first prepared, and of which
-// none is waited for without end: where the other side is gone without a word, TCP takes a quarter of an hour to find out.
+// Connections for the dispatcher. Its statements are planned each time: a plan that was made while the queue was empty reads a full one for 200 ms.
+// No statement is waited for without end: where the peer is gone without a word, TCP takes a quarter of an hour to find out.
 import { connect as connectSocket, type Socket } from 'node:net';
 import postgres from 'postgres';
 import type { Sql } from './connect.ts';
 
-// The statements are prepared on a table that may be empty and run on one of millions of rows a minute later, before any ANALYZE: the planner's
-// choice for the empty table (a sequential scan, a hash of everything) would be a disaster. Each has one right plan, nested loops over indexes.
-const settings = {
-  plan_cache_mode: 'force_generic_plan',
-  enable_seqscan: 'off',
-  enable_bitmapscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  jit: 'off',
-};
+// Before its first ANALYZE a queue is taken to be short, and the whole backlog would be read and sorted for each claim.
+const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
 
-/** The queue's statements take milliseconds, and some tenths of a second on a machine that has far too much to do. */
+/** The statements take milliseconds, and some tenths of a second on an overloaded machine. */
 const answerMs = 10_000;
 
 /**
- * A pool of its own to the same database, at most `max` connections, that plans as the queue's statements need. The caller ends it. `durable: false`
- * is for claims alone: a claim that a crash of Postgres undoes costs nothing, since its row is simply due again, and waiting for the disk would
- * be most of its time. A statement that is slow is given up by the server. Where nothing is heard within `limitMs` all connections are dropped:
- * statements that were sent are rejected, and what they did is not known; the next ones, and those who listen, get new connections.
+ * A pool of its own to the same database, at most `max` connections. The caller ends it. The server gives a slow statement up. Where nothing is heard
+ * within `limitMs`, all connections are dropped: pending statements are rejected, and the next ones, and LISTEN, get new connections.
  */
-export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = answerMs } = {}): Sql {
+export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
+  return connectPlanning(sql, max, limitMs, {});
+}
+
+/** One connection for claims, which does not wait for the disk: a claim that a crash of Postgres undoes is only claimed again. */
+export function connectClaims(sql: Sql): Sql {
+  return connectPlanning(sql, 1, answerMs, { synchronous_commit: 'off' });
+}
+
+function connectPlanning(
+  sql: Sql,
+  max: number,
+  limitMs: number,
+  settings: Record<string, string>,
+): Sql {
   const { connection, host, port, path, ...options } = sql.options;
   const sockets = new Set<Socket>();
   let turn = 0;
@@ -34,14 +38,16 @@ export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = 
     port,
     path,
     max,
-    // Its statements take arrays as text (literal() in arrays.ts): what the types of arrays are need not be asked first.
+    prepare: false,
+    // Its statements take JSON: the types of arrays need not be read first.
     fetch_types: false,
     connection: {
       ...connection,
+      jit: 'off',
+      ...ordered,
       ...settings,
       // The server's limit comes first: as long as it answers at all, its connection is kept.
       statement_timeout: Math.ceil(limitMs * 0.8),
-      ...(durable ? {} : { synchronous_commit: 'off' }),
     },
     shared: { retries: 0, typeArrayMap: {} },
     socket: () => {
@@ -49,7 +55,9 @@ export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = 
       // Of several servers each gets its turn, as postgres.js has it; the driver ends a connection to one that is not what the URL asks for.
       const at = turn++ % host.length;
       const name = host[at] ?? 'localhost';
-      const socket = path ? connectSocket(path) : connectSocket({ host: name, port: port[at] ?? 5432 });
+      const socket = path
+        ? connectSocket(path)
+        : connectSocket({ host: name, port: port[at] ?? 5432 });
       sockets.add(socket);
       // postgres.js checks the server's certificate against this.
       return Object.assign(socket, { host: name });
@@ -58,7 +66,11 @@ export function connectQueue(sql: Sql, max: number, { durable = true, limitMs = 
   const drop = () => {
     for (const socket of sockets) socket.destroy();
   };
-  return limited(postgres(own as unknown as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>), limitMs, drop);
+  return limited(
+    postgres(own as unknown as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>),
+    limitMs,
+    drop,
+  );
 }
 
 /** The same pool, which calls `onLate` for each statement that has not ended after `limitMs`. */

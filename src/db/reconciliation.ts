@@ -1,8 +1,17 @@
-// What `billing reconcile` compares with the chain, and whom a missing payment belongs to.
+// What `billing reconcile` compares with the chain, and which registration a missing payment belongs to.
 import type { Queryable } from './connect.ts';
+import { hexOf } from './payment-attempts.ts';
 import type { PaymentRow } from './payments.ts';
 
-type Fields = 'subscriptionId' | 'subscriptionPda' | 'source' | 'periodStart' | 'periodEnd' | 'amountGross' | 'platformFee' | 'amountNet';
+type Fields =
+  | 'subscriptionId'
+  | 'subscriptionPda'
+  | 'source'
+  | 'periodStart'
+  | 'periodEnd'
+  | 'amountGross'
+  | 'platformFee'
+  | 'amountNet';
 
 /** A success, with the treasury of its plan. */
 export interface RecordedPayment extends Pick<PaymentRow, Fields> {
@@ -34,21 +43,37 @@ export async function listTreasuries(sql: Queryable): Promise<string[]> {
 /** Which of these transactions are known: recorded, or signed and not yet settled. */
 export async function listKnown(
   sql: Queryable,
-  signatures: string[],
+  signatures: readonly string[],
 ): Promise<{ signature: string; subscriptionPda: string; open: boolean }[]> {
+  const given = signatures.map((signature) => ({ signature, hex: hexOf(signature) }));
   return sql<{ signature: string; subscriptionPda: string; open: boolean }[]>`
-    select tx_signature as signature, subscription_pda, false as open from payments
-    where tx_signature = any(${signatures}::text[]) and status = 'succeeded'
+    with given as materialized (
+      select signature, decode(hex, 'hex') as bytes
+      from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (signature text, hex text)
+    )
+    select p.tx_signature as signature, p.subscription_pda, false as open
+    from payments p where p.tx_signature = any(array(select signature from given)) and p.status = 'succeeded'
     union all
-    select a.signature, s.subscription_pda, true from payment_attempts a join subscriptions s on s.id = a.subscription_id
-    where a.signature = any(${signatures}::text[]) and a.state = 'open'`;
+    select given.signature, s.subscription_pda, true
+    from given join transactions t on t.signature = given.bytes
+      join payment_attempts a on a.transaction_id = t.id
+      join subscriptions s on s.id = a.subscription_id
+    where a.state = 'open'`;
 }
 
-/** The registrations of an on-chain subscription, newest first. */
-export async function listRegistrations(sql: Queryable, subscriptionPda: string): Promise<{ id: string; signature: string[] | null }[]> {
-  return sql<{ id: string; signature: string[] | null }[]>`
-    select s.id, array(select a.signature from payment_attempts a where a.subscription_id = s.id) as signature
-    from subscriptions s where s.subscription_pda = ${subscriptionPda} order by s.id desc`;
+/** The registration of an on-chain subscription that signed a transaction, or else the newest one; undefined without any. */
+export async function findOwner(
+  sql: Queryable,
+  subscriptionPda: string,
+  signature: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select s.id from subscriptions s where s.subscription_pda = ${subscriptionPda}
+    order by exists (
+      select from transactions t join payment_attempts a on a.transaction_id = t.id
+      where t.signature = decode(${hexOf(signature)}, 'hex') and a.subscription_id = s.id
+    ) desc, s.id desc limit 1`;
+  return row?.id;
 }
 
 /** Leases one subscription, whatever its state; false while somebody else has it. */

@@ -1,5 +1,6 @@
-// Subscriptions as the API sees them; what the keeper does with them is in its own files.
-import type { Queryable } from './connect.ts';
+// Subscriptions as the API sees them: registered, listed, cancelled. What the keeper does with them is in subscriptions.ts.
+import type { Queryable, Transaction } from './connect.ts';
+import { among, type Fragment, type Page, pageOf, type Span } from './lists.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
@@ -20,11 +21,22 @@ export interface SubscriptionRow {
   cancelledAt: Date | null;
   delegationRevokedAt: Date | null;
   endReason: string | null;
+  externalId: string | null;
+  /** JSON text of an object of strings: postgres.js would rewrite its keys as it does column names. */
+  metadata: string;
+  /** Of the plan; null is the default (domain/access.ts). */
+  graceHours: number | null;
   createdAt: Date;
   updatedAt: Date;
 }
 
-export interface NewRegistration {
+/** The merchant's own names for a subscription. */
+export interface OwnIds {
+  externalId?: string | null | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface NewRegistration extends OwnIds {
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
@@ -32,6 +44,54 @@ export interface NewRegistration {
   dueAt: Date;
   /** Slot as of which the account was seen on chain: no older state of it is believed. */
   observedSlot: bigint;
+  /** Of the account: with its period start it tells it from a later account at the same address. */
+  initId: bigint;
+  periodStart: Date;
+}
+
+/** The newest registration of an address. */
+export interface EarlierRegistration {
+  id: string;
+  status: SubscriptionStatus;
+  periodHours: number;
+  endReason: string | null;
+  /** null where the account was not read at registration. */
+  chainInitId: bigint | null;
+  chainPeriodStart: Date | null;
+}
+
+/** The columns of a SubscriptionRow, of a subscription s. */
+const columns = (
+  sql: Queryable,
+) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours,
+  s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
+  s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
+
+/** The newest registration of an address, locked until the transaction ends. */
+export async function findNewestRegistration(
+  sql: Queryable,
+  subscriptionPda: string,
+): Promise<EarlierRegistration | undefined> {
+  const [row] = await sql<EarlierRegistration[]>`
+    select id, status, period_hours, end_reason, chain_init_id, chain_period_start from subscriptions
+    where subscription_pda = ${subscriptionPda} order by id desc limit 1 for no key update`;
+  return row;
+}
+
+/** Ends a registration whose account was closed and opened again. Undefined when it has ended already. */
+export async function endReplacedRegistration(
+  sql: Queryable,
+  id: string,
+): Promise<{ cancelledAt: Date } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date }[]>`
+    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
+      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), end_reason = 'resubscribed', past_due_since = null,
+      ended_at = ${endedNow(sql, id)},
+      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due')
+    returning cancelled_at`;
+  return row;
 }
 
 /**
@@ -40,120 +100,195 @@ export interface NewRegistration {
  */
 export async function insertRegistration(
   sql: Queryable,
-  { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot }: NewRegistration,
+  registration: NewRegistration,
 ): Promise<string | undefined> {
+  const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
+  const { initId, periodStart, externalId = null, metadata = {} } = registration;
   const [row] = await sql<{ id: string }[]>`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at,
-      observed_slot)
-    select app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours, ${dueAt}, ${dueAt}, ${observedSlot} from plans
+    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at,
+      observed_slot, chain_init_id, chain_period_start, external_id, metadata)
+    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours, ${dueAt}, ${dueAt}, ${observedSlot},
+      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb
+    from plans, uuid_v7() as new_id
     where id = ${planId} and status = 'active'
     returning id`;
   return row?.id;
 }
 
-export async function findSubscription(sql: Queryable, id: string): Promise<SubscriptionRow | undefined> {
+/** Writes the fields that are given; a null externalId clears it. The keeper's claim stays: nothing that it decides by is changed. */
+export async function updateOwnIds(
+  sql: Queryable,
+  id: string,
+  { externalId, metadata }: OwnIds,
+): Promise<void> {
+  await sql`
+    update subscriptions set
+      external_id = case when ${externalId !== undefined} then ${externalId ?? null} else external_id end,
+      metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb, metadata),
+      updated_at = now()
+    where id = ${id}`;
+}
+
+export async function findSubscription(
+  sql: Queryable,
+  id: string,
+): Promise<SubscriptionRow | undefined> {
   const [row] = await sql<SubscriptionRow[]>`
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount, s.period_hours,
-      s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
-      s.created_at, s.updated_at
-    from subscriptions s join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
     where s.id = ${id}`;
   return row;
+}
+
+/** Id of the live registration of an address, undefined when there is none. */
+export async function findLiveRegistration(
+  sql: Queryable,
+  subscriptionPda: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from subscriptions where subscription_pda = ${subscriptionPda} and status in ('active', 'past_due')`;
+  return row?.id;
 }
 
 /** A wallet's subscriptions, newest first. */
 export function listSubscriptionsOfWallet(
   sql: Queryable,
   wallet: string,
-  { after, limit }: { after: string | null; limit: number },
+  page: Page,
 ): Promise<SubscriptionRow[]> {
-  return sql<SubscriptionRow[]>`
-    with page as (
-      select * from subscriptions
-      where (subscriber_wallet, id) >= (${wallet}, '00000000-0000-0000-0000-000000000000') and (subscriber_wallet, id) < (${wallet}, coalesce(${after}::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-      order by subscriber_wallet desc, id desc limit ${limit}
-    )
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount, s.period_hours,
-      s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
-      s.created_at, s.updated_at
-    from page s, lateral (select merchant_id from apps where id = s.app_id limit 1) as a,
-      lateral (select wallet from merchants where id = a.merchant_id limit 1) as m
-    order by s.id desc`;
+  return listPage(sql, pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page));
 }
 
-export interface SubscriptionFilters {
-  status: string | null;
+/** Of the creation, and other filters. */
+export interface SubscriptionFilters extends Span {
+  status: readonly string[] | null;
   planId: string | null;
   subscriberWallet: string | null;
-  /** Creation time, inclusive. */
-  since: Date | null;
-  /** Creation time, exclusive. */
-  until: Date | null;
+  externalId: string | null;
+  subscriptionPda: string | null;
 }
 
-/**
- * An app's subscriptions, newest first. Which index is read is written down rather than left to statistics, which do not know what is asked for:
- * there is one arm for each set of filters that are equalities (one that is not meant has no row to begin with), and each compares whole rows, which
- * the index of these very columns alone can look up, and have in order. Without a status, those of each status are put together.
- */
+/** An app's subscriptions, newest first: by the index of the merchant's own id or of the wallet where one is named, else of the plan, else of the app. */
 export function listSubscriptionsOfApp(
   sql: Queryable,
   appId: string,
-  { status, planId, subscriberWallet, since, until }: SubscriptionFilters,
-  { after, limit }: { after: string | null; limit: number },
+  {
+    status,
+    planId,
+    subscriberWallet: wallet,
+    externalId,
+    subscriptionPda,
+    ...span
+  }: SubscriptionFilters,
+  page: Page,
 ): Promise<SubscriptionRow[]> {
+  const filters = among(sql, 'status', status);
+  if (subscriptionPda !== null) {
+    const key = { column: 'subscription_pda', value: sql`${subscriptionPda}` };
+    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
+    if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
+    if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
+    if (externalId !== null) filters.push(sql`and external_id is not distinct from ${externalId}`);
+    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+  }
+  if (externalId === null && wallet === null) {
+    const key =
+      planId === null
+        ? { column: 'app_id', value: sql`${appId}::uuid` }
+        : {
+            column: 'plan_id',
+            value: sql`(select id from plans where id = ${planId} and app_id = ${appId})`,
+          };
+    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+  }
+  // Not "=" on what is large on the whole but small on the average: the planner would leave the index of the customer for that of the plan.
+  if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
+  if (externalId === null) {
+    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
+    const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
+    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+  }
+  filters.push(sql`and app_id = ${appId}::uuid`);
+  if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
+  const key = { column: 'external_id', value: sql`${externalId}` };
+  return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+}
+
+/** The subscriptions of all apps of a merchant, newest first. */
+export function listSubscriptionsOfMerchant(
+  sql: Queryable,
+  merchantId: string,
+  { status, planId, subscriberWallet, externalId, subscriptionPda, ...span }: SubscriptionFilters,
+  page: Page,
+): Promise<SubscriptionRow[]> {
+  const filters = [
+    ...among(sql, 'status', status),
+    ...(planId === null ? [] : [sql`and plan_id is not distinct from ${planId}::uuid`]),
+    ...(subscriberWallet === null
+      ? []
+      : [sql`and subscriber_wallet is not distinct from ${subscriberWallet}`]),
+    ...(externalId === null ? [] : [sql`and external_id is not distinct from ${externalId}`]),
+    ...(subscriptionPda === null
+      ? []
+      : [sql`and subscription_pda is not distinct from ${subscriptionPda}`]),
+  ];
+  const ofApp = pageOf(
+    sql,
+    { column: 'app_id', value: sql`app.id` },
+    { ...page, ...span },
+    filters,
+  );
   return sql<SubscriptionRow[]>`
-    with place as materialized (
-      select '00000000-0000-0000-0000-000000000000'::uuid as nil, coalesce(${until}::timestamptz, 'infinity') as until,
-        case when ${after}::uuid is null then 'infinity' else (select created_at from subscriptions where id = ${after}) end as before
-    ), asked as materialized (
-      select a.id as app_id, m.wallet as merchant_wallet, ${planId}::uuid as plan_id, ${subscriberWallet}::text as wallet, ${status}::text as status,
-        case when ${status}::text is null then array['active', 'past_due', 'cancelled', 'expired'] else array[${status}::text] end as statuses,
-        coalesce(${since}::timestamptz, '-infinity') as since, nil,
-        case when until <= before then until else before end as end_time, case when until <= before then nil else ${after}::uuid end as end_id
-      from place,
-        lateral (select id, merchant_id from apps where id = ${appId} limit 1) as a,
-        lateral (select wallet from merchants where id = a.merchant_id limit 1) as m
-    ), plan as (
-      select plans.id from asked join plans on plans.id = asked.plan_id and plans.app_id = asked.app_id limit 1
-    ), found as (
-      select s.* from asked, lateral (
-        select * from subscriptions
-        where (app_id, created_at, id) >= (asked.app_id, asked.since, asked.nil)
-          and (app_id, created_at, id) < (asked.app_id, asked.end_time, asked.end_id)
-        order by app_id desc, created_at desc, id desc limit ${limit}
-      ) as s where asked.status is null and asked.plan_id is null and asked.wallet is null
-      union all
-      select s.* from asked, lateral (
-        select * from subscriptions
-        where (status, app_id, created_at, id) >= (asked.status, asked.app_id, asked.since, asked.nil)
-          and (status, app_id, created_at, id) < (asked.status, asked.app_id, asked.end_time, asked.end_id)
-        order by status desc, app_id desc, created_at desc, id desc limit ${limit}
-      ) as s where asked.status is not null and asked.plan_id is null and asked.wallet is null
-      union all
-      select s.* from asked, plan, unnest(asked.statuses) as wanted (status), lateral (
-        select * from subscriptions
-        where (plan_id, status, created_at, id) >= (plan.id, wanted.status, asked.since, asked.nil)
-          and (plan_id, status, created_at, id) < (plan.id, wanted.status, asked.end_time, asked.end_id)
-        order by plan_id desc, status desc, created_at desc, id desc limit ${limit}
-      ) as s where asked.wallet is null
-      union all
-      select s.* from asked, unnest(asked.statuses) as wanted (status), lateral (
-        select * from subscriptions
-        where (subscriber_wallet collate "C", app_id, status, created_at, id) >= (asked.wallet, asked.app_id, wanted.status, asked.since, asked.nil)
-          and (subscriber_wallet collate "C", app_id, status, created_at, id) < (asked.wallet, asked.app_id, wanted.status, asked.end_time, asked.end_id)
-        order by subscriber_wallet collate "C" desc, app_id desc, status desc, created_at desc, id desc limit ${limit}
-      ) as s where asked.wallet is not null and asked.plan_id is null
-      union all
-      select s.* from asked, plan, unnest(asked.statuses) as wanted (status), lateral (
-        select * from subscriptions
-        where (subscriber_wallet collate "POSIX", plan_id, status, created_at, id) >= (asked.wallet, plan.id, wanted.status, asked.since, asked.nil)
-          and (subscriber_wallet collate "POSIX", plan_id, status, created_at, id) < (asked.wallet, plan.id, wanted.status, asked.end_time, asked.end_id)
-        order by subscriber_wallet collate "POSIX" desc, plan_id desc, status desc, created_at desc, id desc limit ${limit}
-      ) as s where asked.wallet is not null
-    )
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, asked.merchant_wallet as merchant_wallet, s.status, s.amount, s.period_hours,
-      s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
-      s.created_at, s.updated_at
-    from asked, found s order by s.created_at desc, s.id desc limit ${limit}`;
+    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    from (
+      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as each
+      where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
+    ) as s
+      join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    order by s.id desc`;
+}
+
+function listPage(sql: Queryable, page: Fragment) {
+  return sql<SubscriptionRow[]>`
+    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    from (select * from subscriptions where ${page}) as s
+      join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    order by s.id desc`;
+}
+
+// A merchant's cancel takes the row away from the keeper that holds it: with its claim gone, that keeper can neither commit a new attempt nor write
+// its result, and reads the row afresh before it sends.
+
+/** Nothing more is collected; due for its end at paid_through, at once when nothing was paid. Undefined unless live and not yet asked to end. */
+export async function requestCancellation(
+  sql: Transaction,
+  id: string,
+): Promise<{ cancelRequestedAt: Date } | undefined> {
+  const [row] = await sql<{ cancelRequestedAt: Date }[]>`
+    update subscriptions set cancel_requested_at = date_trunc('milliseconds', now()), cancel_requested_by = 'merchant',
+      next_payment_due = null, due_at = coalesce(paid_through, created_at), lease_until = null, claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+    returning cancel_requested_at`;
+  return row;
+}
+
+/** Ends it now; due once more when what was paid is over, since the keeper may have an account to close. Undefined when it has ended already. */
+export async function forceCancellation(
+  sql: Transaction,
+  id: string,
+): Promise<{ cancelledAt: Date } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date }[]>`
+    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
+      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced', past_due_since = null,
+      ended_at = ${endedNow(sql, id)},
+      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null, claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due')
+    returning cancelled_at`;
+  return row;
+}
+
+/** Now, as the chain's clock may say it: it is not known here, but no payment of the subscription is later. */
+function endedNow(sql: Queryable, id: string) {
+  return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments where subscription_id = ${id}))`;
 }

@@ -1,5 +1,5 @@
-// Queueing events again. A replay always goes to the live endpoint of the event's app; what has none is left out. What is read to be queued is locked as
-// the foreign keys' checks do: what retention is deleting is gone, instead of missing when the check comes.
+// Queueing events again. A replay always goes to the live endpoint of the event's app; an event of an app without one is left out. A further delivery
+// of an event is always a replay, so that the partial indexes on `replayed` find all of them.
 import type { Queryable, Transaction } from './connect.ts';
 
 /** Which deliveries: these ids, or all that match every filter that is not null. */
@@ -17,6 +17,10 @@ export interface Selection {
 
 export interface ReplayRun {
   id: string;
+  /** Set when the app's merchant asked for it over the API. */
+  appId: string | null;
+  /** The canonical JSON of the Selection. */
+  selection: string;
   /** Microseconds matter: as text. */
   until: string;
   stage: 'deliveries' | 'events';
@@ -24,7 +28,11 @@ export interface ReplayRun {
   total: number;
   queued: number;
   createdAt: Date;
+  finishedAt: Date | null;
 }
+
+const runFields = (sql: Queryable) => sql`
+  id, app_id, selection, until::text as until, stage, cursor, total, queued, created_at, finished_at`;
 
 export interface Matching {
   /** `unsent`: events that never had a delivery. */
@@ -35,15 +43,31 @@ export interface Matching {
 }
 
 /** Queues the event of one delivery again; undefined when there is no such delivery or its app has no live endpoint. */
-export async function insertReplay(sql: Queryable, deliveryId: string): Promise<string | undefined> {
+export async function insertReplay(
+  sql: Queryable,
+  deliveryId: string,
+): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    insert into deliveries (endpoint_id, event_id, event_type, replay_of)
-    select endpoint.id, event.id, event.type, delivery.id
-    from deliveries delivery
+    insert into delivery_queue (endpoint_id, event_id, event_type, replay_of, replayed)
+    select endpoint.id, event.id, event.type, delivery.id, true
+    from all_deliveries delivery
       join events event on event.id = delivery.event_id
       join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
     where delivery.id = ${deliveryId}
-    for key share of delivery
+    returning id`;
+  return row?.id;
+}
+
+/** Queues an event again; undefined when its app has no live endpoint. */
+export async function insertEventReplay(
+  sql: Queryable,
+  eventId: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    insert into delivery_queue (endpoint_id, event_id, event_type, replayed)
+    select endpoint.id, event.id, event.type, true
+    from events event join webhook_endpoints endpoint on endpoint.app_id = event.app_id and endpoint.deleted_at is null
+    where event.id = ${eventId}
     returning id`;
   return row?.id;
 }
@@ -52,7 +76,7 @@ export async function insertReplay(sql: Queryable, deliveryId: string): Promise<
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
-    where not exists (select from deliveries where deliveries.id = wanted.id)`;
+    where not exists (select from all_deliveries where all_deliveries.id = wanted.id)`;
   return rows.map((row) => row.id);
 }
 
@@ -75,7 +99,7 @@ export function countMatching(
 ): Promise<Matching[]> {
   return sql<Matching[]>`
     select delivery.status, count(*)::int as count, count(live.id)::int as deliverable
-    from deliveries delivery
+    from all_deliveries delivery
       join events event on event.id = delivery.event_id
       left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
     where delivery.created_at < ${before}::timestamptz
@@ -87,13 +111,17 @@ export function countMatching(
       and (${since}::timestamptz is null or delivery.created_at >= ${since})
       and (${until}::timestamptz is null or delivery.created_at < ${until})
       and (${ids}::uuid[] is not null or not exists (
-        select from deliveries newer
-        where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))
+        select from all_deliveries newer
+        where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))
     group by delivery.status order by delivery.status`;
 }
 
 /** Counts events of an app, made before `before`, that never had a delivery. */
-export function countUnsent(sql: Queryable, { appId, type, since, until }: Selection, before: string): Promise<Matching[]> {
+export function countUnsent(
+  sql: Queryable,
+  { appId, type, since, until }: Selection,
+  before: string,
+): Promise<Matching[]> {
   return sql<Matching[]>`
     select 'unsent' as status, count(*)::int as count, count(live.id)::int as deliverable
     from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
@@ -101,7 +129,8 @@ export function countUnsent(sql: Queryable, { appId, type, since, until }: Selec
       and (${type}::text is null or event.type = ${type})
       and (${since}::timestamptz is null or event.created_at >= ${since})
       and (${until}::timestamptz is null or event.created_at < ${until})
-      and not exists (select from deliveries where deliveries.event_id = event.id)
+      and not event.queued
+      and not exists (select from all_deliveries where event_id = event.id and replayed)
     having count(*) > 0`;
 }
 
@@ -113,32 +142,62 @@ export async function readNow(sql: Queryable): Promise<string> {
 }
 
 /** The run of this selection that did not come to its end. */
-export async function findOpenRun(sql: Queryable, selection: string): Promise<ReplayRun | undefined> {
+export async function findOpenRun(
+  sql: Queryable,
+  selection: string,
+): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
-    select id, until::text as until, stage, cursor, total, queued, created_at from replays
+    select ${runFields(sql)} from replays
     where md5(selection) = md5(${selection}) and selection = ${selection} and finished_at is null`;
   return run;
 }
 
-/** Starts a run, unless one of the same selection is open. */
+/** Starts a run, or returns the open one of the same selection. */
 export async function insertRun(
   sql: Queryable,
-  { selection, until, total }: { selection: string; until: string; total: number },
-): Promise<void> {
-  await sql`
-    insert into replays (selection, until, total) values (${selection}, ${until}, ${total})
-    on conflict (md5(selection)) where finished_at is null do nothing`;
+  {
+    appId,
+    selection,
+    until,
+    total,
+  }: { appId: string | null; selection: string; until: string; total: number },
+): Promise<ReplayRun> {
+  const [run] = await sql<ReplayRun[]>`
+    insert into replays as open (app_id, selection, until, total) values (${appId}, ${selection}, ${until}, ${total})
+    on conflict (md5(selection)) where finished_at is null do update set app_id = coalesce(open.app_id, excluded.app_id)
+    returning ${runFields(sql)}`;
+  if (run === undefined) throw new Error('a replay was not stored');
+  return run;
+}
+
+/** A run that an app's merchant asked for. */
+export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | undefined> {
+  const [run] = await sql<
+    ReplayRun[]
+  >`select ${runFields(sql)} from replays where id = ${id} and app_id is not null`;
+  return run;
+}
+
+/** The oldest open run that was asked for over the API and that no other process is at, locked until the transaction ends. */
+export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | undefined> {
+  const [run] = await sql<ReplayRun[]>`
+    select ${runFields(sql)} from replays where finished_at is null and app_id is not null
+    order by id limit 1 for update skip locked`;
+  return run;
 }
 
 /** The run, locked until the transaction ends: two processes that go on with the same run take turns. undefined when it is finished. */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
-    select id, until::text as until, stage, cursor, total, queued, created_at from replays where id = ${id} and finished_at is null for update`;
+    select ${runFields(sql)} from replays where id = ${id} and finished_at is null for update`;
   return run;
 }
 
 /** What another run of the same selection queued that ended after this one was planned: it has done what this one was to do. */
-export async function queuedMeanwhile(sql: Transaction, { id, until }: ReplayRun): Promise<number | undefined> {
+export async function queuedMeanwhile(
+  sql: Transaction,
+  { id, until }: ReplayRun,
+): Promise<number | undefined> {
   const [other] = await sql<{ queued: number }[]>`
     select other.queued from replays run
       join replays other on md5(other.selection) = md5(run.selection) and other.selection = run.selection and other.id <> run.id
@@ -159,13 +218,13 @@ export interface Step {
 export async function queueDeliveriesAgain(
   sql: Transaction,
   { ids, endpointId, appId, status, type, since, until }: Selection,
-  run: ReplayRun,
+  run: Pick<ReplayRun, 'cursor' | 'until'>,
   limit: number,
 ): Promise<Step> {
   const [step] = await sql<Step[]>`
     with found as (
       select delivery.id, delivery.event_id, event.type, live.id as endpoint_id
-      from deliveries delivery
+      from all_deliveries delivery
         join events event on event.id = delivery.event_id
         left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
       where (${run.cursor}::uuid is null or delivery.id > ${run.cursor}) and delivery.created_at < ${run.until}::timestamptz
@@ -177,12 +236,12 @@ export async function queueDeliveriesAgain(
         and (${since}::timestamptz is null or delivery.created_at >= ${since})
         and (${until}::timestamptz is null or delivery.created_at < ${until})
         and (${ids}::uuid[] is not null or not exists (
-          select from deliveries newer
-          where newer.event_id = delivery.event_id and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
-      order by delivery.id limit ${limit} for key share of delivery
+          select from all_deliveries newer
+          where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
+      order by delivery.id limit ${limit}
     ), queued as (
-      insert into deliveries (endpoint_id, event_id, event_type, replay_of)
-      select endpoint_id, event_id, type, id from found where endpoint_id is not null order by id
+      insert into delivery_queue (endpoint_id, event_id, event_type, replay_of, replayed)
+      select endpoint_id, event_id, type, id, true from found where endpoint_id is not null order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
@@ -194,7 +253,7 @@ export async function queueDeliveriesAgain(
 export async function queueUnsent(
   sql: Transaction,
   { appId, type, since, until }: Selection,
-  run: ReplayRun,
+  run: Pick<ReplayRun, 'cursor' | 'until'>,
   limit: number,
 ): Promise<Step> {
   const [step] = await sql<Step[]>`
@@ -206,10 +265,12 @@ export async function queueUnsent(
         and (${type}::text is null or event.type = ${type})
         and (${since}::timestamptz is null or event.created_at >= ${since})
         and (${until}::timestamptz is null or event.created_at < ${until})
-        and not exists (select from deliveries where deliveries.event_id = event.id)
-      order by event.id limit ${limit} for key share of event
+        and not event.queued
+      and not exists (select from all_deliveries where event_id = event.id and replayed)
+      order by event.id limit ${limit}
     ), queued as (
-      insert into deliveries (endpoint_id, event_id, event_type) select endpoint_id, id, type from found where endpoint_id is not null order by id
+      insert into delivery_queue (endpoint_id, event_id, event_type, replayed)
+      select endpoint_id, id, type, true from found where endpoint_id is not null order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
@@ -221,7 +282,12 @@ export async function queueUnsent(
 export async function updateRun(
   sql: Transaction,
   id: string,
-  { stage, cursor, queued, finished }: { stage: string; cursor: string | null; queued: number; finished: boolean },
+  {
+    stage,
+    cursor,
+    queued,
+    finished,
+  }: { stage: string; cursor: string | null; queued: number; finished: boolean },
 ): Promise<void> {
   await sql`
     update replays set stage = ${stage}, cursor = ${cursor}, queued = queued + ${queued},

@@ -18,7 +18,7 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
     select
       (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now()) as subscriptions,
       (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
-      (select count(*)::int from deliveries where finished_at is null and due_at <= now()) as deliveries,
+      (select count(*)::int from delivery_queue where due_at <= now()) as deliveries,
       (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
   return row as WorkLeft;
 }
@@ -31,14 +31,14 @@ export async function expireKeeperLeases(sql: Sql): Promise<void> {
     update subscriptions s set lease_until = now() from held where s.id = held.id`;
 }
 
-/** The same for deliveries. */
-export async function expireDispatchLeases(sql: Sql): Promise<void> {
-  await sql`update delivery_leases set lease_until = now() where lease_until > now()`;
+/** The same for the claims of a dispatcher. */
+export async function expireDispatchClaims(sql: Sql): Promise<void> {
+  await sql`update delivery_queue set claimed_until = now() where claimed_until > now()`;
 }
 
 /** What hours of real time would do: every pending delivery is due. Returns how many were waiting. */
 export async function bringRetriesForward(sql: Sql): Promise<number> {
-  const rows = await sql`update deliveries set due_at = now() where finished_at is null and due_at > now() returning 1`;
+  const rows = await sql`update delivery_queue set due_at = now() where due_at > now() returning 1`;
   return rows.length;
 }
 
@@ -86,7 +86,9 @@ export interface SubscriptionRecord {
 
 /** Every subscription of these apps. */
 export function readSubscriptions(sql: Sql, appIds: string[]): Promise<SubscriptionRecord[]> {
-  return sql<SubscriptionRecord[]>`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;
+  return sql<
+    SubscriptionRecord[]
+  >`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;
 }
 
 /** How the deliveries of these apps stand. */
@@ -94,10 +96,12 @@ export async function readDeliveryTotals(
   sql: Sql,
   appIds: string[],
 ): Promise<{ delivered: number; failed: number; pending: number; attempts: number }> {
-  const [row] = await sql<{ delivered: number; failed: number; pending: number; attempts: number }[]>`
+  const [row] = await sql<
+    { delivered: number; failed: number; pending: number; attempts: number }[]
+  >`
     select count(*) filter (where d.status = 'delivered')::int as delivered, count(*) filter (where d.status = 'failed')::int as failed,
       count(*) filter (where d.status = 'pending')::int as pending, coalesce(sum(d.attempts), 0)::int as attempts
-    from deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.app_id = any(${appIds}::uuid[])`;
+    from all_deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.app_id = any(${appIds}::uuid[])`;
   return row ?? { delivered: 0, failed: 0, pending: 0, attempts: 0 };
 }
 
@@ -133,7 +137,7 @@ export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
         from payments) as payment,
       (select count(*) filter (where status = 'delivered')::int as taken, count(*) filter (where status = 'pending')::int as waiting,
         count(*) filter (where status = 'failed')::int as given_up, coalesce(sum(attempts), 0)::int as attempts
-        from deliveries) as delivery`;
+        from all_deliveries) as delivery`;
   return row as FlowTotals;
 }
 
@@ -174,7 +178,7 @@ export function listFlowWebhooks(sql: Queryable, limit: number): Promise<FlowWeb
   return sql<FlowWebhook[]>`
     select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error, event.type as event_type, app.name as app_name
     from delivery_attempts a
-      join deliveries d on d.id = a.delivery_id
+      join all_deliveries d on d.id = a.delivery_id
       join events event on event.id = d.event_id
       join apps app on app.id = event.app_id
     order by a.started_at desc, a.delivery_id desc limit ${limit}`;

@@ -6,6 +6,8 @@ export const countLimit = 10_000;
 
 export interface DatabaseFacts {
   version: string;
+  /** Nothing can be written: a standby, or a server that was set read-only. */
+  readOnly: boolean;
   now: Date;
   /** Connections by the name that a process gives itself, such as "billing keeper"; where the user in DATABASE_URL may see them. */
   connections: { name: string; count: number }[];
@@ -13,7 +15,7 @@ export interface DatabaseFacts {
 
 export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> {
   const [row] = await sql<DatabaseFacts[]>`
-    select current_setting('server_version') as version, clock_timestamp() as now, (
+    select current_setting('server_version') as version, current_setting('default_transaction_read_only') = 'on' or pg_is_in_recovery() as read_only, clock_timestamp() as now, (
       select coalesce(jsonb_agg(jsonb_build_object('name', name, 'count', count) order by name), '[]') from (
         select application_name as name, count(*)::int as count from pg_stat_activity
         where datname = current_database() and application_name like 'billing %' and pid <> pg_backend_pid() group by 1
@@ -70,7 +72,7 @@ export async function readDeliveryFacts(sql: Queryable): Promise<DeliveryFacts> 
     ) as failed
     from (
       select count(*)::int as count, count(*) filter (where attempts > 0)::int as retrying
-      from (select attempts from deliveries where finished_at is null limit ${countLimit}) as counted
+      from (select attempts from delivery_queue limit ${countLimit}) as counted
     ) as pending`;
   if (row === undefined) throw new Error('no facts');
   return row;
@@ -94,7 +96,7 @@ export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentE
       union all
       (select a.started_at, 'delivery', d.id,
           coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
-        from (select id, endpoint_id from deliveries order by id desc limit 1000) as d
+        from (select id, endpoint_id from all_deliveries order by id desc limit 1000) as d
           cross join lateral (select * from delivery_attempts where delivery_id = d.id limit 6) as a
           join webhook_endpoints e on e.id = d.endpoint_id
         where a.http_status is null or a.http_status not between 200 and 299 order by a.started_at desc limit ${limit})

@@ -1,5 +1,5 @@
 // Who has which subscription in hand: the keepers' leases. A lease is a claim's until it runs out; every write repeats the claim.
-import { literal } from './arrays.ts';
+import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
 
 export interface Claim {
@@ -24,7 +24,13 @@ export interface DuePlace {
  */
 export function claimDue(
   sql: Queryable,
-  { claimId, chainNow, limit, leaseSeconds, after }: Claim & { chainNow: Date; after?: DuePlace | undefined },
+  {
+    claimId,
+    chainNow,
+    limit,
+    leaseSeconds,
+    after,
+  }: Claim & { chainNow: Date; after?: DuePlace | undefined },
 ): Promise<DuePlace[]> {
   const { dueAt, id } = after ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
   return sql<DuePlace[]>`
@@ -43,8 +49,18 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
+/** When the next subscription after this chain time falls due; null when none does. */
+export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date | null> {
+  const [row] = await sql<{ dueAt: Date | null }[]>`
+    select min(due_at) as due_at from subscriptions where due_at > ${chainNow}`;
+  return row?.dueAt ?? null;
+}
+
 /** Leases subscriptions whose transaction was left open by a keeper that is gone; returns their ids. */
-export async function claimOrphans(sql: Queryable, { claimId, limit, leaseSeconds }: Claim): Promise<string[]> {
+export async function claimOrphans(
+  sql: Queryable,
+  { claimId, limit, leaseSeconds }: Claim,
+): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with orphans as (
       select s.id
@@ -60,35 +76,43 @@ export async function claimOrphans(sql: Queryable, { claimId, limit, leaseSecond
   return rows.map(({ id }) => id);
 }
 
-/** Prolongs leases; returns the ids that are still ours. */
-export async function renewLeases(sql: Queryable, claims: { id: string; claimId: string }[], leaseSeconds: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+/** A lease that was prolonged, and the row's version (see ReadSubscription) before and after: nothing else of the row has changed. */
+export interface RenewedLease {
+  id: string;
+  before: string;
+  after: string;
+}
+
+/** Prolongs leases; returns those that are still ours. */
+export async function renewLeases(
+  sql: Queryable,
+  claims: readonly Held[],
+  leaseSeconds: number,
+): Promise<RenewedLease[]> {
+  return sql<RenewedLease[]>`
     with held as (
-      select s.id
+      select s.id, s.xmin::text as version
       from subscriptions s
-      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-        on s.id = c.id and s.claim_id = c.claim_id
+      join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
     )
     update subscriptions s set lease_until = now() + ${leaseSeconds} * interval '1 second'
     from held where s.id = held.id
-    returning s.id`;
-  return rows.map(({ id }) => id);
+    returning s.id, held.version as before, s.xmin::text as after`;
 }
 
 /** Gives leases back; with `until` the subscriptions are put off to that chain time, with `setback` after a failure of ours that counts. */
 export async function releaseClaims(
   sql: Queryable,
-  claims: { id: string; claimId: string }[],
+  claims: readonly Held[],
   { until, setback = false }: { until?: Date; setback?: boolean } = {},
 ): Promise<void> {
   await sql`
     with held as (
       select s.id
       from subscriptions s
-      join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-        on s.id = c.id and s.claim_id = c.claim_id
+      join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
       order by s.id
       for update of s
     )
@@ -98,12 +122,14 @@ export async function releaseClaims(
 }
 
 /** Locks those that are still held under these claims in the caller's transaction, and tells in which version (see ReadSubscription) they are. */
-export function lockHeld(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<{ id: string; version: string }[]> {
+export function lockHeld(
+  sql: Queryable,
+  claims: readonly Held[],
+): Promise<{ id: string; version: string }[]> {
   return sql<{ id: string; version: string }[]>`
     select s.id, s.xmin::text as version
     from subscriptions s
-    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-      on s.id = c.id and s.claim_id = c.claim_id
+    join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
     order by s.id
     for update of s`;
 }

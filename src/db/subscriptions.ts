@@ -1,5 +1,5 @@
 // The keeper's statements on subscriptions: reading what is due, writing what became of it. Claims are in subscription-leases.ts.
-import { flags, integers, literal, times } from './arrays.ts';
+import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
 import type { SubscriptionStatus } from './registrations.ts';
 
@@ -21,6 +21,8 @@ export interface SubscriptionState {
   /** Base units known to be pulled in the period that paidThrough ends. */
   periodPulled: bigint;
   setbacks: number;
+  /** Transactions in a row that failed because of another payment in them. */
+  failedPacks: number;
 }
 
 export interface HeldSubscription extends SubscriptionState {
@@ -39,6 +41,9 @@ export interface HeldSubscription extends SubscriptionState {
   treasury: string;
   /** The merchant's own fee; null is the operator's default. */
   feeBps: number | null;
+  /** The plan's own dunning; null is the default. */
+  retryHours: number[] | null;
+  pastDueDays: number | null;
   notices: number;
   /** It has ended, and its account is registered anew. */
   isSuperseded: boolean;
@@ -49,6 +54,11 @@ export interface HeldSubscription extends SubscriptionState {
 /** A subscription as it was read, with what its events say besides. */
 export interface ReadSubscription extends HeldSubscription {
   planName: string;
+  externalId: string | null;
+  /** JSON text. */
+  metadata: string;
+  /** Of the plan; null is the default (domain/access.ts). */
+  graceHours: number | null;
   /** What the merchant signs in with. */
   accountWallet: string;
   /** Which version of the row it is (Postgres's xmin: the transaction that wrote it). Nothing in the row is another as long as this is the same. */
@@ -60,18 +70,18 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
   return sql<ReadSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
       s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.notices,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       s.status in ('cancelled', 'expired') and coalesce((
         select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
       ), false) as is_superseded,
-      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps,
-      p.name as plan_name, m.wallet as account_wallet, s.xmin::text as version
+      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
+      p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id
     join merchants m on m.id = a.merchant_id
-    where s.id = any(${literal(ids)}::uuid[])`;
+    where s.id = any(${ids}::uuid[])`;
 }
 
 /** A state to write, and the claim under which it was decided. */
@@ -97,38 +107,57 @@ export interface Written {
 }
 
 /** Writes states under their claims and gives the leases back but where `keep`; returns what was written. */
-export async function writeStates(sql: Queryable, changes: StateChange[], chainNow: Date, leaseSeconds: number): Promise<Written[]> {
-  const states = changes.map(({ state }) => state);
+export async function writeStates(
+  sql: Queryable,
+  changes: StateChange[],
+  chainNow: Date,
+  leaseSeconds: number,
+): Promise<Written[]> {
+  const given = changes.map(({ id, claimId, notices, keep, tells, state }) => ({
+    id,
+    claim_id: claimId,
+    notices,
+    keep,
+    tells,
+    status: state.status,
+    paid_through: state.paidThrough,
+    next_payment_due: state.nextPaymentDue,
+    cancel_requested_at: state.cancelRequestedAt,
+    cancel_requested_by: state.cancelRequestedBy,
+    cancelled_at: state.cancelledAt,
+    past_due_since: state.pastDueSince,
+    failed_attempts: state.failedAttempts,
+    delegation_revoked_at: state.delegationRevokedAt,
+    end_reason: state.endReason,
+    due_at: state.dueAt,
+    period_anchor: state.periodAnchor,
+    observed_slot: state.observedSlot.toString(),
+    setbacks: state.setbacks,
+    failed_packs: state.failedPacks,
+    period_pulled: state.periodPulled.toString(),
+  }));
   return sql<Written[]>`
     update subscriptions s set
       status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, cancel_requested_at = v.cancel_requested_at,
       cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
+      ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at, ${chainNow}::timestamptz) end,
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
-      period_pulled = v.period_pulled,
-      lease_until = case when v.keep = 1 then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep = 1 then s.claim_id end,
-      event_sequence = s.event_sequence + v.tells,
+      period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+      lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep then s.claim_id end,
+      event_sequence = s.event_sequence + v.tells::int,
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
           is distinct from
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
-    from unnest(
-      ${literal(changes.map(({ id }) => id))}::uuid[], ${literal(changes.map(({ claimId }) => claimId))}::uuid[], ${literal(changes.map(({ notices }) => notices))}::int[],
-      ${literal(flags(changes.map(({ keep }) => keep)))}::int[], ${literal(flags(changes.map(({ tells }) => tells)))}::int[], ${literal(states.map(({ status }) => status))}::text[],
-      ${literal(times(states.map(({ paidThrough }) => paidThrough)))}::timestamptz[], ${literal(times(states.map(({ nextPaymentDue }) => nextPaymentDue)))}::timestamptz[],
-      ${literal(times(states.map(({ cancelRequestedAt }) => cancelRequestedAt)))}::timestamptz[],
-      ${literal(states.map(({ cancelRequestedBy }) => cancelRequestedBy))}::text[], ${literal(times(states.map(({ cancelledAt }) => cancelledAt)))}::timestamptz[],
-      ${literal(times(states.map(({ pastDueSince }) => pastDueSince)))}::timestamptz[], ${literal(states.map(({ failedAttempts }) => failedAttempts))}::int[],
-      ${literal(times(states.map(({ delegationRevokedAt }) => delegationRevokedAt)))}::timestamptz[], ${literal(states.map(({ endReason }) => endReason))}::text[],
-      ${literal(times(states.map(({ dueAt }) => dueAt)))}::timestamptz[], ${literal(times(states.map(({ periodAnchor }) => periodAnchor)))}::timestamptz[],
-      ${literal(integers(states.map(({ observedSlot }) => observedSlot)))}::int8[], ${literal(states.map(({ setbacks }) => setbacks))}::int[],
-      ${literal(integers(states.map(({ periodPulled }) => periodPulled)))}::int8[]
-    ) as v (id, claim_id, notices, keep, tells, status, paid_through, next_payment_due, cancel_requested_at, cancel_requested_by, cancelled_at,
-      past_due_since, failed_attempts, delegation_revoked_at, end_reason, due_at, period_anchor, observed_slot, setbacks, period_pulled)
+    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
+      paid_through timestamptz, next_payment_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
+      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
+      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8)
     where s.id = v.id and s.claim_id = v.claim_id
-    returning s.id, s.event_sequence as sequence, case when v.tells = 1 then uuid_v7() end as event_id,
+    returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
 }
 
@@ -136,54 +165,53 @@ export async function writeStates(sql: Queryable, changes: StateChange[], chainN
  * Makes subscriptions due now (chain time) because something was seen of them, as of `slot`; a keeper that holds one will look again, and whoever looks
  * next believes nothing older.
  */
-export async function makeDue(sql: Queryable, ids: string[], { chainNow, slot }: { chainNow: Date; slot: bigint }): Promise<void> {
+export async function makeDue(
+  sql: Queryable,
+  ids: string[],
+  { chainNow, slot }: { chainNow: Date; slot: bigint },
+): Promise<void> {
   await sql`
     with heard as (
-      select id from subscriptions where id = any(${literal(ids)}::uuid[]) and due_at is not null order by id for update
+      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
     )
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}), observed_slot = greatest(s.observed_slot, ${slot})
     from heard where s.id = heard.id`;
 }
 
-/** Of those held under these claims, the ones whose transaction may still be sent: live, and no cancellation asked for. */
-export async function readCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select s.id
-    from subscriptions s
-    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-      on s.id = c.id and s.claim_id = c.claim_id
-    where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
-  return rows.map(({ id }) => id);
-}
-
 /** What may still be sent, and how much had been heard of the subscription when that was read. */
-export interface Collectable {
+export interface CollectableRow {
   id: string;
   notices: number;
 }
 
-/** The same, locked in the caller's transaction: a cancellation (cancellations.ts) waits until that ends, or was there first and is seen. */
-export async function lockCollectable(sql: Queryable, claims: { id: string; claimId: string }[]): Promise<Collectable[]> {
-  return sql<Collectable[]>`
+/** Of those held under these claims, the ones whose payment may still be sent: live, and no cancellation asked for. */
+export function readCollectable(
+  sql: Queryable,
+  claims: readonly Held[],
+): Promise<CollectableRow[]> {
+  return sql<CollectableRow[]>`
     select s.id, s.notices
     from subscriptions s
-    join unnest(${literal(claims.map(({ id }) => id))}::uuid[], ${literal(claims.map(({ claimId }) => claimId))}::uuid[]) as c (id, claim_id)
-      on s.id = c.id and s.claim_id = c.claim_id
-    where s.status in ('active', 'past_due') and s.cancel_requested_at is null
-    order by s.id
-    for share of s`;
+    join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
 }
 
 /** Subscriptions that still have a timer, by account or by wallet, and have no transaction under way. */
-export async function findFollowed(sql: Queryable, { pdas, wallets }: { pdas: string[]; wallets: string[] }): Promise<string[]> {
+export async function findFollowed(
+  sql: Queryable,
+  { pdas, wallets }: { pdas: string[]; wallets: string[] },
+): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select s.id from subscriptions s
-    where (s.subscription_pda = any(${literal(pdas)}::text[]) or s.subscriber_wallet = any(${literal(wallets)}::text[])) and s.due_at is not null`;
+    where (s.subscription_pda = any(${pdas}::text[]) or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
   return rows.map(({ id }) => id);
 }
 
 /** The oldest due time, and how many subscriptions are due at this chain time and not in hand (counted up to 10,000). */
-export async function readBacklog(sql: Queryable, chainNow: Date): Promise<{ oldest: Date | null; waiting: number }> {
+export async function readBacklog(
+  sql: Queryable,
+  chainNow: Date,
+): Promise<{ oldest: Date | null; waiting: number }> {
   const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
     select min(due_at) as oldest, count(*)::int as waiting from (
       select due_at from subscriptions where due_at <= ${chainNow} and (lease_until is null or lease_until < now()) order by due_at, id limit 10000

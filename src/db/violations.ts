@@ -5,5 +5,9 @@ const uniqueViolation = '23505';
 
 /** Whether a statement failed because a row of the same kind exists: `constraint` is the unique index's name. */
 export function isDuplicate(error: unknown, constraint: string): boolean {
-  return error instanceof postgres.PostgresError && error.code === uniqueViolation && error.constraint_name === constraint;
+  return (
+    error instanceof postgres.PostgresError &&
+    error.code === uniqueViolation &&
+    error.constraint_name === constraint
+  );
 }

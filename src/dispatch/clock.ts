@@ -7,7 +7,7 @@
 export interface DatabaseClock {
   /** Unix milliseconds by the database's clock; throws before the first sync. */
   now(): number;
-  /** Asks the database for its Unix milliseconds and follows it; the first time again while answers are slow. Returns what was said first. */
+  /** Reads the database's Unix milliseconds and follows them; repeats the first reading while answers are slow. Returns the first reading. */
   sync(ask: () => Promise<number>): Promise<number>;
 }
 
@@ -18,7 +18,7 @@ const firstAgain = 3;
 
 /** `monotonic`: milliseconds. */
 export function databaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
-  /** What the database's clock is ahead of the monotonic one. */
+  /** Milliseconds between the database's clock and the monotonic clock. */
   let offset: number | undefined;
 
   const question = async (ask: () => Promise<number>, known: number | undefined) => {
@@ -27,7 +27,11 @@ export function databaseClock(monotonic: () => number = () => performance.now())
     const answeredAt = monotonic();
     const isQuick = answeredAt - askedAt <= quickMs;
     const [least, most] = [unixMs - answeredAt, unixMs - askedAt];
-    return { unixMs, isQuick, offset: isQuick || known === undefined ? most : Math.min(Math.max(known, least), most) };
+    return {
+      unixMs,
+      isQuick,
+      offset: isQuick || known === undefined ? most : Math.min(Math.max(known, least), most),
+    };
   };
 
   return {
@@ -38,7 +42,11 @@ export function databaseClock(monotonic: () => number = () => performance.now())
     async sync(ask) {
       let answer = await question(ask, offset);
       const { unixMs } = answer;
-      for (let again = offset === undefined ? firstAgain : 0; again > 0 && !answer.isQuick; again -= 1) {
+      for (
+        let again = offset === undefined ? firstAgain : 0;
+        again > 0 && !answer.isQuick;
+        again -= 1
+      ) {
         answer = await question(ask, answer.offset);
       }
       offset = answer.offset;

@@ -1,7 +1,8 @@
-// What Prometheus sees of the dispatcher.
+// The dispatcher's metrics.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { FAILURES } from './failure.ts';
-import type { Answer } from './post.ts';
+import type { PartitionedTable } from '../db/partitions.ts';
+import { failureMeanings } from '../webhooks/errors.ts';
+import type { Answer } from '../webhooks/http.ts';
 
 export type AttemptOutcome = 'delivered' | 'retried' | 'failed' | 'cancelled';
 
@@ -9,8 +10,12 @@ export interface DispatchMetrics {
   attempt(outcome: AttemptOutcome, answer: Answer): void;
   /** Deliveries that are due and the age of the oldest, in milliseconds. */
   queue(due: number, oldestMs: number): void;
-  staleOutcomes(count: number): void;
-  purged(table: 'deliveries' | 'events', count: number): void;
+  /** Outcomes whose claim was lost. */
+  claimsLost(count: number): void;
+  /** A month of this table was dropped. */
+  dropped(table: PartitionedTable): void;
+  /** Whether the DEFAULT partition of each table holds a row. */
+  defaultRows(tables: Readonly<Record<string, boolean>>): void;
 }
 
 /** `inFlight` and `waiting` (outcomes not yet written) are read at each scrape. */
@@ -18,6 +23,56 @@ export function createMetrics(
   registry: Registry,
   { inFlight, waiting }: { inFlight: () => number; waiting: () => number },
 ): DispatchMetrics {
+  const registers = [registry];
+  gauge(registry, 'billing_webhook_in_flight', 'Webhook requests in flight', inFlight);
+  gauge(registry, 'billing_webhook_outcomes_waiting', 'Outcomes that are not written yet', waiting);
+  const due = new Gauge({
+    name: 'billing_webhook_due',
+    help: 'Deliveries that are due now (counted up to 100,000)',
+    registers,
+  });
+  const oldest = new Gauge({
+    name: 'billing_webhook_oldest_due_seconds',
+    help: 'How long the oldest due delivery has been due',
+    registers,
+  });
+  const stale = new Counter({
+    name: 'billing_webhook_stale_outcomes_total',
+    help: 'Outcomes that were not written because another dispatcher had claimed the delivery',
+    registers,
+  });
+  const dropped = new Counter({
+    name: 'billing_webhook_months_dropped_total',
+    help: 'Monthly partitions dropped because they are older than is kept',
+    labelNames: ['table'] as const,
+    registers,
+  });
+  const defaults = new Gauge({
+    name: 'billing_default_partition_rows',
+    help: '1 while the DEFAULT partition of the table holds a row: its month was not made in time',
+    labelNames: ['table'] as const,
+    registers,
+  });
+  for (const table of ['deliveries', 'events']) dropped.inc({ table }, 0);
+  return {
+    attempt: countAttempts(registry),
+    queue(count, oldestMs) {
+      due.set(count);
+      oldest.set(oldestMs / 1000);
+    },
+    claimsLost(count) {
+      if (count > 0) stale.inc(count);
+    },
+    dropped(table) {
+      dropped.inc({ table });
+    },
+    defaultRows(tables) {
+      for (const [table, holds] of Object.entries(tables)) defaults.set({ table }, holds ? 1 : 0);
+    },
+  };
+}
+
+function countAttempts(registry: Registry): DispatchMetrics['attempt'] {
   const registers = [registry];
   const attempts = new Counter({
     name: 'billing_webhook_attempts_total',
@@ -31,66 +86,31 @@ export function createMetrics(
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 6],
     registers,
   });
-  const due = new Gauge({ name: 'billing_webhook_due', help: 'Deliveries that are due now (counted up to 100,000)', registers });
-  const oldest = new Gauge({
-    name: 'billing_webhook_oldest_due_seconds',
-    help: 'How long the oldest due delivery has been due',
-    registers,
-  });
-  const stale = new Counter({
-    name: 'billing_webhook_stale_outcomes_total',
-    help: 'Outcomes that came after their lease was taken over and were not written',
-    registers,
-  });
-  const purged = new Counter({
-    name: 'billing_webhook_purged_total',
-    help: 'Rows deleted because they are older than is kept',
-    labelNames: ['table'] as const,
-    registers,
-  });
-  // From 0 on: of a counter that appears with its first event Prometheus sees no increase.
+  // Starts at 0: Prometheus sees no increase in a counter that appears with its first event.
   attempts.inc({ outcome: 'delivered', answer: '2xx' }, 0);
   for (const outcome of ['retried', 'failed']) {
-    for (const answer of ['3xx', '4xx', '5xx', ...FAILURES]) attempts.inc({ outcome, answer }, 0);
+    for (const answer of ['3xx', '4xx', '5xx', ...Object.keys(failureMeanings)])
+      attempts.inc({ outcome, answer }, 0);
   }
-  for (const table of ['deliveries', 'events']) purged.inc({ table }, 0);
-  new Gauge({
-    name: 'billing_webhook_in_flight',
-    help: 'Webhook requests in flight',
-    registers,
-    collect() {
-      this.set(inFlight());
-    },
-  });
-  new Gauge({
-    name: 'billing_webhook_outcomes_waiting',
-    help: 'Outcomes that are not written yet',
-    registers,
-    collect() {
-      this.set(waiting());
-    },
-  });
-  // Found by one string: prom-client's own search checks, sorts and joins the labels each time.
+  // By one string: prom-client's own look-up checks, sorts and joins the labels each time.
   const counters = new Map<string, Counter.Internal>();
-
-  return {
-    attempt(outcome, { httpStatus, error, durationMs }) {
-      const answer = httpStatus === null ? (error ?? 'error') : `${Math.floor(httpStatus / 100)}xx`;
-      const key = `${outcome} ${answer}`;
-      let counter = counters.get(key);
-      if (counter === undefined) counters.set(key, (counter = attempts.labels(outcome, answer)));
-      counter.inc();
-      seconds.observe(durationMs / 1000);
-    },
-    queue(count, oldestMs) {
-      due.set(count);
-      oldest.set(oldestMs / 1000);
-    },
-    staleOutcomes(count) {
-      if (count > 0) stale.inc(count);
-    },
-    purged(table, count) {
-      purged.inc({ table }, count);
-    },
+  return (outcome, { httpStatus, error, durationMs }) => {
+    const answer = httpStatus === null ? (error ?? 'error') : `${Math.floor(httpStatus / 100)}xx`;
+    const key = `${outcome} ${answer}`;
+    let counter = counters.get(key);
+    if (counter === undefined) counters.set(key, (counter = attempts.labels(outcome, answer)));
+    counter.inc();
+    seconds.observe(durationMs / 1000);
   };
+}
+
+function gauge(registry: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read());
+    },
+  });
 }

@@ -1,47 +1,44 @@
-// Deletes deliveries and events that are older than is kept. Every dispatcher does it: they skip each other's rows.
+// Makes the partitions of the months ahead and drops those of deliveries and events that are older than is kept. Every dispatcher does it; an advisory
+// lock in the schema's functions makes them take turns.
 import type { Sql } from '../db/connect.ts';
-import { deleteOldDeliveries, deleteOldEvents } from '../db/retention.ts';
+import { dropMonth, makeMonths, type PartitionedTable } from '../db/partitions.ts';
 import { startLoop, type Loop } from '../loop.ts';
 
 export interface RetentionOptions {
-  /** 0 keeps them for ever. */
+  /** Days that rows are kept at least; 0 keeps them for ever. */
   deliveryDays: number;
   eventDays: number;
-  onPurged: (table: 'deliveries' | 'events', count: number) => void;
+  /** Called with each month that was dropped, as YYYY_MM. */
+  onDropped: (table: PartitionedTable, month: string) => void;
   onError: (error: unknown, failures: number) => void;
 }
 
-const batchRows = 1000;
 const hour = 3_600_000;
-const nil = '00000000-0000-0000-0000-000000000000';
 
-/** Looks each hour. Batches of 1,000 rows with a pause as long as the batch took, so that at most half of one connection's time goes into it. */
-export function startRetention(sql: Sql, { deliveryDays, eventDays, onPurged, onError }: RetentionOptions): Loop {
+/** Runs at the start and each hour; one month of one table per turn. A lock that is not to be had within 2 s fails the turn, which is tried again. */
+export function startRetention(
+  sql: Sql,
+  { deliveryDays, eventDays, onDropped, onError }: RetentionOptions,
+): Loop {
+  // Events last: they go after all deliveries of them.
   const tables = [
-    { table: 'deliveries' as const, days: deliveryDays, remove: deleteOldDeliveries },
-    { table: 'events' as const, days: eventDays, remove: deleteOldEvents },
+    { table: 'deliveries' as const, days: deliveryDays },
+    { table: 'events' as const, days: eventDays },
   ].filter(({ days }) => days > 0);
-  let at = 0;
-  let after = nil;
 
   return startLoop({
+    name: 'retention',
     idleMs: hour,
     onError,
     async turn() {
-      const current = tables[at];
-      if (current === undefined) {
-        at = 0;
-        return false;
+      await makeMonths(sql);
+      for (const { table, days } of tables) {
+        const month = await dropMonth(sql, table, days);
+        if (month === null) continue;
+        onDropped(table, month);
+        return true;
       }
-      const started = performance.now();
-      const ids = await current.remove(sql, { days: current.days, after, limit: batchRows });
-      if (ids.length > 0) onPurged(current.table, ids.length);
-      after = ids.at(-1) ?? nil;
-      if (ids.length < batchRows) {
-        at += 1;
-        after = nil;
-      } else await new Promise((resolve) => setTimeout(resolve, performance.now() - started));
-      return true;
+      return false;
     },
   });
 }

@@ -32,7 +32,8 @@ export function reportOf(days: readonly DayRow[]): Report {
   if (first === undefined || last === undefined) throw new Error('a range without days');
   const sum = (field: 'cancelled' | 'expired' | 'new' | 'paymentsSucceeded' | 'paymentsFailed') =>
     days.reduce((total, day) => total + day[field], 0);
-  const money = (field: 'gross' | 'fees' | 'net') => days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
+  const money = (field: 'gross' | 'fees' | 'net') =>
+    days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
   const whole: DayRow = {
     ...last,
     liveBefore: first.liveBefore,
@@ -45,7 +46,10 @@ export function reportOf(days: readonly DayRow[]): Report {
     paymentsSucceeded: sum('paymentsSucceeded'),
     paymentsFailed: sum('paymentsFailed'),
   };
-  return { ...figuresOf(whole), daily: days.map((day) => ({ date: day.day.toISOString().slice(0, 10), ...figuresOf(day) })) };
+  return {
+    ...figuresOf(whole),
+    daily: days.map((day) => ({ date: day.day.toISOString().slice(0, 10), ...figuresOf(day) })),
+  };
 }
 
 function figuresOf({ day: _day, liveBefore, ...figures }: DayRow): Figures {

@@ -1,5 +1,11 @@
-// What the keeper read from the chain about one subscription, and what it knows of pulls.
-import type { AuthorityAccount, PlanAccount, SubscriptionAccount, TokenAccount } from '../chain/layouts.ts';
+// What the keeper reads from the chain about one subscription.
+import type {
+  AuthorityAccount,
+  ChainDataError,
+  PlanAccount,
+  SubscriptionAccount,
+  TokenAccount,
+} from '../chain/layouts.ts';
 
 /** The accounts of one subscription, all of one read. */
 export interface ChainView {
@@ -15,6 +21,9 @@ export interface ChainView {
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
 }
+
+/** The accounts of one subscription, or why they cannot be decoded. */
+export type View = ChainView | ChainDataError;
 
 /** Money that moved under a subscription, in one transaction that is final. Times are Unix seconds, amounts base units. */
 export interface Pull {

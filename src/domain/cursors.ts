@@ -16,30 +16,41 @@ const macLength = 12;
 
 /** `secrets`: what JWT_SECRET lists, since cursors live as shortly as tokens do; the first issues, all are accepted. */
 export function createCursors(secrets: readonly string[]): Cursors {
-  const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', 'billing page cursor', 32)));
+  const keys = secrets.map((secret) =>
+    Buffer.from(hkdfSync('sha256', secret, '', 'billing page cursor', 32)),
+  );
   const mac = (key: Buffer, id: Buffer, scope: string) =>
     createHmac('sha256', key).update(id).update(scope).digest().subarray(0, macLength);
   return {
     issue(id, scope) {
       const bytes = Buffer.from(id.replaceAll('-', ''), 'hex');
-      return Buffer.concat([bytes, mac(keys[0] ?? Buffer.alloc(0), bytes, scope)]).toString('base64url');
+      return Buffer.concat([bytes, mac(keys[0] ?? Buffer.alloc(0), bytes, scope)]).toString(
+        'base64url',
+      );
     },
     read(cursor, scope) {
       const bytes = Buffer.from(cursor, 'base64url');
-      if (bytes.length !== idLength + macLength || bytes.toString('base64url') !== cursor) return undefined;
+      if (bytes.length !== idLength + macLength || bytes.toString('base64url') !== cursor)
+        return undefined;
       const id = bytes.subarray(0, idLength);
-      if (!keys.some((key) => timingSafeEqual(mac(key, id, scope), bytes.subarray(idLength)))) return undefined;
+      if (!keys.some((key) => timingSafeEqual(mac(key, id, scope), bytes.subarray(idLength))))
+        return undefined;
       return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
     },
     seal(place, scope) {
       const bytes = Buffer.from(place);
-      return Buffer.concat([mac(keys[0] ?? Buffer.alloc(0), bytes, `place ${scope}`), bytes]).toString('base64url');
+      return Buffer.concat([
+        mac(keys[0] ?? Buffer.alloc(0), bytes, `place ${scope}`),
+        bytes,
+      ]).toString('base64url');
     },
     unseal(cursor, scope) {
       const bytes = Buffer.from(cursor, 'base64url');
       if (bytes.length < macLength) return undefined;
       const place = bytes.subarray(macLength);
-      return keys.some((key) => timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, macLength)))
+      return keys.some((key) =>
+        timingSafeEqual(mac(key, place, `place ${scope}`), bytes.subarray(0, macLength)),
+      )
         ? place.toString()
         : undefined;
     },

@@ -5,22 +5,48 @@ import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { ChainView } from './chain-view.ts';
-import { awaitFinality, type Decision, type Findings, ourSetback, retryAt, retrySoon, type Rules } from './decision.ts';
+import {
+  awaitFinality,
+  type Decision,
+  type Findings,
+  ourSetback,
+  retryAt,
+  retrySoon,
+  type Rules,
+} from './decision.ts';
 import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
-import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './found-pulls.ts';
+import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './pulls.ts';
 import { split } from './money.ts';
-import { timeOf, unixSeconds } from './network.ts';
-import { delegationObstacle, missingReceivers, ourObstacle, subscriberObstacle } from './obstacles.ts';
-import { applyCancelSeen, applyDelegation, applyFailure, applyResume, type Draft, draftOf, isLive } from './transitions.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
+import { delegationObstacle, ourObstacle, pullerAmong, subscriberObstacle } from './obstacles.ts';
+import {
+  applyCancelSeen,
+  applyDelegation,
+  applyFailure,
+  applyResume,
+  type Draft,
+  draftOf,
+  isLive,
+} from './transitions.ts';
 
+/** Within so many seconds before a period's end nothing is signed for it any more. */
+const CLOSING_SECONDS = 60n;
+/** Between reads of an account that may be missing at one endpoint only. */
+const DOUBT_SECONDS = 60n;
 /** Seconds after which a new registration's account is believed to be missing rather than not yet seen by the endpoint that we asked. */
-const YOUNG_SECONDS = 120;
+export const YOUNG_SECONDS = 120;
 
 /** The decision for one subscription. `findings` answers an earlier `needs`. */
-export function decide(row: HeldSubscription, view: ChainView, rules: Rules, findings: Findings = {}): Decision {
+export function decide(
+  row: HeldSubscription,
+  view: ChainView,
+  rules: Rules,
+  findings: Findings = {},
+): Decision {
   const draft = draftOf(row);
   const { state } = draft;
   if (view.slot < row.observedSlot) return retrySoon(draft, view, 1n);
+  if (findings.absenceDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
   state.observedSlot = view.slot;
   const account = sameInstance(row, view.subscription);
   if (account !== null) state.periodAnchor ??= timeOf(account.periodStart);
@@ -31,7 +57,8 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
-      if (findings.tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+      if (findings.tooMany === true)
+        return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
       if (findings.pulls === undefined) return { draft, needs: 'pulls' };
       recordPulls(draft, findings.pulls, account, period);
       if (hasUnknownPull(state, account)) {
@@ -41,11 +68,12 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
         // The endpoint's history does not have the pull yet. An endpoint that keeps no history that long never will: a period that is over does
         // not keep the next one from being paid, which the chain does not count as pulled.
-        if (!isGivenUp(row) || account.periodStart >= period.start) return { ...ourSetback(draft, view), ...unread };
+        if (!isGivenUp(row) || account.periodStart >= period.start)
+          return { ...ourSetback(draft, view), ...unread };
       }
     }
-    const repaired = observeDelegation(draft, view, account);
-    if (repaired && state.status === 'past_due') state.nextPaymentDue = timeOf(view.now);
+    observeDelegation(draft, view, account);
+    observeRepair(draft, view, account, period);
   }
   observeCancel(draft, view, account, period);
 
@@ -53,16 +81,21 @@ export function decide(row: HeldSubscription, view: ChainView, rules: Rules, fin
   const endReason = planEnd(row, view, account, period);
   if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
   // Without an account the subscription was cancelled or has ended: both have returned.
-  if (account === null || period === null) throw new Error('a live subscription without an account');
-  const decision = collection(draft, view, account, period, rules, findings);
+  if (account === null || period === null)
+    throw new Error('a live subscription without an account');
+  const decision = collection(draft, view, account, period, rules);
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
 /** The account as long as it is the one that was registered: an address can be closed and subscribed anew, with other period boundaries or terms. */
-export function sameInstance(row: HeldSubscription, account: SubscriptionAccount | null): SubscriptionAccount | null {
+export function sameInstance(
+  row: HeldSubscription,
+  account: SubscriptionAccount | null,
+): SubscriptionAccount | null {
   if (account === null) return null;
   if (account.amount !== row.amount || account.periodHours !== BigInt(row.periodHours)) return null;
-  if (row.planCreatedAt !== null && account.planCreatedAt !== unixSeconds(row.planCreatedAt)) return null;
+  if (row.planCreatedAt !== null && account.planCreatedAt !== unixSeconds(row.planCreatedAt))
+    return null;
   if (row.periodAnchor === null) return account;
   const apart = account.periodStart - unixSeconds(row.periodAnchor);
   return apart >= 0n && apart % periodSeconds(account.periodHours) === 0n ? account : null;
@@ -74,33 +107,76 @@ export function sameInstance(row: HeldSubscription, account: SubscriptionAccount
  */
 function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
-  return view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS);
+  return (
+    view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS)
+  );
 }
 
-function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): boolean {
+function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): void {
   const obstacle = delegationObstacle(view, account);
   // Without a token account nothing stands in the way and nothing is repaired.
-  if (obstacle === undefined && view.subscriberTokens === null) return false;
-  const repaired = applyDelegation(draft, obstacle, view.now);
-  return repaired && subscriberObstacle(view, account, draft.row.amount) === undefined;
+  if (obstacle === undefined && view.subscriberTokens === null) return;
+  applyDelegation(draft, obstacle, view.now);
 }
 
-function observeCancel(draft: Draft, view: ChainView, account: SubscriptionAccount | null, period: PullPeriod | null): void {
+/** A payment that nothing stands against any more does not wait for its next try. */
+function observeRepair(
+  { row, state }: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+): void {
+  if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
+  if (period.end - view.now <= CLOSING_SECONDS) return;
+  const gross = grossOf(row.amount, account, period);
+  if (subscriberObstacle(view, account, gross) !== undefined) return;
+  const now = timeOf(view.now);
+  if (now < state.nextPaymentDue) state.nextPaymentDue = now;
+}
+
+function observeCancel(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount | null,
+  period: PullPeriod | null,
+): void {
   const { state, row } = draft;
   if (account?.expiresAt === 0n) {
     // A merchant's request is not on chain, so a live account says nothing against it.
-    if (state.cancelRequestedBy === 'subscriber' && period !== null) applyResume(draft, dueAgain(draft, period));
+    if (state.cancelRequestedBy === 'subscriber' && period !== null)
+      applyResume(draft, dueAgain(draft, period));
     return;
   }
   if (state.cancelRequestedAt !== null) return;
   // A missing account was closed: after a cancellation that we did not see, or because its plan is no more.
-  if (account !== null || planEnd(row, view, account, period) === null) applyCancelSeen(draft, view.now);
+  if (account !== null || planEnd(row, view, account, period) === null)
+    applyCancelSeen(draft, view.now);
 }
 
 /** When a resumed subscription is collected next: in the period that runs, unless it is paid. */
 function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
   const { paidThrough } = state;
-  return paidThrough !== null && unixSeconds(paidThrough) > period.start ? startOfNext(period) : timeOf(period.start);
+  return paidThrough !== null && unixSeconds(paidThrough) > period.start
+    ? startOfNext(period)
+    : timeOf(period.start);
+}
+
+/** What is due for a period: the whole amount, or of a period that the plan's end cuts short the part before that, rounded down. */
+function grossOf(
+  amount: bigint,
+  { periodHours }: Pick<SubscriptionAccount, 'periodHours'>,
+  { start, end }: Pick<PullPeriod, 'start' | 'end'>,
+): bigint {
+  const length = periodSeconds(periodHours);
+  return end - start >= length ? amount : (amount * (end - start)) / length;
+}
+
+/** A payment signed now could land in the next period: that one is due. */
+function awaitNextPeriod(draft: Draft, period: PullPeriod): Decision {
+  const { state } = draft;
+  state.nextPaymentDue = startOfNext(period);
+  state.dueAt = state.nextPaymentDue ?? timeOf(period.end + 1n);
+  return { draft };
 }
 
 function collection(
@@ -109,7 +185,6 @@ function collection(
   account: SubscriptionAccount,
   period: PullPeriod,
   rules: Rules,
-  { accountPaidFor }: Findings,
 ): Decision {
   const { state, row } = draft;
   const { now } = view;
@@ -125,7 +200,10 @@ function collection(
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...ourSetback(draft, view),
-      alert: { reason: 'period_mismatch', detail: `${period.verdict}, ${period.pulled.toString()} pulled` },
+      alert: {
+        reason: 'period_mismatch',
+        detail: `${period.verdict}, ${period.pulled.toString()} pulled`,
+      },
     };
   }
   if (state.nextPaymentDue !== null && state.nextPaymentDue > timeOf(now)) {
@@ -133,27 +211,39 @@ function collection(
     return { draft };
   }
 
-  const amounts = split(row.amount, row.feeBps ?? rules.feeBps);
-  const receivers = { keeper: rules.keeper, merchant: row.merchantWallet, treasury: row.treasury, mint: row.mint };
+  const gross = grossOf(row.amount, account, period);
+  // Less than a base unit is due before the plan ends.
+  if (gross === 0n) return retryAt(draft, period.end + 1n);
+  const amounts = split(gross, row.feeBps ?? rules.feeBps);
+  const receivers = {
+    keepers: rules.keepers,
+    merchant: row.merchantWallet,
+    treasury: row.treasury,
+    mint: row.mint,
+  };
   const ours = ourObstacle(view, amounts, receivers);
-  if (ours !== undefined) return { ...ourSetback(draft, view), alert: { reason: ours } };
-  const createAccountsFor = missingReceivers(view, amounts, receivers);
-  if (accountPaidFor === true && createAccountsFor.includes(row.merchantWallet)) {
-    return { ...ourSetback(draft, view), alert: { reason: 'receiver_account_missing', detail: 'closed after we paid for it' } };
-  }
+  const keeper = view.plan === null ? undefined : pullerAmong(view.plan, rules.keepers);
+  if (ours !== undefined || keeper === undefined)
+    return { ...ourSetback(draft, view), alert: { reason: ours ?? 'not_a_puller' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
     const { start: periodStart, end: periodEnd } = period;
     applyFailure(
       draft,
-      { reason: obstacle, now, periodStart, periodEnd, nextPeriod: startOfNext(period), amounts, signature: null },
+      {
+        reason: obstacle,
+        now,
+        periodStart,
+        periodEnd,
+        nextPeriod: startOfNext(period),
+        amounts,
+        signature: null,
+      },
       rules.pastDueDays,
     );
     if (!isLive(state)) state.dueAt = closingDue(view, account, rules);
     return { draft };
   }
-  return {
-    draft,
-    collect: { periodStart: period.start, periodEnd: period.end, amounts, createAccountsFor },
-  };
+  if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, period);
+  return { draft, collect: { keeper, periodStart: period.start, periodEnd: period.end, amounts } };
 }

@@ -1,15 +1,15 @@
 // What can be decided about a subscription (decide.ts), from what, and how it is put off.
 import type { OursReason } from '../chain/errors.ts';
 import type { ChainView } from './chain-view.ts';
-import type { FoundPull } from './found-pulls.ts';
+import type { FoundPull } from './pulls.ts';
 import type { Split } from './money.ts';
-import { timeOf } from './network.ts';
-import { setbackUntil } from './setbacks.ts';
+import { timeOf } from '../chain/time.ts';
+import { setbackUntil } from './backoff.ts';
 import type { Draft } from './transitions.ts';
 
 export interface Rules {
-  /** The keeper's wallet. */
-  readonly keeper: string;
+  /** Wallets that this keeper signs with, the preferred one first. */
+  readonly keepers: readonly string[];
   readonly pastDueDays: number;
   /** The operator's fee, where the merchant has none of its own. */
   readonly feeBps: number;
@@ -21,22 +21,25 @@ export interface Findings {
   readonly pulls?: readonly FoundPull[];
   /** More transactions name the account than could be read: what was pulled is not known this time either. */
   readonly tooMany?: true;
+  /** Some transactions that name the account cannot be read: each may hold a pull that `pulls` does not have. */
+  readonly unreadable?: true;
   /** What the account counts as pulled is final, or in the books: a history that does not have it by now may never have it. */
   readonly pulledFinally?: true;
   /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
   readonly closingNotFinal?: true;
-  /** The merchant's token account was paid for not long ago, and is gone again. */
-  readonly accountPaidFor?: true;
+  /** One endpoint does not have an account that is not gone for sure. */
+  readonly absenceDoubted?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
 }
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
+  /** The wallet that pulls: one of ours that the plan names. */
+  readonly keeper: string;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
-  readonly createAccountsFor: readonly string[];
 }
 
 export interface Decision {
@@ -45,7 +48,10 @@ export interface Decision {
   /** To be found out first; the decision is then made again. */
   readonly needs?: 'pulls' | 'closing';
   /** A failure that is ours: operators are told. */
-  readonly alert?: { readonly reason: OursReason | 'pull_not_found' | 'period_mismatch'; readonly detail?: string };
+  readonly alert?: {
+    readonly reason: OursReason | 'pull_not_found' | 'period_mismatch';
+    readonly detail?: string;
+  };
 }
 
 /** Between looks at what the chain shows, but not finally yet (some 13 s on a cluster): it is nobody's failure. */

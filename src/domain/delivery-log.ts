@@ -1,5 +1,5 @@
 // The log of all deliveries, read from its newest end, a bounded step at a time.
-import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../db/delivery-log.ts';
+import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../db/deliveries.ts';
 import { idsBetween, lastId, timeOfId } from '../db/ids.ts';
 
 export interface LogQuery extends LogFilters {
@@ -33,17 +33,19 @@ export async function* readLog(
 ): AsyncGenerator<LogStep, void, undefined> {
   const { first: from, end: bound } = idsBetween(since, until);
   let at = before < bound ? before : bound;
-  let source = sourceOf(filters);
+  const source = sourceOf(filters);
   for (let left = limit; left > 0;) {
     const page = Math.min(left, pageRows);
     const looked = filters.status === null && filters.type === null ? page : walkRows;
-    const { rows, walked, walkedTo } = await walk(filters, { source, before: at, from, walk: looked, limit: page });
-    if (source === 'waiting' && walked > looked) {
-      source = placeOf(filters);
-      continue;
-    }
+    const { rows, walked, walkedTo } = await walk(filters, {
+      source,
+      before: at,
+      from,
+      walk: looked,
+      limit: page,
+    });
     left -= rows.length;
-    const exhausted = source === 'waiting' || walked < looked;
+    const exhausted = walked < looked;
     const next = rows.length === page ? (rows.at(-1)?.id ?? null) : exhausted ? null : walkedTo;
     yield { rows, lookedBackTo: next === null ? null : timeOfId(next), next };
     if (next === null) return;

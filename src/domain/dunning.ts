@@ -1,6 +1,6 @@
-// When a subscription that could not be paid is tried again (decisions.md, Subscriptions).
+// When a subscription that could not be paid is tried again (docs/contract.md, Subscription status).
 
-/** Hours after the first failure at which a payment is tried again. */
+/** Hours after the first failure at which a payment is tried again, where the plan has none of its own. */
 export const RETRY_HOURS = [1, 6, 24, 72, 120] as const;
 
 const HOUR_MS = 3_600_000;
@@ -16,11 +16,27 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
  */
 export function nextAttemptAt(
   now: Date,
-  { pastDueSince, days, nextPeriod }: { pastDueSince: Date; days: number; nextPeriod: Date | null },
+  {
+    pastDueSince,
+    days,
+    nextPeriod,
+    retryHours = RETRY_HOURS,
+  }: {
+    pastDueSince: Date;
+    days: number;
+    nextPeriod: Date | null;
+    /** The plan's own, ascending. */
+    retryHours?: readonly number[];
+  },
 ): Date | null {
   const expiry = expiryOf(pastDueSince, days);
   if (now >= expiry) return null;
   if (nextPeriod !== null && nextPeriod <= now) return now;
-  const retry = RETRY_HOURS.map((hours) => new Date(pastDueSince.getTime() + hours * HOUR_MS)).find((at) => at > now);
-  return [retry ?? expiry, nextPeriod ?? expiry].reduce((earliest, at) => (at < earliest ? at : earliest), expiry);
+  const retry = retryHours
+    .map((hours) => new Date(pastDueSince.getTime() + hours * HOUR_MS))
+    .find((at) => at > now);
+  return [retry ?? expiry, nextPeriod ?? expiry].reduce(
+    (earliest, at) => (at < earliest ? at : earliest),
+    expiry,
+  );
 }

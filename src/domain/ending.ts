@@ -4,8 +4,8 @@ import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { ChainView } from './chain-view.ts';
 import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
-import { hasUnknownPull, isGivenUp, oldestFirst, recordPull, recordPulls } from './found-pulls.ts';
-import { timeOf, unixSeconds } from './network.ts';
+import { hasUnknownPull, isGivenUp, oldestFirst, recordPull, recordPulls } from './pulls.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import { applyEnd, type Draft } from './transitions.ts';
 
 const DAY = 86_400n;
@@ -18,11 +18,18 @@ export function planEnd(
   period: PullPeriod | null,
 ): string | null {
   if (plan === null) return 'plan_closed';
-  if (row.planCreatedAt !== null && plan.createdAt !== unixSeconds(row.planCreatedAt)) return 'plan_recreated';
+  if (row.planCreatedAt !== null && plan.createdAt !== unixSeconds(row.planCreatedAt))
+    return 'plan_recreated';
   if (period?.verdict === 'plan_changed') return 'plan_recreated';
   if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
   // The last period is paid up to the plan's end.
-  if (period?.verdict === 'collected' && period.next === null && account?.expiresAt === 0n && now >= period.end) return 'plan_ended';
+  if (
+    period?.verdict === 'collected' &&
+    period.next === null &&
+    account?.expiresAt === 0n &&
+    now >= period.end
+  )
+    return 'plan_ended';
   return null;
 }
 
@@ -37,15 +44,24 @@ export function end(
 ): Decision {
   const { state } = draft;
   const prepaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
-  const waiting = account === null && (findings.closingNotFinal === true || !prepaid()) ? lastLook(draft, view, findings) : undefined;
+  const waiting =
+    account === null && (findings.closingNotFinal === true || !prepaid())
+      ? lastLook(draft, view, findings)
+      : undefined;
   if (waiting !== undefined) return waiting;
   if (prepaid()) {
     state.nextPaymentDue = null;
     state.dueAt = state.paidThrough;
     return { draft };
   }
-  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true) return { draft, needs: 'closing' };
-  applyEnd(draft, { now: view.now, endReason, accountClosed: account === null, dueAt: closingDue(view, account, rules) });
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
+    return { draft, needs: 'closing' };
+  applyEnd(draft, {
+    now: view.now,
+    endReason,
+    accountClosed: account === null,
+    dueAt: closingDue(view, account, rules),
+  });
   return { draft };
 }
 
@@ -74,11 +90,17 @@ export function afterTheEnd(
     }
   }
   const { paidThrough } = draft.state;
-  if (account?.payer === rules.keeper && paidThrough !== null && unixSeconds(paidThrough) > view.now) {
+  if (
+    account !== null &&
+    rules.keepers.includes(account.payer) &&
+    paidThrough !== null &&
+    unixSeconds(paidThrough) > view.now
+  ) {
     draft.state.dueAt = paidThrough;
     return { draft };
   }
-  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true) return { draft, needs: 'closing' };
+  if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)
+    return { draft, needs: 'closing' };
   draft.state.dueAt = closingDue(view, account, rules);
   return { draft };
 }
@@ -87,7 +109,11 @@ export function afterTheEnd(
  * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
  * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
  */
-function lastLook(draft: Draft, view: ChainView, { pulls, tooMany, closingNotFinal }: Findings): Decision | undefined {
+function lastLook(
+  draft: Draft,
+  view: ChainView,
+  { pulls, tooMany, unreadable, closingNotFinal }: Findings,
+): Decision | undefined {
   const { row } = draft;
   if (closingNotFinal === true) return awaitFinality(draft, view);
   if (tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
@@ -99,12 +125,17 @@ function lastLook(draft: Draft, view: ChainView, { pulls, tooMany, closingNotFin
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(draft, pull, null);
   }
-  return undefined;
+  // An unreadable transaction may hold the last pull: it is looked up again, but anyone can send one, so not for ever.
+  return unreadable === true && !isGivenUp(row) ? ourSetback(draft, view) : undefined;
 }
 
 /** The program lets the rent payer close an account that expired or whose plan is over; only then the rent is ours to fetch. */
-function closable({ now, plan }: ChainView, account: SubscriptionAccount, { keeper }: Rules): boolean {
-  if (account.payer !== keeper) return false;
+function closable(
+  { now, plan }: ChainView,
+  account: SubscriptionAccount,
+  { keepers }: Rules,
+): boolean {
+  if (!keepers.includes(account.payer)) return false;
   if (account.expiresAt !== 0n && account.expiresAt <= now) return true;
   const verdict = pullPeriod(account, plan, now).verdict;
   return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
@@ -114,8 +145,8 @@ function closable({ now, plan }: ChainView, account: SubscriptionAccount, { keep
 export function closingDue(
   { now }: Pick<ChainView, 'now'>,
   account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,
-  { keeper }: Pick<Rules, 'keeper'>,
+  { keepers }: Pick<Rules, 'keepers'>,
 ): Date | null {
-  if (account === null || account.payer !== keeper) return null;
+  if (account === null || !keepers.includes(account.payer)) return null;
   return timeOf(account.expiresAt > now ? account.expiresAt : now + DAY);
 }

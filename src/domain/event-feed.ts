@@ -1,44 +1,104 @@
-// Waiting for an app's next events (db/event-feed.ts says how none is missed).
+// Waiting for an app's next events (db/event-feed.ts explains why none is missed). Requests are woken by a NOTIFY that names the app; one connection of
+// the process listens once the first has waited.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../db/connect.ts';
-import { readFeed, readFeedStart, readSnapshot, type FeedPage, type FeedRow } from '../db/event-feed.ts';
+import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../db/event-feed.ts';
+import { deliveriesQueued, namedIn } from '../db/notify.ts';
 
-export type { FeedPage };
-
-/** Milliseconds between looks while there is nothing new. */
-const lookMs = 200;
-
-/** Where a feed begins: at what happens from now on. */
-export async function startFeed(sql: Sql): Promise<FeedPage> {
-  const since = await readFeedStart(sql);
-  return { from: { snapshot: await readSnapshot(sql), since }, to: null, after: null };
+/** A reader's place in the feed. */
+export interface FeedPage {
+  /** Events with higher ids are new. */
+  after: string;
 }
 
-/** The events after `page`, and the page after them. Waits up to `waitMs` for one, or until `signal`; then there are none. */
-export async function nextEvents(
-  sql: Sql,
-  appId: string,
-  page: FeedPage,
-  { limit, waitMs, signal }: { limit: number; waitMs: number; signal: AbortSignal },
-): Promise<{ rows: FeedRow[]; next: FeedPage }> {
-  const deadline = performance.now() + waitMs;
-  const since = await readFeedStart(sql);
-  for (;;) {
-    const { snapshot, rows } = await readFeed(sql, appId, page, limit);
-    const seen = page.to ?? { snapshot, since };
-    const last = rows.at(-1);
-    if (rows.length === limit && last !== undefined) {
-      return { rows, next: { from: page.from, to: seen, after: { createdAt: last.place, id: last.id } } };
+/** Milliseconds until a woken reader that found nothing reads again, four times as long each time: a transaction that began earlier is still open. */
+const firstRetryMs = 50;
+
+/** The place before everything that happens from now on. */
+export async function startFeed(sql: Sql): Promise<FeedPage> {
+  return { after: await readFeedStart(sql) };
+}
+
+/** Reads apps' events and waits for them. */
+export class EventFeed {
+  private readonly sql: Sql;
+  private readonly followers = new Set<Follower>();
+  private listening: Promise<unknown> | undefined;
+
+  constructor(sql: Sql) {
+    this.sql = sql;
+  }
+
+  /** The events after `page`, and the place after them. Waits up to `waitMs` for one, or until `signal`; then there are none. */
+  async next(
+    appId: string,
+    { after }: FeedPage,
+    { limit, waitMs, signal }: { limit: number; waitMs: number; signal: AbortSignal },
+  ): Promise<{ rows: FeedRow[]; next: FeedPage }> {
+    const deadline = performance.now() + waitMs;
+    // Before the first read: what is written after it wakes.
+    if (waitMs > 0) await this.listen();
+    const follower = new Follower(appId);
+    if (waitMs > 0) this.followers.add(follower);
+    try {
+      let retryMs: number | undefined;
+      for (;;) {
+        const bound = await readFeedBound(this.sql);
+        const rows = await readFeed(this.sql, appId, { after, bound, limit });
+        const last = rows.at(-1);
+        if (last !== undefined) return { rows, next: { after: last.id } };
+        const leftMs = deadline - performance.now();
+        if (leftMs <= 0 || signal.aborted) return { rows, next: { after } };
+        if (retryMs === undefined) {
+          if (await follower.woken(leftMs, signal)) retryMs = firstRetryMs;
+        } else {
+          await pause(Math.min(retryMs, leftMs), undefined, { signal }).catch(() => undefined);
+          retryMs *= 4;
+        }
+      }
+    } finally {
+      this.followers.delete(follower);
     }
-    const next = { from: seen, to: null, after: null };
-    if (rows.length > 0) return { rows, next };
-    // A last page may be empty, and more may have come since its end was seen: nobody waits for that, and "none" would not be true.
-    if (page.to !== null) {
-      page = next;
-      continue;
+  }
+
+  /** Throws where Postgres cannot be reached; the next reader tries again. */
+  private async listen(): Promise<void> {
+    const wake = (apps: readonly string[] | undefined) => {
+      for (const follower of this.followers)
+        if (apps === undefined || apps.includes(follower.appId)) follower.wake();
+    };
+    this.listening ??= this.sql.listen(
+      deliveriesQueued,
+      (payload) => wake(namedIn(payload).apps),
+      // Also when the connection is made again: notifications may have been missed.
+      () => wake(undefined),
+    );
+    try {
+      await this.listening;
+    } catch (error) {
+      this.listening = undefined;
+      throw error;
     }
-    const left = deadline - performance.now();
-    if (left <= 0 || signal.aborted) return { rows, next };
-    await pause(Math.min(lookMs, left), undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** A request that waits for an app's events. */
+class Follower {
+  readonly appId: string;
+  private readonly heard = new AbortController();
+
+  constructor(appId: string) {
+    this.appId = appId;
+  }
+
+  wake(): void {
+    this.heard.abort();
+  }
+
+  /** Waits for the first wake since the beginning, at most `ms` or until `signal`. Whether there was one. */
+  async woken(ms: number, signal: AbortSignal): Promise<boolean> {
+    const either = AbortSignal.any([this.heard.signal, signal]);
+    await pause(ms, undefined, { signal: either }).catch(() => undefined);
+    return this.heard.signal.aborted;
   }
 }

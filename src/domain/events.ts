@@ -1,6 +1,8 @@
-// The outbox: events are written in the transaction of the change they tell of, so that one is never without the other.
+// The outbox: an event is written in the transaction of the change that it reports. Its time is that of its id, so a span of time is a span of ids.
 import type { Transaction } from '../db/connect.ts';
 import { insertEvents, takeSequences, type EventContext, type EventType } from '../db/events.ts';
+import { timeOfId } from '../db/ids.ts';
+import { accessUntil } from './access.ts';
 
 /** One thing that happened. `extra` holds the data fields of its type; amounts as bigint base units and times as Date become strings. */
 export interface Happening {
@@ -11,10 +13,13 @@ export interface Happening {
 
 /**
  * Writes one event for each happening and queues its delivery, inside the caller's transaction, after the caller has written the change itself
- * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns the endpoints for which deliveries were queued:
- * the caller tells the dispatchers of them after its commit.
+ * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns the names (db/notify.ts) of
+ * the apps and of the endpoints for which deliveries were queued: the caller notifies of them after its commit.
  */
-export async function appendEvents(sql: Transaction, happenings: readonly Happening[]): Promise<Set<string>> {
+export async function appendEvents(
+  sql: Transaction,
+  happenings: readonly Happening[],
+): Promise<Set<string>> {
   const queued = new Set<string>();
   let rest = [...happenings];
   while (rest.length > 0) {
@@ -26,7 +31,8 @@ export async function appendEvents(sql: Transaction, happenings: readonly Happen
       else round.set(happening.subscriptionId, happening);
     }
     const contexts = await takeSequences(sql, [...round.keys()]);
-    if (contexts.length !== round.size) throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
+    if (contexts.length !== round.size)
+      throw new Error(`events for ${round.size} subscriptions, of which ${contexts.length} exist`);
     const endpoints = await storeEvents(
       sql,
       contexts.map((context) => ({ context, ...(round.get(context.subscriptionId) as Happening) })),
@@ -37,7 +43,7 @@ export async function appendEvents(sql: Transaction, happenings: readonly Happen
   return queued;
 }
 
-/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns the endpoints that they go to. */
+/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns whom to notify. */
 export function storeEvents(
   sql: Transaction,
   told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
@@ -45,18 +51,30 @@ export function storeEvents(
   return insertEvents(
     sql,
     told.map(({ context, type, extra }) => {
-      const { eventId: id, appId, subscriptionId, sequence, createdAt } = context;
-      return { id, appId, subscriptionId, sequence, type, createdAt, body: eventBody(context, type, extra) };
+      const { eventId: id, appId, subscriptionId, sequence } = context;
+      return {
+        id,
+        appId,
+        subscriptionId,
+        sequence,
+        type,
+        createdAt: timeOfId(id),
+        body: eventBody(context, type, extra),
+      };
     }),
   );
 }
 
-/** The text that is stored once and sent byte for byte (service.md, Events; decisions.md: every event's data also carries appId, status, paidThrough, sequence). */
-export function eventBody(context: EventContext, type: EventType, extra: Happening['extra'] = {}): string {
+/** The text that is stored once and sent byte for byte (docs/contract.md, Events). */
+export function eventBody(
+  context: EventContext,
+  type: EventType,
+  extra: Happening['extra'] = {},
+): string {
   return JSON.stringify({
     id: context.eventId,
     type,
-    createdAt: context.createdAt,
+    createdAt: timeOfId(context.eventId),
     data: {
       appId: context.appId,
       subscriptionId: context.subscriptionId,
@@ -67,8 +85,16 @@ export function eventBody(context: EventContext, type: EventType, extra: Happeni
       merchantWallet: context.merchantWallet,
       status: context.status,
       paidThrough: context.paidThrough,
+      accessUntil: accessUntil(context),
+      externalId: context.externalId,
+      metadata: JSON.parse(context.metadata) as Record<string, string>,
       sequence: Number(context.sequence),
-      ...Object.fromEntries(Object.entries(extra).map(([name, value]) => [name, typeof value === 'bigint' ? value.toString() : value])),
+      ...Object.fromEntries(
+        Object.entries(extra).map(([name, value]) => [
+          name,
+          typeof value === 'bigint' ? value.toString() : value,
+        ]),
+      ),
     },
   });
 }

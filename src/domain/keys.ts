@@ -1,4 +1,4 @@
-// API keys: an environment marker and 256 random bits in Base58. Only the SHA-256 is stored (decisions.md, HTTP API).
+// API keys: an environment marker and 256 random bits in Base58. Only the SHA-256 is stored.
 import { hash, randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 

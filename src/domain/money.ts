@@ -1,4 +1,4 @@
-/** How a gross amount is split, in base units (decisions.md, Money). */
+/** How a gross amount is split, in base units (docs/contract.md, What the service does). */
 export interface Split {
   gross: bigint;
   fee: bigint;

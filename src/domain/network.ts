@@ -2,7 +2,7 @@
 import { CLOCK_SYSVAR } from '../chain/addresses.ts';
 import type { ChainAccount } from '../chain/accounts.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
-import type { Rpc } from '../chain/rpc.ts';
+import type { Blockhash, Rpc } from '../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { ServiceError } from '../errors.ts';
 
@@ -13,27 +13,47 @@ export interface Network {
   /** The keeper's wallet. */
   readonly puller: string;
   readonly treasury: string;
+  /** Keepers that stand by and backup treasuries: plans name them too. */
+  readonly standbyPullers?: readonly string[];
+  readonly backupTreasuries?: readonly string[];
 }
 
-export type ChainReader = Pick<Rpc, 'getMultipleAccounts' | 'getLatestBlockhash'>;
+export type ChainReader = Pick<
+  Rpc,
+  'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
+>;
+
+/** What the relay asks besides. */
+export type ChainSender = ChainReader &
+  Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
+
+/** A transaction for a wallet to sign (base64), its blockhash, and the last block height at which it can land. */
+export interface Unsigned {
+  readonly transaction: string;
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+}
 
 /** Accounts, the slot that they are of and the cluster's clock (Unix seconds), read together. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
 export async function readAccounts(
   chain: ChainReader,
   addresses: readonly string[],
 ): Promise<{ accounts: (ChainAccount | null)[]; slot: bigint; now: bigint }> {
-  const { accounts, slot } = await reaching(chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]));
+  const { accounts, slot } = await reaching(
+    chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]),
+  );
   const clock = accounts.at(-1);
   if (!clock) throw new ChainDataError('the Clock sysvar has no account');
   return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
 }
 
 /** A blockhash for a transaction that somebody else will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
-export async function readBlockhash(chain: ChainReader): Promise<string> {
-  return (await reaching(chain.getLatestBlockhash())).blockhash;
+export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
+  return reaching(chain.getLatestBlockhash());
 }
 
-async function reaching<T>(asked: Promise<T>): Promise<T> {
+/** Waits for an answer of the chain. Throws a ServiceError (INTERNAL_ERROR) when it is out of reach. */
+export async function reaching<T>(asked: Promise<T>): Promise<T> {
   try {
     return await asked;
   } catch (error) {
@@ -45,17 +65,4 @@ async function reaching<T>(asked: Promise<T>): Promise<T> {
     refusal.cause = error;
     throw refusal;
   }
-}
-
-/** Unix seconds of a time, rounded down. */
-export function unixSeconds(time: Date): bigint {
-  return BigInt(Math.floor(time.getTime() / 1000));
-}
-
-/** The end of the year 9999, beyond which neither ISO 8601 nor anybody's plans go. */
-const LAST_SECOND = 253_402_300_799n;
-
-/** The time of Unix seconds. The program lets a plan end whenever its owner says, up to 2^63-1: that is the last second that can be written. */
-export function timeOf(seconds: bigint): Date {
-  return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }

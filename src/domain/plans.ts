@@ -1,18 +1,33 @@
 // Plans: the record here, the account on chain, and when the two are the same plan.
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import { randomBytes } from 'node:crypto';
-import { planIn } from '../chain/accounts.ts';
-import { planAddress } from '../chain/addresses.ts';
+import { planIn, tokenAccountIn } from '../chain/accounts.ts';
+import { planAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
-import { createPlanTransaction } from '../chain/transactions.ts';
-import type { Queryable } from '../db/connect.ts';
-import { activatePlan, findPlan, insertPlan, type NewPlan, type PlanRow } from '../db/plans.ts';
+import { createPlanTransaction } from '../chain/plan-transactions.ts';
+import type { Queryable, Transaction } from '../db/connect.ts';
+import {
+  activatePlan,
+  countPendingPlans,
+  findPlan,
+  insertPlan,
+  type NewPlan,
+  type PlanRow,
+} from '../db/plans.ts';
 import { isDuplicate } from '../db/violations.ts';
 import { ServiceError, type Fault } from '../errors.ts';
-import { type ChainReader, type Network, readAccounts, readBlockhash, timeOf, unixSeconds } from './network.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './network.ts';
 
 /** Whose plan it must be and whom it must name. */
 export interface PlanParties {
-  readonly puller: string;
+  /** Wallets of ours that may pull; one of them is enough. */
+  readonly pullers: readonly string[];
   readonly treasury: string;
   /** The merchant's wallet. */
   readonly owner: string;
@@ -25,17 +40,28 @@ type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | '
  * pending record's end is equal too; one that was seen before must have been created when we saw it, but its owner may have moved its end since.
  * `metadataUri` is no term: its owner may change it at any time.
  */
-export function planMatches(record: PlanRecord, decoded: PlanAccount, parties: PlanParties): boolean {
+export function planMatches(
+  record: PlanRecord,
+  decoded: PlanAccount,
+  parties: PlanParties,
+): boolean {
   return planFaults(record, decoded, parties).length === 0;
 }
 
 /** What differs, in words for the merchant; empty when nothing does. */
-export function planFaults(record: PlanRecord, decoded: PlanAccount, { puller, treasury, owner }: PlanParties): string[] {
+export function planFaults(
+  record: PlanRecord,
+  decoded: PlanAccount,
+  { pullers, treasury, owner }: PlanParties,
+): string[] {
   const endTs = record.endsAt === null ? 0n : unixSeconds(record.endsAt);
   const faults: [boolean, string][] = [
     [decoded.owner === owner, `its owner is ${decoded.owner}, not ${owner}`],
     [decoded.mint === record.mint, `its mint is ${decoded.mint}, not ${record.mint}`],
-    [decoded.amount === record.amount, `its amount is ${decoded.amount.toString()}, not ${record.amount.toString()}`],
+    [
+      decoded.amount === record.amount,
+      `its amount is ${decoded.amount.toString()}, not ${record.amount.toString()}`,
+    ],
     [
       decoded.periodHours === BigInt(record.periodHours),
       `its period is ${decoded.periodHours.toString()} hours, not ${record.periodHours}`,
@@ -44,7 +70,10 @@ export function planFaults(record: PlanRecord, decoded: PlanAccount, { puller, t
       record.chainCreatedAt !== null || decoded.endTs === endTs,
       `its end is ${decoded.endTs.toString()}, not ${endTs.toString()} (Unix seconds, 0 for none)`,
     ],
-    [decoded.pullers.includes(puller), `it does not name ${puller} as a puller`],
+    [
+      pullers.some((puller) => decoded.pullers.includes(puller)),
+      `it does not name ${pullers.join(' or ')} as a puller`,
+    ],
     [decoded.destinations.includes(owner), `it does not name ${owner} as a destination`],
     [decoded.destinations.includes(treasury), `it does not name ${treasury} as a destination`],
     [
@@ -55,8 +84,11 @@ export function planFaults(record: PlanRecord, decoded: PlanAccount, { puller, t
   return faults.filter(([fine]) => !fine).map(([, fault]) => fault);
 }
 
+/** The terms of a plan that are no part of the chain's. */
+export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays'>;
+
 /** What a merchant asks for; the plan is not on chain yet. */
-export interface PlanDraft {
+export interface PlanDraft extends OwnTerms {
   name: string;
   amount: bigint;
   periodHours: number;
@@ -65,7 +97,13 @@ export interface PlanDraft {
 }
 
 /** The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when it would end before its first period has. */
-export function draftPlan(network: Network, appId: string, owner: string, draft: PlanDraft, now: bigint): NewPlan {
+export function draftPlan(
+  network: Network,
+  appId: string,
+  owner: string,
+  draft: PlanDraft,
+  now: bigint,
+): NewPlan {
   const endsAt = draft.endsAt === null ? null : timeOf(unixSeconds(draft.endsAt));
   if (endsAt !== null && unixSeconds(endsAt) < now + BigInt(draft.periodHours) * 3600n) {
     throw invalid('endsAt', 'must be at least one period ahead');
@@ -84,6 +122,9 @@ export function draftPlan(network: Network, appId: string, owner: string, draft:
     periodHours: draft.periodHours,
     endsAt,
     metadataUri: draft.metadataUri,
+    graceHours: draft.graceHours,
+    retryHours: draft.retryHours,
+    pastDueDays: draft.pastDueDays,
     chainCreatedAt: null,
     status: 'pending',
     observedAt: null,
@@ -98,12 +139,23 @@ export function draftPlan(network: Network, appId: string, owner: string, draft:
 export async function adoptPlan(
   chain: ChainReader,
   network: Network,
-  { appId, owner, name, planPda }: { appId: string; owner: string; name: string; planPda: string },
+  {
+    appId,
+    owner,
+    name,
+    planPda,
+    ...ownTerms
+  }: OwnTerms & { appId: string; owner: string; name: string; planPda: string },
 ): Promise<NewPlan> {
-  const { accounts, slot, now } = await readAccounts(chain, [planPda]);
+  const { accounts, slot, now } = await readAccounts(chain, [
+    planPda,
+    tokenAccountAddress(owner, network.mint).address,
+  ]);
   const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
-  if (decoded === null) throw new ServiceError('NOT_FOUND', `There is no plan at ${planPda} on chain.`);
-  if (decoded.owner !== owner) throw new ServiceError('FORBIDDEN', 'This plan belongs to another wallet.');
+  if (decoded === null)
+    throw new ServiceError('NOT_FOUND', `There is no plan at ${planPda} on chain.`);
+  if (decoded.owner !== owner)
+    throw new ServiceError('FORBIDDEN', 'This plan belongs to another wallet.');
   if (decoded.amount > 2n ** 63n - 1n) throw invalid('planPda', 'has an amount above 2^63-1');
   if (decoded.endTs !== 0n && decoded.endTs <= now) throw invalid('planPda', 'has ended');
   const record = {
@@ -113,7 +165,11 @@ export async function adoptPlan(
     endsAt: decoded.endTs === 0n ? null : timeOf(decoded.endTs),
     chainCreatedAt: timeOf(decoded.createdAt),
   };
-  const faults = planFaults(record, decoded, { ...network, owner });
+  const faults = planFaults(record, decoded, {
+    pullers: pullersOf(network),
+    treasury: network.treasury,
+    owner,
+  });
   if (faults.length > 0) {
     throw new ServiceError(
       'VALIDATION_ERROR',
@@ -121,8 +177,15 @@ export async function adoptPlan(
       faults.map((message) => ({ path: 'planPda', message })),
     );
   }
+  if (tokenAccountIn(accounts[1] ?? null) === null) {
+    throw invalid(
+      'planPda',
+      'is a plan of a wallet that has no token account for USDC: create it, for example by sending USDC to the wallet, and adopt the plan again',
+    );
+  }
   return {
     ...record,
+    ...ownTerms,
     appId,
     name,
     planPda,
@@ -138,8 +201,20 @@ export async function adoptPlan(
   };
 }
 
-/** Stores a plan. Throws CONFLICT when a plan at its address is registered already. */
-export async function storePlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
+/** Plans of one merchant that wait to be published. Each is looked for on chain until it ends, 7 days after its creation. */
+const pendingPlans = 20;
+
+/**
+ * Stores a plan in the caller's transaction. Throws CONFLICT when a plan at its address is registered already, or too many of the merchant's plans
+ * are pending.
+ */
+export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
+  if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= pendingPlans) {
+    throw new ServiceError(
+      'CONFLICT',
+      `${pendingPlans} plans are pending: publish one first. A plan that is not published within 7 days ends.`,
+    );
+  }
   try {
     return await insertPlan(sql, plan);
   } catch (error) {
@@ -150,31 +225,59 @@ export async function storePlan(sql: Queryable, plan: NewPlan): Promise<PlanRow>
 }
 
 /** The unsigned transaction (base64) by which the merchant's wallet publishes a pending plan. */
-export async function planTransaction(chain: ChainReader, network: Network, plan: PlanRow | NewPlan): Promise<string> {
+export async function planTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow | NewPlan,
+): Promise<Unsigned> {
+  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
   const { transaction } = createPlanTransaction(network.programId, {
     merchant: plan.owner,
-    blockhash: await readBlockhash(chain),
+    blockhash,
     terms: {
       planId: BigInt(plan.chainPlanId),
       mint: plan.mint,
       amount: plan.amount,
       periodHours: BigInt(plan.periodHours),
       endTs: plan.endsAt === null ? 0n : unixSeconds(plan.endsAt),
-      destinations: [...new Set([plan.owner, plan.treasury])],
-      pullers: [plan.puller],
+      destinations: named([plan.owner, plan.treasury, ...(network.backupTreasuries ?? [])]),
+      pullers: named([plan.puller, ...(network.standbyPullers ?? [])]),
       metadataUri: plan.metadataUri,
     },
   });
-  return transaction;
+  return { transaction, blockhash, lastValidBlockHeight };
+}
+
+/** Whom a plan of ours must name: its own puller or any of our keepers, and its treasury. */
+export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
+  ...plan,
+  pullers: [plan.puller, ...pullersOf(network)],
+});
+
+/** Our keepers, the one in use first. */
+export const pullersOf = ({ puller, standbyPullers = [] }: Network) => [puller, ...standbyPullers];
+
+/** Each address once, and at most the four that the program stores. */
+function named(addresses: readonly string[]): string[] {
+  return [...new Set(addresses)].slice(0, 4);
 }
 
 /** The plan as it is after a look at the chain: a pending one that is there with its very terms turns active (or sunset). */
-export async function observePlan(sql: Queryable, chain: ChainReader, network: Network, plan: PlanRow): Promise<PlanRow> {
+export async function observePlan(
+  sql: Queryable,
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+): Promise<PlanRow> {
   if (plan.status !== 'pending') return plan;
   const { accounts, slot } = await readAccounts(chain, [plan.planPda]);
   const decoded = asPlan(() => planIn(accounts[0] ?? null, network.programId));
-  if (decoded === null || !planMatches(plan, decoded, plan)) return plan;
-  const seen = await activatePlan(sql, plan.id, { status: decoded.status, chainCreatedAt: timeOf(decoded.createdAt), observedSlot: slot });
+  if (decoded === null || !planMatches(plan, decoded, partiesOf(plan, network))) return plan;
+  const seen = await activatePlan(sql, plan.id, {
+    status: decoded.status,
+    chainCreatedAt: timeOf(decoded.createdAt),
+    observedSlot: slot,
+  });
   return seen ?? (await findPlan(sql, plan.id)) ?? plan;
 }
 
@@ -183,7 +286,8 @@ function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
   try {
     return decode();
   } catch (error) {
-    if (error instanceof ChainDataError) throw invalid('planPda', `is not a plan: ${error.message}`);
+    if (error instanceof ChainDataError)
+      throw invalid('planPda', `is not a plan: ${error.message}`);
     throw error;
   }
 }

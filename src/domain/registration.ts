@@ -1,16 +1,29 @@
-// Registration checks the chain (decisions.md): what is stored is a live on-chain subscription of this wallet to this plan, on these terms.
+// Registration checks the chain: what is stored is a live on-chain subscription of this wallet to this plan, on these terms.
 import { planIn, subscriptionIn } from '../chain/accounts.ts';
 import { subscriptionAddress } from '../chain/addresses.ts';
 import { ChainDataError, type PlanAccount, type SubscriptionAccount } from '../chain/layouts.ts';
 import { findApp } from '../db/apps.ts';
+import { completeCheckoutSession } from '../db/checkout-sessions.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { Sql, Transaction } from '../db/connect.ts';
 import { findPlan, type PlanRow } from '../db/plans.ts';
-import { insertRegistration, type NewRegistration } from '../db/registrations.ts';
+import {
+  type EarlierRegistration,
+  endReplacedRegistration,
+  findNewestRegistration,
+  insertRegistration,
+  type NewRegistration,
+  type OwnIds,
+} from '../db/registrations.ts';
 import { isDuplicate } from '../db/violations.ts';
 import { ServiceError } from '../errors.ts';
+import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { appendEvents } from './events.ts';
-import { type ChainReader, type Network, readAccounts, timeOf, unixSeconds } from './network.ts';
-import { observePlan, planFaults } from './plans.ts';
+import { type ChainReader, type Network, readAccounts } from './network.ts';
+import { observePlan, partiesOf, planFaults } from './plans.ts';
+
+/** Why a merchant's wallet is refused. */
+export const ownPlan = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;
@@ -18,6 +31,10 @@ export interface RegistrationRequest {
   subscriptionPda: string;
   /** The caller's. */
   wallet: string;
+  externalId?: string | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+  /** The checkout in which it was subscribed; it gives externalId and metadata. */
+  checkoutSessionId?: string | undefined;
 }
 
 /**
@@ -29,15 +46,21 @@ export async function checkRegistration(
   chain: ChainReader,
   network: Network,
   request: RegistrationRequest,
-): Promise<NewRegistration> {
-  if ((await findApp(sql, request.appId)) === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
+): Promise<NewRegistration & { checkoutSessionId?: string }> {
+  const app = await findApp(sql, request.appId);
+  if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
-  if (found === undefined) throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
-  if (found.appId !== request.appId) throw invalid('planId', 'is a plan of another app');
+  if (found === undefined)
+    throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
+  if (found.appId !== app.id) throw invalid('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const { accounts, slot, now } = await readAccounts(chain, [request.subscriptionPda, plan.planPda]);
+  const ownIds = await ownIdsOf(sql, request);
+  const { accounts, slot, now } = await readAccounts(chain, [
+    request.subscriptionPda,
+    plan.planPda,
+  ]);
   const [subscription = null, onChain = null] = accounts;
-  judgeRegistration(request, plan, network, {
+  const account = judgeRegistration(request, plan, network, {
     subscription: decoding(() => subscriptionIn(subscription, network.programId)),
     plan: decoding(() => planIn(onChain, network.programId)),
     now,
@@ -48,27 +71,56 @@ export async function checkRegistration(
     subscriberWallet: request.wallet,
     dueAt: timeOf(now),
     observedSlot: slot,
+    initId: account.initId,
+    periodStart: timeOf(account.periodStart),
+    ...ownIds,
   };
 }
 
-/** The rules over what was read; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
+/** Given by the caller, or by the checkout session. Throws as openCheckoutSession does. */
+async function ownIdsOf(
+  sql: Sql,
+  { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
+): Promise<OwnIds & { checkoutSessionId?: string }> {
+  if (checkoutSessionId === undefined) return { externalId, metadata };
+  if (externalId !== undefined || metadata !== undefined)
+    throw invalid('checkoutSessionId', 'gives externalId and metadata: leave them out');
+  const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
+  return {
+    checkoutSessionId,
+    externalId: session.externalId,
+    metadata: JSON.parse(session.metadata) as Record<string, string>,
+  };
+}
+
+/** Judges what was read and returns the account; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
 function judgeRegistration(
   { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
   plan: PlanRow,
   network: Network,
   seen: { subscription: SubscriptionAccount | null; plan: PlanAccount | null; now: bigint },
-): void {
+): SubscriptionAccount {
   const { subscription } = seen;
-  if (subscription === null) throw new ServiceError('NOT_FOUND', `There is no subscription at ${subscriptionPda} on chain.`);
-  if (subscription.subscriber !== wallet) throw new ServiceError('FORBIDDEN', 'This subscription belongs to another wallet.');
-  if (subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address || subscription.plan !== plan.planPda) {
+  if (subscription === null)
+    throw new ServiceError('NOT_FOUND', `There is no subscription at ${subscriptionPda} on chain.`);
+  if (subscription.subscriber !== wallet)
+    throw new ServiceError('FORBIDDEN', 'This subscription belongs to another wallet.');
+  if (
+    subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address ||
+    subscription.plan !== plan.planPda
+  ) {
     throw invalid('subscriptionPda', 'is not the address of your subscription to this plan');
   }
+  if (wallet === plan.owner) throw invalid('planId', ownPlan);
   if (plan.status !== 'active') {
-    const why = { pending: 'is not published on chain yet', sunset: 'takes no new subscriptions', ended: 'has ended' }[plan.status];
+    const why = {
+      pending: 'is not published on chain yet',
+      sunset: 'takes no new subscriptions',
+      ended: 'has ended',
+    }[plan.status];
     throw invalid('planId', why);
   }
-  if (seen.plan === null || planFaults(plan, seen.plan, plan).length > 0)
+  if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
     throw invalid('planId', 'is not on chain with its terms any more');
   if (seen.plan.endTs !== 0n && seen.now > seen.plan.endTs) throw invalid('planId', 'has ended');
   const sameTerms =
@@ -78,26 +130,75 @@ function judgeRegistration(
     subscription.planCreatedAt === unixSeconds(plan.chainCreatedAt);
   if (!sameTerms) throw invalid('subscriptionPda', 'has other terms than the plan');
   if (subscription.expiresAt !== 0n) throw invalid('subscriptionPda', 'is cancelled on chain');
+  return subscription;
 }
 
-/** Stores it with its event, in the caller's transaction. Throws CONFLICT while the address is registered. Returns its id. */
-export async function storeRegistration(sql: Transaction, registration: NewRegistration): Promise<string> {
+/**
+ * Stores it with its event, in the caller's transaction, and ends an open registration of an earlier account at the same address. Throws CONFLICT while
+ * this account is registered, and once its merchant has cancelled it. Returns its id.
+ */
+export async function storeRegistration(
+  sql: Transaction,
+  registration: NewRegistration & { checkoutSessionId?: string },
+): Promise<string> {
+  await endEarlierRegistration(sql, registration);
   try {
     const id = await insertRegistration(sql, registration);
     if (id === undefined) throw invalid('planId', 'takes no new subscriptions');
+    const { checkoutSessionId, subscriberWallet: wallet } = registration;
+    if (checkoutSessionId !== undefined) {
+      const given = { wallet, subscriptionId: id };
+      if (!(await completeCheckoutSession(sql, checkoutSessionId, given))) throw refusedCheckout();
+    }
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created' }]);
     return id;
   } catch (error) {
-    if (isDuplicate(error, 'one_live_registration_per_pda')) throw new ServiceError('CONFLICT', 'This subscription is registered already.');
+    if (isDuplicate(error, 'one_live_registration_per_pda')) throw registered();
     throw error;
   }
+}
+
+async function endEarlierRegistration(
+  sql: Transaction,
+  registration: NewRegistration,
+): Promise<void> {
+  const earlier = await findNewestRegistration(sql, registration.subscriptionPda);
+  if (earlier === undefined) return;
+  const open = earlier.status === 'active' || earlier.status === 'past_due';
+  if (isSameAccount(earlier, registration)) {
+    if (open) throw registered();
+    if (earlier.endReason === 'forced')
+      throw new ServiceError(
+        'CONFLICT',
+        'The merchant has cancelled this subscription: close it on chain and subscribe again.',
+      );
+    return;
+  }
+  const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
+  if (ended === undefined) return;
+  const { cancelledAt } = ended;
+  const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
+  await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
+}
+
+/** Whether the account is the one that was registered before: opened under the same authority, its periods in phase. */
+function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
+  const { chainInitId, chainPeriodStart, periodHours } = earlier;
+  if (chainInitId === null || chainPeriodStart === null) return true;
+  const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);
+  return chainInitId === now.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+}
+
+function registered(): ServiceError {
+  return new ServiceError('CONFLICT', 'This subscription is registered already.');
 }
 
 function decoding<T>(decode: () => T): T {
   try {
     return decode();
   } catch (error) {
-    if (error instanceof ChainDataError) throw invalid('subscriptionPda', `is not a subscription: ${error.message}`);
+    if (error instanceof ChainDataError)
+      throw invalid('subscriptionPda', `is not a subscription: ${error.message}`);
     throw error;
   }
 }

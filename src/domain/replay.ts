@@ -1,11 +1,14 @@
 // Sending events again: as a new delivery each, with its own six attempts, to the live endpoint of the event's app.
-import type { Queryable, Sql } from '../db/connect.ts';
+import type { Queryable, Sql, Transaction } from '../db/connect.ts';
+import { findReplaced } from '../db/endpoints.ts';
 import {
   countMatching,
   countUnsent,
   findOpenRun,
+  insertEventReplay,
   insertReplay,
   insertRun,
+  lockRequestedRun,
   lockRun,
   missingDeliveries,
   queueDeliveriesAgain,
@@ -17,10 +20,22 @@ import {
   type Matching,
   type ReplayRun,
   type Selection,
+  type Step,
 } from '../db/replays.ts';
 import { OperatorError, ServiceError } from '../errors.ts';
 
 export type { Matching, ReplayRun, Selection };
+
+/** The selection without any filter. */
+export const everything: Selection = {
+  ids: null,
+  endpointId: null,
+  appId: null,
+  status: null,
+  type: null,
+  since: null,
+  until: null,
+};
 
 /**
  * Queues the event of one delivery again, whatever became of it, and returns the new delivery's id. The caller has checked that the delivery is
@@ -30,8 +45,23 @@ export type { Matching, ReplayRun, Selection };
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
   if (id !== undefined) return id;
-  if ((await missingDeliveries(sql, [deliveryId])).length > 0) throw new ServiceError('NOT_FOUND', 'There is no such delivery.');
-  throw new ServiceError('CONFLICT', 'The app has no webhook endpoint to send this to; create one first.');
+  if ((await missingDeliveries(sql, [deliveryId])).length > 0)
+    throw new ServiceError('NOT_FOUND', 'There is no such delivery.');
+  throw noEndpoint();
+}
+
+/** Queues an event again, also one that was never sent, and returns the delivery's id. Throws a ServiceError: CONFLICT when the app has no live endpoint. */
+export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
+  const id = await insertEventReplay(sql, eventId);
+  if (id === undefined) throw noEndpoint();
+  return id;
+}
+
+function noEndpoint(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The app has no webhook endpoint to send this to; create one first.',
+  );
 }
 
 export interface ReplayPlan {
@@ -47,12 +77,15 @@ export interface ReplayPlan {
 /** What a replay would queue. Throws an OperatorError when an id is of no delivery, webhook endpoint or app. */
 export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
-  if (!exists.endpoint) throw new OperatorError(`There is no webhook endpoint ${selection.endpointId ?? ''}.`);
+  if (!exists.endpoint)
+    throw new OperatorError(`There is no webhook endpoint ${selection.endpointId ?? ''}.`);
   if (!exists.app) throw new OperatorError(`There is no app ${selection.appId ?? ''}.`);
   if (selection.ids !== null) {
     const missing = await missingDeliveries(sql, selection.ids);
     if (missing.length > 0)
-      throw new OperatorError(`There is no delivery ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? ', ...' : ''}.`);
+      throw new OperatorError(
+        `There is no delivery ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? ', ...' : ''}.`,
+      );
   }
   const interrupted = await findOpenRun(sql, canonical(selection));
   const before = interrupted?.until ?? (await readNow(sql));
@@ -60,7 +93,12 @@ export async function planReplay(sql: Sql, selection: Selection): Promise<Replay
     ...(selection.status === 'unsent' ? [] : await countMatching(sql, selection, before)),
     ...(takesUnsent(selection) ? await countUnsent(sql, selection, before) : []),
   ];
-  return { matching, deliverable: matching.reduce((sum, { deliverable }) => sum + deliverable, 0), before, interrupted };
+  return {
+    matching,
+    deliverable: matching.reduce((sum, { deliverable }) => sum + deliverable, 0),
+    before,
+    interrupted,
+  };
 }
 
 export interface ReplayOptions {
@@ -72,6 +110,8 @@ export interface ReplayOptions {
   signal?: AbortSignal;
 }
 
+const batchRows = 1000;
+
 /**
  * Queues everything that `plan` counted, in batches, each of which moves the run's cursor in its own transaction: whenever it is interrupted, the
  * same selection goes on there and nothing is queued twice, also when two do so at once, or one after the other by plans of the same time. Returns
@@ -81,33 +121,14 @@ export async function runReplay(
   sql: Sql,
   selection: Selection,
   plan: ReplayPlan,
-  { batch = 1000, onProgress, signal }: ReplayOptions = {},
+  { batch = batchRows, onProgress, signal }: ReplayOptions = {},
 ): Promise<{ queued: number; finished: boolean }> {
-  const key = canonical(selection);
-  await insertRun(sql, { selection: key, until: plan.before, total: plan.deliverable });
-  const open = await findOpenRun(sql, key);
-  let queued = open?.queued ?? 0;
-  if (open === undefined) return { queued, finished: true };
+  const open = await startReplay(sql, selection, plan, null);
+  let { queued } = open;
   while (signal?.aborted !== true) {
     const step = await sql.begin(async (tx) => {
       const run = await lockRun(tx, open.id);
-      if (run === undefined) return undefined;
-      const meanwhile = run.cursor === null ? await queuedMeanwhile(tx, run) : undefined;
-      if (meanwhile !== undefined) {
-        await updateRun(tx, run.id, { stage: run.stage, cursor: null, queued: 0, finished: true });
-        return { queued: meanwhile, finished: true };
-      }
-      const fromDeliveries = run.stage === 'deliveries' && selection.status !== 'unsent';
-      const { seen, queued: added, last } = await (fromDeliveries ? queueDeliveriesAgain : queueUnsent)(tx, selection, run, batch);
-      const exhausted = seen < batch;
-      const goesOn = fromDeliveries && exhausted && takesUnsent(selection);
-      await updateRun(tx, run.id, {
-        stage: goesOn || !fromDeliveries ? 'events' : 'deliveries',
-        cursor: goesOn ? null : (last ?? run.cursor),
-        queued: added,
-        finished: exhausted && !goesOn,
-      });
-      return { queued: run.queued + added, finished: exhausted && !goesOn };
+      return run === undefined ? undefined : queueStep(tx, run, batch);
     });
     if (step === undefined) return { queued, finished: true };
     queued = step.queued;
@@ -117,11 +138,107 @@ export async function runReplay(
   return { queued, finished: false };
 }
 
+/** Starts the run of a plan, or returns the open run of the same selection. `appId`: the app whose merchant asks over the API. */
+export function startReplay(
+  sql: Queryable,
+  selection: Selection,
+  plan: ReplayPlan,
+  appId: string | null,
+): Promise<ReplayRun> {
+  return insertRun(sql, {
+    appId,
+    selection: canonical(selection),
+    until: plan.before,
+    total: plan.deliverable,
+  });
+}
+
+/** Queues one batch of the runs that were asked for over the API, for a loop of `serve`. Returns whether there may be more to queue. */
+export function workOnReplays(sql: Sql, batch = batchRows): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const run = await lockRequestedRun(tx);
+    if (run === undefined) return false;
+    await queueStep(tx, run, batch);
+    return true;
+  });
+}
+
+/**
+ * A new endpoint takes over what was still to be sent to the one that the app had before, where that was deleted within seven days: the deliveries that
+ * the deletion cancelled, and those that a dispatcher has in hand. In the transaction that stores the endpoint. Returns how many were queued.
+ */
+export async function requeueForNext(
+  tx: Transaction,
+  endpoint: { id: string; appId: string },
+): Promise<number> {
+  const replaced = await findReplaced(tx, endpoint);
+  if (replaced === undefined) return 0;
+  let total = 0;
+  const until = await readNow(tx);
+  for (const status of ['cancelled', 'pending']) {
+    const selection = { ...everything, endpointId: replaced, status };
+    let cursor: string | null = null;
+    for (let seen = batchRows; seen === batchRows;) {
+      const step: Step = await queueDeliveriesAgain(tx, selection, { cursor, until }, batchRows);
+      ({ seen, last: cursor } = step);
+      total += step.queued;
+    }
+  }
+  return total;
+}
+
+/** Queues the next batch of a run that is locked. */
+async function queueStep(
+  tx: Transaction,
+  run: ReplayRun,
+  batch: number,
+): Promise<{ queued: number; finished: boolean }> {
+  const selection = selectionOf(run);
+  const meanwhile = run.cursor === null ? await queuedMeanwhile(tx, run) : undefined;
+  if (meanwhile !== undefined) {
+    await updateRun(tx, run.id, { stage: run.stage, cursor: null, queued: 0, finished: true });
+    return { queued: meanwhile, finished: true };
+  }
+  const fromDeliveries = run.stage === 'deliveries' && selection.status !== 'unsent';
+  const {
+    seen,
+    queued: added,
+    last,
+  } = await (fromDeliveries ? queueDeliveriesAgain : queueUnsent)(tx, selection, run, batch);
+  const exhausted = seen < batch;
+  const goesOn = fromDeliveries && exhausted && takesUnsent(selection);
+  await updateRun(tx, run.id, {
+    stage: goesOn || !fromDeliveries ? 'events' : 'deliveries',
+    cursor: goesOn ? null : (last ?? run.cursor),
+    queued: added,
+    finished: exhausted && !goesOn,
+  });
+  return { queued: run.queued + added, finished: exhausted && !goesOn };
+}
+
 /** Events without any delivery belong to a selection by app that does not ask for another status. */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }
 
+/** What `canonical` wrote. */
+function selectionOf({ selection }: ReplayRun): Selection {
+  const { since, until, ...rest } = JSON.parse(selection) as Selection & {
+    since: string | null;
+    until: string | null;
+  };
+  const time = (text: string | null) => (text === null ? null : new Date(text));
+  return { ...rest, since: time(since), until: time(until) };
+}
+
 function canonical({ ids, endpointId, appId, status, type, since, until }: Selection): string {
-  return JSON.stringify({ ids: ids === null ? null : [...new Set(ids)].sort(), endpointId, appId, status, type, since, until });
+  return JSON.stringify({
+    ids: ids === null ? null : [...new Set(ids)].sort(),
+    endpointId,
+    appId,
+    status,
+    type,
+    since,
+    until,
+  });
 }

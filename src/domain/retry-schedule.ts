@@ -1,4 +1,4 @@
-// What follows from one attempt (service.md, Delivery and retries; decisions.md, Webhooks).
+// What follows from one attempt (docs/contract.md, Delivery and retries).
 //
 //   pending --2xx--> delivered
 //   pending --anything else--> pending again after 1 m, 5 m, 30 m, 2 h, 12 h --sixth attempt--> failed
@@ -23,7 +23,8 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };
   const delayMs = retryDelays[number - 1];
   if (httpStatus === 410 || delayMs === undefined) return { status: 'failed' };
-  const asked = httpStatus === 429 || httpStatus === 503 ? Math.min(retryAfterMs, longestRetryAfter) : 0;
+  const asked =
+    httpStatus === 429 || httpStatus === 503 ? Math.min(retryAfterMs, longestRetryAfter) : 0;
   return { status: 'pending', delayMs: Math.max(delayMs, asked) };
 }
 

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../chain/errors.ts';
-import type { Queryable } from '../db/connect.ts';
+import type { Sql } from '../db/connect.ts';
 import { insertSample, newIds } from '../db/event-feed.ts';
 import { eventTypes, type EventType } from '../db/events.ts';
 import { eventBody, type Happening } from './events.ts';
@@ -23,30 +23,38 @@ export interface Sample {
 
 /** Makes a sample and stores it for those who listen to the app's events (db/event-feed.ts). Sending it is the caller's part. */
 export async function createSample(
-  sql: Queryable,
+  sql: Sql,
   type: SampleType,
   app: { appId: string; webhookId: string | null; merchantWallet: string },
 ): Promise<Sample> {
-  const sample = sampleEvent(type, app, await newIds(sql, 3), new Date());
-  await insertSample(sql, { ...sample, appId: app.appId, type });
-  return sample;
+  return sql.begin(async (tx) => {
+    const sample = sampleEvent(type, app, await newIds(tx, 3), new Date());
+    await insertSample(tx, { ...sample, appId: app.appId, type });
+    return sample;
+  });
 }
 
 /** One sample; `ids` of the event, its subscription and its plan. Pure but for the addresses, which are random. */
 function sampleEvent(
   type: SampleType,
-  { appId, webhookId, merchantWallet }: { appId: string; webhookId: string | null; merchantWallet: string },
+  {
+    appId,
+    webhookId,
+    merchantWallet,
+  }: { appId: string; webhookId: string | null; merchantWallet: string },
   [id = '', subscriptionId = '', planId = '']: readonly string[],
   now: Date,
 ): Sample {
   if (type === 'ping') {
-    return { id, body: JSON.stringify({ id, type, createdAt: now, data: { appId, webhookId, test: true } }) };
+    return {
+      id,
+      body: JSON.stringify({ id, type, createdAt: now, data: { appId, webhookId, test: true } }),
+    };
   }
   const periodEnd = new Date(now.getTime() + monthMs);
   const { extra, status, paid } = scenes(now, periodEnd)[type];
   const context = {
     eventId: id,
-    createdAt: now,
     sequence: 0n,
     subscriptionId,
     appId,
@@ -57,6 +65,12 @@ function sampleEvent(
     planName: 'Sample plan',
     subscriberWallet: madeUp(32),
     merchantWallet,
+    externalId: 'customer-1',
+    metadata: '{"order":"1234"}',
+    nextPaymentDue: periodEnd,
+    cancelRequestedAt: type === 'cancel_requested' ? now : null,
+    periodHours: 730,
+    graceHours: null,
   };
   return { id, body: eventBody(context, type, { ...extra, test: true }) };
 }
@@ -67,7 +81,7 @@ interface Scene {
   extra?: NonNullable<Happening['extra']>;
 }
 
-/** What a subscription is like when each of these happens (decisions.md, Subscriptions), and the data fields of its own. */
+/** What a subscription is like when each of these happens (docs/contract.md, Subscription status), and the data fields of its own. */
 function scenes(now: Date, periodEnd: Date): Record<EventType, Scene> {
   const lacking: SubscriberReason = 'insufficient_funds';
   const revoked: SubscriberReason = 'delegate_replaced';
@@ -92,12 +106,30 @@ function scenes(now: Date, periodEnd: Date): Record<EventType, Scene> {
     payment_failed: {
       status: 'past_due',
       paid: false,
-      extra: { failureReason: lacking, attempt: 1, nextAttemptAt: retryAt, nextPaymentDue: retryAt, final: false },
+      extra: {
+        failureReason: lacking,
+        attempt: 1,
+        nextAttemptAt: retryAt,
+        nextPaymentDue: retryAt,
+        final: false,
+      },
     },
-    cancel_requested: { status: 'active', paid: true, extra: { cancelRequestedAt: now, cancelRequestedBy: 'subscriber' } },
-    cancel_finalized: { status: 'cancelled', paid: false, extra: { accountClosed: true, cancelledAt: now } },
+    cancel_requested: {
+      status: 'active',
+      paid: true,
+      extra: { cancelRequestedAt: now, cancelRequestedBy: 'subscriber' },
+    },
+    cancel_finalized: {
+      status: 'cancelled',
+      paid: false,
+      extra: { accountClosed: true, cancelledAt: now },
+    },
     cancel_forced: { status: 'cancelled', paid: false, extra: { cancelledAt: now } },
-    delegation_revoked: { status: 'active', paid: true, extra: { delegationRevokedAt: now, reason: revoked } },
+    delegation_revoked: {
+      status: 'active',
+      paid: true,
+      extra: { delegationRevokedAt: now, reason: revoked },
+    },
     subscription_resumed: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
   };
 }

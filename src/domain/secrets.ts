@@ -1,4 +1,4 @@
-// Webhook secrets at rest: AES-256-GCM under ENCRYPTION_KEY. The id of the row they belong to is authenticated too, so that a ciphertext
+// Secrets at rest (webhook secrets, and answers that hold one): AES-256-GCM under ENCRYPTION_KEY. The id of the row they belong to is authenticated too, so that a ciphertext
 // copied to another row does not decrypt. Layout: 1 byte version, 4 bytes of the key's fingerprint, 12 of nonce, ciphertext, 16 of tag.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
@@ -16,11 +16,16 @@ const header = 1 + 4;
 const nonceLength = 12;
 const tagLength = 16;
 
+/** What a sealed secret names its key by, for each key. */
+export function fingerprintsOf(keys: readonly string[]): Buffer[] {
+  return keys.map((key) => Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)));
+}
+
 /** `keys`: what ENCRYPTION_KEY lists; the first encrypts, all decrypt. Each is stretched to 256 bits by HKDF-SHA256. */
 export function secretBox(keys: readonly string[]): SecretBox {
   const derived = keys.map((key) => ({
     key: Buffer.from(hkdfSync('sha256', key, '', 'billing webhook secret', 32)),
-    fingerprint: Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)),
+    fingerprint: fingerprintsOf([key])[0] ?? Buffer.alloc(0),
   }));
   const [newest] = derived;
   if (newest === undefined) throw new Error('no encryption key');
@@ -29,19 +34,33 @@ export function secretBox(keys: readonly string[]): SecretBox {
       const nonce = randomBytes(nonceLength);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce).setAAD(Buffer.from(owner));
       const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
-      return Buffer.concat([Buffer.of(version), newest.fingerprint, nonce, sealed, cipher.getAuthTag()]);
+      return Buffer.concat([
+        Buffer.of(version),
+        newest.fingerprint,
+        nonce,
+        sealed,
+        cipher.getAuthTag(),
+      ]);
     },
-    isCurrent: (sealed) => sealed[0] === version && newest.fingerprint.equals(sealed.subarray(1, header)),
+    isCurrent: (sealed) =>
+      sealed[0] === version && newest.fingerprint.equals(sealed.subarray(1, header)),
     open(sealed, owner) {
       const bytes = Buffer.from(sealed);
       const fingerprint = bytes.subarray(1, header);
       const fitting = derived.find((each) => each.fingerprint.equals(fingerprint));
       if (bytes[0] !== version || fitting === undefined)
-        throw new Error('a webhook secret was encrypted with a key that ENCRYPTION_KEY does not list');
-      const decipher = createDecipheriv('aes-256-gcm', fitting.key, bytes.subarray(header, header + nonceLength))
+        throw new Error('it was encrypted with a key that ENCRYPTION_KEY does not list');
+      const decipher = createDecipheriv(
+        'aes-256-gcm',
+        fitting.key,
+        bytes.subarray(header, header + nonceLength),
+      )
         .setAAD(Buffer.from(owner))
         .setAuthTag(bytes.subarray(-tagLength));
-      return Buffer.concat([decipher.update(bytes.subarray(header + nonceLength, -tagLength)), decipher.final()]).toString('utf8');
+      return Buffer.concat([
+        decipher.update(bytes.subarray(header + nonceLength, -tagLength)),
+        decipher.final(),
+      ]).toString('utf8');
     },
   };
 }

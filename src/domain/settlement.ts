@@ -1,11 +1,20 @@
-// The one transaction in which the keeper changes subscriptions: rows are locked under their claims, judged as they are now (the API may have
-// cancelled one since it was claimed), and written with their payments, attempts and events. Nothing is ever half of it.
+// The one transaction in which the keeper changes subscriptions. Assessments are made before it; under the locks of the rows only those are written
+// whose row is still what was assessed (the API may have cancelled it). The others are assessed again.
 import type { Sql, Transaction } from '../db/connect.ts';
-import { insertAttempts, resolveAttempts, type AttemptRow, type Resolution } from '../db/payment-attempts.ts';
-import { notePaidAccounts } from '../db/paid-accounts.ts';
+import {
+  type AttemptRow,
+  insertAttempts,
+  resolveAttempts,
+  type Resolution,
+} from '../db/payment-attempts.ts';
 import { insertPayments, readRecorded } from '../db/payments.ts';
 import { lockHeld } from '../db/subscription-leases.ts';
-import { type ReadSubscription, readSubscriptions, writeStates, type Written } from '../db/subscriptions.ts';
+import {
+  type ReadSubscription,
+  readSubscriptions,
+  writeStates,
+  type Written,
+} from '../db/subscriptions.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import type { Draft } from './transitions.ts';
 
@@ -17,108 +26,193 @@ export interface Held {
   id: string;
   claimId: string;
   notices: number;
-  /** As it was read last: it is not read again unless somebody has changed it since. */
-  seen?: ReadSubscription;
 }
 
 /** What is to be written for one subscription. */
 export interface Outcome {
   draft: Draft;
-  /** A signed transaction to commit; the claim is kept while it is under way. */
+  /** A signed payment to commit; the claim is kept while it is under way. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
-  /** One is under way already: the claim is kept. */
+  /** A payment is under way already: the claim is kept. */
   keep?: true;
-  /** A wallet whose token account the payment created. */
-  accountPaidFor?: string;
-  /** The end of the attempt that was under way. */
+  /** The end of the payment that was under way. */
   resolution?: Resolution;
 }
 
-export interface Settled {
+/** An outcome, the claim under which it is written, and the row that it was made from. */
+export type Assessment<O extends Outcome = Outcome> = O & {
+  readonly claim: Held;
+  readonly row: ReadSubscription;
+};
+
+export interface Settled<A> {
+  /** What was written, or was as it is to be. */
+  readonly written: readonly A[];
+  /** What was left: its row changed since it was read, a pull of it is recorded already, or a payment of the same transaction was left. */
+  readonly changed: readonly A[];
   /** Attempts by the subscription that they are of. */
-  attempts: Map<string, string>;
-  /** Subscriptions that were written, or were as they are to be. The others were taken away from us: whoever holds them now goes on. */
-  written: Set<string>;
+  readonly attempts: ReadonlyMap<string, string>;
+  /** Pulls that are recorded already, by `recordKey`. */
+  readonly recorded: ReadonlySet<string>;
   /** Endpoints for which deliveries were queued: dispatchers are to be told of them. */
-  queued: Set<string>;
+  readonly queued: ReadonlySet<string>;
 }
 
-/**
- * Judges and writes. `judge` must not wait for anything: rows are locked. It is told whether a pull (by its transaction's signature) is recorded
- * for the subscription's account already, among those in `signatures`; undefined leaves the row as it is, with its claim.
- */
-export async function settle(
-  sql: Sql,
-  held: readonly Held[],
-  { chainNow, signatures = [] }: { chainNow: Date; signatures?: string[] },
-  judge: (row: ReadSubscription, isRecorded: (signature: string) => boolean) => Outcome | undefined,
-): Promise<Settled> {
-  return sql.begin(async (tx) => {
-    const claims = new Map(held.map((one) => [one.id, one]));
-    const rows = await readHeld(tx, [...claims.values()]);
-    const recorded = new Set(
-      signatures.length === 0 ? [] : (await readRecorded(tx, signatures)).map((pull) => `${pull.txSignature} ${pull.subscriptionPda}`),
-    );
-    const outcomes = rows.flatMap((row) => {
-      const outcome = judge(row, (signature) => recorded.has(`${signature} ${row.subscriptionPda}`));
-      const claim = claims.get(row.id);
-      return outcome === undefined || claim === undefined ? [] : [{ claim, row, ...outcome }];
-    });
+/** Names a pull: one transaction may hold pulls of several subscriptions. */
+export const recordKey = (pull: { txSignature: string | null; subscriptionPda: string }) =>
+  `${pull.txSignature ?? ''} ${pull.subscriptionPda}`;
 
-    const payments = outcomes.flatMap(({ draft }) => draft.payments);
-    if (payments.length > 0) await insertPayments(tx, payments);
-    const resolutions = outcomes.flatMap(({ resolution }) => resolution ?? []);
-    if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
-    const paidFor = new Set(outcomes.flatMap(({ accountPaidFor }) => accountPaidFor ?? []));
-    if (paidFor.size > 0) await notePaidAccounts(tx, paidFor);
-    const attempts = outcomes.flatMap(({ attempt, claim }) =>
-      attempt === undefined ? [] : [{ subscriptionId: claim.id, claimId: claim.claimId, ...attempt }],
-    );
-    const committed = attempts.length === 0 ? [] : await insertAttempts(tx, attempts);
-    const [untouched, touched] = [outcomes.filter(isUntouched), outcomes.filter((outcome) => !isUntouched(outcome))];
-    const written = await writeStates(
-      tx,
-      touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
-        id,
-        claimId,
-        notices,
-        state: draft.state,
-        keep: keep ?? attempt !== undefined,
-        tells: draft.happenings.length > 0,
-      })),
-      chainNow,
-      LEASE_SECONDS,
-    );
-    const queued = await tell(tx, touched, new Map(written.map((one) => [one.id, one])));
+/** Writes finished assessments. What is no longer held under its claim is in neither list: its new holder goes on. */
+export async function settle<A extends Assessment>(
+  sql: Sql,
+  assessments: readonly A[],
+  chainNow: Date,
+): Promise<Settled<A>> {
+  if (assessments.length === 0)
     return {
-      attempts: new Map(committed.map(({ id, subscriptionId }) => [subscriptionId, id])),
-      written: new Set([...written, ...untouched.map(({ claim }) => claim)].map(({ id }) => id)),
-      queued,
+      written: [],
+      changed: [],
+      attempts: new Map(),
+      recorded: new Set(),
+      queued: new Set(),
+    };
+  return sql.begin(async (tx) => {
+    const versions = new Map(
+      (
+        await lockHeld(
+          tx,
+          assessments.map(({ claim }) => claim),
+        )
+      ).map(({ id, version }) => [id, version]),
+    );
+    const held = assessments.filter(({ row }) => versions.has(row.id));
+    const recorded = await recordedOf(tx, held);
+    const current = wholeTransactions(
+      held.filter(
+        ({ row, draft }) =>
+          versions.get(row.id) === row.version &&
+          !draft.payments.some((payment) => recorded.has(recordKey(payment))),
+      ),
+    );
+    const isCurrent = new Set<A>(current);
+
+    const payments = current.flatMap(({ draft }) => draft.payments);
+    if (payments.length > 0) await insertPayments(tx, payments);
+    const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
+    if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+    const signed = current.flatMap(({ attempt, claim: { id, claimId } }) =>
+      attempt === undefined ? [] : [{ subscriptionId: id, claimId, ...attempt }],
+    );
+    const attempts = signed.length === 0 ? [] : await insertAttempts(tx, signed);
+    const touched = current.filter((one) => !isUntouched(one));
+    const written =
+      touched.length === 0
+        ? []
+        : await writeStates(
+            tx,
+            touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
+              id,
+              claimId,
+              notices,
+              state: draft.state,
+              keep: keep ?? attempt !== undefined,
+              tells: draft.happenings.length > 0,
+            })),
+            chainNow,
+            LEASE_SECONDS,
+          );
+    return {
+      written: current,
+      changed: held.filter((one) => !isCurrent.has(one)),
+      attempts: new Map(attempts.map(({ id, subscriptionId }) => [subscriptionId, id])),
+      recorded,
+      queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
     };
   });
 }
 
-/** Locks what is still held, and gives it as it is now. */
-async function readHeld(tx: Transaction, held: readonly Held[]): Promise<ReadSubscription[]> {
-  const seen = new Map(held.map((one) => [one.id, one.seen]));
-  const locked = await lockHeld(tx, [...held]);
-  const isAsSeen = ({ id, version }: { id: string; version: string }) => seen.get(id)?.version === version;
-  const others = locked.filter((one) => !isAsSeen(one)).map(({ id }) => id);
-  const read = others.length === 0 ? [] : await readSubscriptions(tx, others);
-  for (const row of read) seen.set(row.id, row);
-  return locked.flatMap(({ id }) => seen.get(id) ?? []);
+/** Which pulls of these drafts are recorded already, of this or of another registration of their subscription. */
+async function recordedOf(
+  tx: Transaction,
+  assessments: readonly Assessment[],
+): Promise<Set<string>> {
+  const signatures = assessments.flatMap(({ draft }) =>
+    draft.payments.flatMap(({ status, txSignature }) =>
+      status === 'succeeded' && txSignature !== null ? [txSignature] : [],
+    ),
+  );
+  if (signatures.length === 0) return new Set();
+  return new Set((await readRecorded(tx, [...new Set(signatures)])).map(recordKey));
+}
+
+/** Without the payments of a signed transaction of which one is missing: it is committed with all of its payments or not at all. */
+function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[] {
+  const present = new Map<string, number>();
+  for (const { attempt } of assessments)
+    if (attempt !== undefined)
+      present.set(attempt.signature, (present.get(attempt.signature) ?? 0) + 1);
+  return assessments.filter(
+    ({ attempt }) => attempt === undefined || present.get(attempt.signature) === attempt.payments,
+  );
+}
+
+/** How often a row is assessed that keeps changing. */
+const TRIES = 3;
+
+/** What `settleRows` wrote. */
+export interface SettledRows<A> {
+  readonly written: readonly A[];
+  /** Rows that kept changing: they are held still, and not written. */
+  readonly left: readonly Held[];
+  readonly queued: ReadonlySet<string>;
 }
 
 /**
- * A row that nothing changes of but how new the accounts were that it was judged by, while its transaction is under way: the attempt is the record of that,
- * and the row is written once, at the attempt's end. Its lease runs since the claim.
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; undefined leaves the row as it is,
+ * with its claim. `isRecorded` tells whether a pull (by its transaction's signature) is known to be recorded for the row's account.
+ */
+export async function settleRows<O extends Outcome>(
+  sql: Sql,
+  held: readonly (Held & { readonly row: ReadSubscription })[],
+  chainNow: Date,
+  assess: (row: ReadSubscription, isRecorded: (signature: string) => boolean) => O | undefined,
+): Promise<SettledRows<Assessment<O>>> {
+  const written: Assessment<O>[] = [];
+  const queued = new Set<string>();
+  const recorded = new Set<string>();
+  const claims = new Map<string, Held>(held.map((one) => [one.id, one]));
+  let rows: readonly ReadSubscription[] = held.map(({ row }) => row);
+  for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
+    const assessments = rows.flatMap((row) => {
+      const { subscriptionPda } = row;
+      const outcome = assess(row, (txSignature) =>
+        recorded.has(recordKey({ txSignature, subscriptionPda })),
+      );
+      const claim = claims.get(row.id);
+      return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
+    });
+    const settled = await settle(sql, assessments, chainNow);
+    written.push(...settled.written);
+    for (const endpoint of settled.queued) queued.add(endpoint);
+    for (const key of settled.recorded) recorded.add(key);
+    const ids = settled.changed.map(({ row }) => row.id);
+    rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
+  }
+  return { written, left: rows.flatMap(({ id }) => claims.get(id) ?? []), queued };
+}
+
+/**
+ * Whether nothing changes of a row but the slot of the accounts, while its payment is under way: the attempt is the record, and the row is written at
+ * the attempt's end. Its lease runs since the claim.
  */
 function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): boolean {
   if (attempt === undefined || happenings.length > 0) return false;
-  return (Object.keys(state) as (keyof typeof state)[]).every((field) => field === 'observedSlot' || state[field] === row[field]);
+  return (Object.keys(state) as (keyof typeof state)[]).every(
+    (field) => field === 'observedSlot' || state[field] === row[field],
+  );
 }
 
-/** Stores the events of what was written; returns the endpoints for which deliveries were queued. */
+/** Stores the events of what was written; returns whom to notify. */
 async function tell(
   tx: Transaction,
   outcomes: readonly { draft: Draft; row: ReadSubscription }[],
@@ -129,10 +223,36 @@ async function tell(
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [happening] = happenings;
     if (happening === undefined || eventId === null) return [];
-    const { id: subscriptionId, appId, planId, planName, subscriptionPda, subscriberWallet, accountWallet: merchantWallet } = row;
-    const { status, paidThrough } = state;
-    const parties = { subscriptionId, appId, planId, planName, subscriptionPda, subscriberWallet, merchantWallet };
-    return [{ context: { eventId, createdAt, sequence, status, paidThrough, ...parties }, ...happening }];
+    const {
+      id: subscriptionId,
+      appId,
+      planId,
+      planName,
+      subscriptionPda,
+      subscriberWallet,
+      accountWallet: merchantWallet,
+      externalId,
+      metadata,
+      periodHours,
+      graceHours,
+    } = row;
+    const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
+    const parties = {
+      subscriptionId,
+      appId,
+      planId,
+      planName,
+      subscriptionPda,
+      subscriberWallet,
+      merchantWallet,
+      externalId,
+      metadata,
+    };
+    const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
+    const terms = { periodHours, graceHours };
+    return [
+      { context: { eventId, createdAt, sequence, ...parties, ...access, ...terms }, ...happening },
+    ];
   });
   const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
     happenings.slice(1).map((happening) => ({ ...happening, subscriptionId: row.id })),

@@ -1,4 +1,4 @@
-// Sign-In With Solana (github.com/phantom/sign-in-with-solana): the text that a wallet shows and signs, and the check of its signature.
+// Sign-In With Solana (github.com/phantom/sign-in-with-solana): the text that a wallet shows and signs, and the checks of what it signed.
 import { createPublicKey, randomBytes, verify } from 'node:crypto';
 import bs58 from 'bs58';
 import type { Role } from './tokens.ts';
@@ -8,15 +8,24 @@ const nonceLifetimeMs = 5 * 60_000;
 export interface SignInRequest {
   wallet: string;
   role: Role;
-  /** PUBLIC_URL: its host is the domain that wallets compare with the page's. */
-  publicUrl: string;
+  /** URL of the page that asks. A wallet signs only for the host (with its port) of the page that it is connected to. */
+  page: string;
   /** SOLANA_CLUSTER. */
   cluster: string;
   now: Date;
 }
 
+/** The page that a sign-in is for: the request's Origin when it is PUBLIC_URL's or one of CORS_ORIGINS, else PUBLIC_URL. */
+export function signInPage(
+  origin: string | undefined,
+  { publicUrl, corsOrigins }: { publicUrl: string; corsOrigins: readonly string[] },
+): string {
+  const allowed = corsOrigins.some((url) => new URL(url).origin === origin);
+  return origin !== undefined && allowed ? origin : publicUrl;
+}
+
 /** A nonce of 192 random bits, and the message that carries it for five minutes. */
-export function signInMessage({ wallet, role, publicUrl, cluster, now }: SignInRequest): {
+export function signInMessage({ wallet, role, page, cluster, now }: SignInRequest): {
   nonce: string;
   message: string;
   expiresAt: Date;
@@ -24,12 +33,12 @@ export function signInMessage({ wallet, role, publicUrl, cluster, now }: SignInR
   const nonce = bs58.encode(randomBytes(24));
   const expiresAt = new Date(now.getTime() + nonceLifetimeMs);
   const message = [
-    `${new URL(publicUrl).host} wants you to sign in with your Solana account:`,
+    `${new URL(page).host} wants you to sign in with your Solana account:`,
     wallet,
     '',
     `Sign in as a ${role}. This costs nothing and moves no money.`,
     '',
-    `URI: ${publicUrl}`,
+    `URI: ${page}`,
     'Version: 1',
     `Chain ID: ${cluster === 'mainnet-beta' ? 'mainnet' : cluster}`,
     `Nonce: ${nonce}`,
@@ -39,11 +48,46 @@ export function signInMessage({ wallet, role, publicUrl, cluster, now }: SignInR
   return { nonce, message, expiresAt };
 }
 
+/**
+ * Whether a text that a wallet built itself (solana:signIn) says what the issued message says. It may leave the statement out and name the chain
+ * with its namespace (solana:mainnet); every other field must be there with the same value, and no further one.
+ */
+export function saysTheSame(issued: string, signed: string): boolean {
+  const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
+  if (wanted === undefined || given === undefined) return false;
+  if (!given.has('statement')) wanted.delete('statement');
+  const chain = given.get('Chain ID');
+  if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
+  return (
+    given.size === wanted.size && [...wanted].every(([name, value]) => given.get(name) === value)
+  );
+}
+
+/** The fields of a sign-in message by name; undefined when the text has another form or a field twice. */
+function fieldsOf(text: string): Map<string, string> | undefined {
+  const [, domain, address, statement, rest] =
+    /^(\S+) wants you to sign in with your Solana account:\n(\S+)\n(?:\n([^\n]+)\n)?\n([^]+)$/.exec(
+      text,
+    ) ?? [];
+  if (domain === undefined || address === undefined || rest === undefined) return undefined;
+  const fields = new Map([
+    ['domain', domain],
+    ['address', address],
+  ]);
+  if (statement !== undefined) fields.set('statement', statement);
+  for (const line of rest.split('\n')) {
+    const [, name, value] = /^([A-Z][A-Za-z ]*): (\S+)$/.exec(line) ?? [];
+    if (name === undefined || value === undefined || fields.has(name)) return undefined;
+    fields.set(name, value);
+  }
+  return fields;
+}
+
 // RFC 8410: the DER that precedes a raw Ed25519 public key.
 const spkiPrefix = Buffer.from('302a300506032b6570032100', 'hex');
 
-// Keys of small order (libsodium, ge25519_has_small_order), without their sign bit: a signature by one of them says nothing, since anybody can
-// make one that fits a message out of eight.
+// Keys of small order (libsodium, ge25519_has_small_order), without their sign bit. Anyone can make a signature of such a key that fits one message
+// out of eight.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',
@@ -60,11 +104,18 @@ function hasSmallOrder(publicKey: Uint8Array): boolean {
   return smallOrder.has(bytes.toString('hex'));
 }
 
-/** Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of the message's UTF-8 bytes. */
-export function isSignedBy(wallet: string, message: string, signature: string): boolean {
+/**
+ * Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. Node's crypto verifies:
+ * anyone may call this route, and tweetnacl takes 10 ms.
+ */
+export function isSignedBy(wallet: string, message: Uint8Array, signature: string): boolean {
   const publicKey = bs58.decodeUnsafe(wallet);
   const bytes = bs58.decodeUnsafe(signature);
   if (publicKey?.length !== 32 || bytes?.length !== 64 || hasSmallOrder(publicKey)) return false;
-  const key = createPublicKey({ key: Buffer.concat([spkiPrefix, publicKey]), format: 'der', type: 'spki' });
-  return verify(null, Buffer.from(message, 'utf8'), key, bytes);
+  const key = createPublicKey({
+    key: Buffer.concat([spkiPrefix, publicKey]),
+    format: 'der',
+    type: 'spki',
+  });
+  return verify(null, message, key, bytes);
 }

@@ -2,12 +2,25 @@
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/accounts.ts';
 import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import type { SubscriptionAccount } from '../chain/layouts.ts';
-import { cancelTransaction, closeTransaction, resumeTransaction, subscribeTransaction } from '../chain/transactions.ts';
+import {
+  approveTransaction,
+  cancelTransaction,
+  closeTransaction,
+  resumeTransaction,
+  subscribeTransaction,
+} from '../chain/transactions.ts';
 import type { PlanRow } from '../db/plans.ts';
 import type { SubscriptionRow } from '../db/registrations.ts';
 import { ServiceError } from '../errors.ts';
-import { type ChainReader, type Network, readAccounts, readBlockhash } from './network.ts';
-import { planFaults } from './plans.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './network.ts';
+import { partiesOf, planFaults } from './plans.ts';
+import { ownPlan } from './registration.ts';
 
 // An approval starts at u64::MAX and every payment eats from it; one that is below half is renewed while the wallet signs anyway.
 const ampleApproval = 2n ** 63n;
@@ -21,8 +34,16 @@ export async function openingTransaction(
   network: Network,
   plan: PlanRow,
   wallet: string,
-): Promise<{ transaction: string; subscriptionPda: string }> {
-  if (plan.status !== 'active') throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it takes no new subscriptions.`);
+): Promise<Unsigned & { subscriptionPda: string }> {
+  if (plan.status !== 'active')
+    throw new ServiceError(
+      'CONFLICT',
+      `The plan is ${plan.status}: it takes no new subscriptions.`,
+    );
+  if (wallet === plan.owner) {
+    const fault = { path: 'planId', message: ownPlan };
+    throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+  }
   const authority = authorityAddress(network.programId, wallet, plan.mint).address;
   const { accounts, now } = await readAccounts(chain, [
     plan.planPda,
@@ -30,65 +51,162 @@ export async function openingTransaction(
     tokenAccountAddress(wallet, plan.mint).address,
     subscriptionAddress(network.programId, plan.planPda, wallet).address,
   ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previousAccount = null] = accounts;
+  const [planAccount = null, authorityAccount = null, wallets = null, previousAccount = null] =
+    accounts;
   const onChain = planIn(planAccount, network.programId);
-  if (onChain === null || planFaults(plan, onChain, plan).length > 0 || (onChain.endTs !== 0n && onChain.endTs <= now)) {
+  if (
+    onChain === null ||
+    planFaults(plan, onChain, partiesOf(plan, network)).length > 0 ||
+    (onChain.endTs !== 0n && onChain.endTs <= now)
+  ) {
     throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
   }
-  if (onChain.status !== 'active') throw new ServiceError('CONFLICT', 'The plan is sunset on chain: it takes no new subscriptions.');
+  if (onChain.status !== 'active')
+    throw new ServiceError(
+      'CONFLICT',
+      'The plan is sunset on chain: it takes no new subscriptions.',
+    );
   const previous = subscriptionIn(previousAccount, network.programId);
   if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now)) {
     const next = previous.expiresAt === 0n ? 'register it' : 'resume it, or wait for its end';
-    throw new ServiceError('CONFLICT', `This wallet has a subscription to the plan on chain already: ${next}.`);
+    throw new ServiceError(
+      'CONFLICT',
+      `This wallet has a subscription to the plan on chain already: ${next}.`,
+    );
   }
   const tokens = tokenAccountIn(wallets);
   const state = {
     plan: onChain,
     authority: authorityIn(authorityAccount, network.programId),
     hasTokenAccount: tokens !== null,
-    approved: tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= ampleApproval,
+    approved:
+      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= ampleApproval,
     previous,
   };
+  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
   const { transaction, subscription } = subscribeTransaction(network.programId, {
     subscriber: wallet,
     state,
-    blockhash: await readBlockhash(chain),
+    blockhash,
   });
-  return { transaction, subscriptionPda: subscription };
+  return { transaction, blockhash, lastValidBlockHeight, subscriptionPda: subscription };
 }
 
 /** Cancels at the end of the current period. Throws CONFLICT when there is nothing to cancel on chain. */
-export async function cancellingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+export async function cancellingTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  row: SubscriptionRow,
+): Promise<Unsigned> {
   const { account } = await onChain(chain, network, row);
-  if (account.expiresAt !== 0n) throw new ServiceError('CONFLICT', 'The subscription is cancelled on chain already.');
-  return cancelTransaction(network.programId, parties(plan, row), await readBlockhash(chain));
+  if (account.expiresAt !== 0n)
+    throw new ServiceError('CONFLICT', 'The subscription is cancelled on chain already.');
+  return unsigned(chain, (blockhash) =>
+    cancelTransaction(network.programId, parties(plan, row), blockhash),
+  );
 }
 
 /** Takes a cancel back before it has taken effect. Throws CONFLICT when there is none, or when it is too late. */
-export async function resumingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+export async function resumingTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  row: SubscriptionRow,
+): Promise<Unsigned> {
   const { account, now } = await onChain(chain, network, row);
-  if (account.expiresAt === 0n) throw new ServiceError('CONFLICT', 'The subscription is not cancelled on chain.');
-  if (account.expiresAt <= now) throw new ServiceError('CONFLICT', 'The subscription has ended on chain: subscribe again.');
+  if (account.expiresAt === 0n)
+    throw new ServiceError('CONFLICT', 'The subscription is not cancelled on chain.');
+  if (account.expiresAt <= now)
+    throw new ServiceError('CONFLICT', 'The subscription has ended on chain: subscribe again.');
   const { expiresAt } = account;
-  return resumeTransaction(network.programId, { ...parties(plan, row), mint: plan.mint, expiresAt }, await readBlockhash(chain));
+  return unsigned(chain, (blockhash) =>
+    resumeTransaction(
+      network.programId,
+      { ...parties(plan, row), mint: plan.mint, expiresAt },
+      blockhash,
+    ),
+  );
+}
+
+/**
+ * Approves the wallet's authority again, and creates its token account where it is gone, so that payments can be collected. Throws CONFLICT when
+ * nothing is missing, and when the subscription cannot be repaired.
+ */
+export async function repairingTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  row: SubscriptionRow,
+): Promise<Unsigned> {
+  const { programId } = network;
+  const user = row.subscriberWallet;
+  const authority = authorityAddress(programId, user, plan.mint).address;
+  const { accounts } = await readAccounts(chain, [
+    row.subscriptionPda,
+    authority,
+    tokenAccountAddress(user, plan.mint).address,
+  ]);
+  const subscription = subscriptionIn(accounts[0] ?? null, programId);
+  if (subscription === null || subscription.expiresAt !== 0n)
+    throw new ServiceError('CONFLICT', 'The subscription is not live on chain: subscribe again.');
+  if (authorityIn(accounts[1] ?? null, programId)?.initId !== subscription.initId)
+    throw new ServiceError(
+      'CONFLICT',
+      'The wallet has closed the authority of this subscription: cancel it and subscribe again.',
+    );
+  const tokens = tokenAccountIn(accounts[2] ?? null);
+  if (tokens?.delegate === authority && tokens.delegatedAmount >= ampleApproval)
+    throw new ServiceError('CONFLICT', 'The approval is in place: there is nothing to repair.');
+  return unsigned(chain, (blockhash) =>
+    approveTransaction(programId, {
+      user,
+      mint: plan.mint,
+      hasTokenAccount: tokens !== null,
+      blockhash,
+    }),
+  );
 }
 
 /** Closes the account of an ended subscription; its rent goes to whoever paid it. Throws CONFLICT before the end. */
-export async function closingTransaction(chain: ChainReader, network: Network, plan: PlanRow, row: SubscriptionRow): Promise<string> {
+export async function closingTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  row: SubscriptionRow,
+): Promise<Unsigned> {
   const { account, now } = await onChain(chain, network, row);
   if (account.expiresAt === 0n || account.expiresAt > now) {
-    throw new ServiceError('CONFLICT', 'The subscription has not ended on chain: cancel it first, then wait for the end of its period.');
+    throw new ServiceError(
+      'CONFLICT',
+      'The subscription has not ended on chain: cancel it first, then wait for the end of its period.',
+    );
   }
-  return closeTransaction(network.programId, { ...parties(plan, row), payer: account.payer }, await readBlockhash(chain));
+  return unsigned(chain, (blockhash) =>
+    closeTransaction(network.programId, { ...parties(plan, row), payer: account.payer }, blockhash),
+  );
+}
+
+async function unsigned(
+  chain: ChainReader,
+  build: (blockhash: string) => string,
+): Promise<Unsigned> {
+  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  return { transaction: build(blockhash), blockhash, lastValidBlockHeight };
 }
 
 function parties(plan: PlanRow, { subscriberWallet, subscriptionPda }: SubscriptionRow) {
   return { subscriber: subscriberWallet, plan: plan.planPda, subscription: subscriptionPda };
 }
 
-async function onChain(chain: ChainReader, network: Network, row: SubscriptionRow): Promise<{ account: SubscriptionAccount; now: bigint }> {
+async function onChain(
+  chain: ChainReader,
+  network: Network,
+  row: SubscriptionRow,
+): Promise<{ account: SubscriptionAccount; now: bigint }> {
   const { accounts, now } = await readAccounts(chain, [row.subscriptionPda]);
   const account = subscriptionIn(accounts[0] ?? null, network.programId);
-  if (account === null) throw new ServiceError('CONFLICT', 'The subscription is not on chain any more.');
+  if (account === null)
+    throw new ServiceError('CONFLICT', 'The subscription is not on chain any more.');
   return { account, now };
 }

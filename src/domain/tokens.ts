@@ -1,4 +1,4 @@
-// Wallet JWTs: HS256, an hour, issued and accepted for PUBLIC_URL alone (decisions.md, HTTP API).
+// Wallet JWTs: HS256, an hour, issued and accepted for PUBLIC_URL alone.
 import { createSecretKey, randomUUID } from 'node:crypto';
 import * as errors from 'jose/errors';
 import { SignJWT } from 'jose/jwt/sign';
@@ -49,7 +49,9 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
             requiredClaims: ['sub', 'role', 'iat', 'exp', 'jti'],
           });
           const { sub, role } = payload;
-          return sub !== undefined && (role === 'merchant' || role === 'subscriber') ? { wallet: sub, role } : undefined;
+          return sub !== undefined && (role === 'merchant' || role === 'subscriber')
+            ? { wallet: sub, role }
+            : undefined;
         } catch (error) {
           if (!(error instanceof errors.JOSEError)) throw error;
           // Only a signature may be right under an older secret; any other fault is the token's own.

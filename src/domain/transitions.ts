@@ -1,4 +1,4 @@
-// The state machine of a subscription (decisions.md, Subscriptions), as changes to a draft. Pure: the transaction that writes a draft is in
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a draft. Pure: the transaction that writes a draft is in
 // settlement.ts.
 //
 //   registered -> active <-> past_due            cancel asked -> unchanged until paidThrough -> cancelled
@@ -8,7 +8,7 @@ import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import type { Happening } from './events.ts';
-import { timeOf } from './network.ts';
+import { timeOf } from '../chain/time.ts';
 
 /** What becomes of a subscription: its new state, the events that tell of it, in order, and the payments to record. */
 export interface Draft {
@@ -36,6 +36,7 @@ export function draftOf(row: HeldSubscription): Draft {
     observedSlot: row.observedSlot,
     periodPulled: row.periodPulled,
     setbacks: row.setbacks,
+    failedPacks: row.failedPacks,
   };
   return { row, state, happenings: [], payments: [] };
 }
@@ -46,7 +47,12 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
 }
 
 /** Paid up to the end of a period; the next collection is at `next`, null when there will be none. */
-function settleUp(state: SubscriptionState, periodEnd: Date, pulled: bigint, next: Date | null): void {
+function settleUp(
+  state: SubscriptionState,
+  periodEnd: Date,
+  pulled: bigint,
+  next: Date | null,
+): void {
   if (state.paidThrough === null || state.paidThrough < periodEnd) {
     state.paidThrough = periodEnd;
     state.periodPulled = pulled;
@@ -55,18 +61,24 @@ function settleUp(state: SubscriptionState, periodEnd: Date, pulled: bigint, nex
   state.status = 'active';
   state.pastDueSince = null;
   state.failedAttempts = 0;
+  state.failedPacks = 0;
   state.setbacks = 0;
   state.nextPaymentDue = state.cancelRequestedAt === null ? next : null;
   state.dueAt = state.nextPaymentDue ?? state.paidThrough;
 }
 
 /** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
-export function applyPayment({ row, state, happenings, payments }: Draft, pull: Pull, next: Date | null): void {
+export function applyPayment(
+  { row, state, happenings, payments }: Draft,
+  pull: Pull,
+  next: Date | null,
+): void {
   const payment = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
   // An old period that comes to light late changes nothing but the books.
-  if (state.paidThrough === null || state.paidThrough < periodEnd) settleUp(state, periodEnd, pull.gross, next);
+  if (state.paidThrough === null || state.paidThrough < periodEnd)
+    settleUp(state, periodEnd, pull.gross, next);
   happenings.push({
     type: 'payment_success',
     extra: {
@@ -83,7 +95,11 @@ export function applyPayment({ row, state, happenings, payments }: Draft, pull: 
 }
 
 /** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
-export function applyCover({ state }: Draft, pull: Pick<Pull, 'periodEnd' | 'gross'>, next: Date | null): void {
+export function applyCover(
+  { state }: Draft,
+  pull: Pick<Pull, 'periodEnd' | 'gross'>,
+  next: Date | null,
+): void {
   settleUp(state, timeOf(pull.periodEnd), pull.gross, next);
 }
 
@@ -123,12 +139,21 @@ export interface FailedTry {
 }
 
 /** An attempt failed for the subscriber's reason: past due, and expired when it was the last one. */
-export function applyFailure({ row, state, happenings, payments }: Draft, failed: FailedTry, pastDueDays: number): void {
+export function applyFailure(
+  { row, state, happenings, payments }: Draft,
+  failed: FailedTry,
+  pastDueDays: number,
+): void {
   const now = timeOf(failed.now);
   state.pastDueSince ??= now;
   state.failedAttempts += 1;
   state.setbacks = 0;
-  const next = nextAttemptAt(now, { pastDueSince: state.pastDueSince, days: pastDueDays, nextPeriod: failed.nextPeriod });
+  const next = nextAttemptAt(now, {
+    pastDueSince: state.pastDueSince,
+    days: row.pastDueDays ?? pastDueDays,
+    ...(row.retryHours !== null && { retryHours: row.retryHours }),
+    nextPeriod: failed.nextPeriod,
+  });
   state.nextPaymentDue = next;
   state.dueAt = next;
   if (next === null) {
@@ -171,7 +196,10 @@ export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void
   state.cancelRequestedAt = timeOf(now);
   state.cancelRequestedBy = 'subscriber';
   state.nextPaymentDue = null;
-  happenings.push({ type: 'cancel_requested', extra: { cancelRequestedAt: state.cancelRequestedAt, cancelRequestedBy: 'subscriber' } });
+  happenings.push({
+    type: 'cancel_requested',
+    extra: { cancelRequestedAt: state.cancelRequestedAt, cancelRequestedBy: 'subscriber' },
+  });
 }
 
 /** The subscriber took the cancellation back; the next collection is at `next`. */
@@ -182,24 +210,31 @@ export function applyResume({ state, happenings }: Draft, next: Date | null): vo
   happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue: next } });
 }
 
-/** The delegation is gone: told once; `undefined` says that it stands (again). Returns whether it was repaired. */
-export function applyDelegation({ state, happenings }: Draft, obstacle: string | undefined, now: bigint): boolean {
-  if (obstacle === undefined) {
-    const repaired = state.delegationRevokedAt !== null;
-    state.delegationRevokedAt = null;
-    return repaired;
-  }
-  if (state.delegationRevokedAt === null) {
+/** The delegation is gone: told once; `undefined` says that it stands (again). */
+export function applyDelegation(
+  { state, happenings }: Draft,
+  obstacle: string | undefined,
+  now: bigint,
+): void {
+  if (obstacle === undefined) state.delegationRevokedAt = null;
+  else if (state.delegationRevokedAt === null) {
     state.delegationRevokedAt = timeOf(now);
-    happenings.push({ type: 'delegation_revoked', extra: { delegationRevokedAt: state.delegationRevokedAt, reason: obstacle } });
+    happenings.push({
+      type: 'delegation_revoked',
+      extra: { delegationRevokedAt: state.delegationRevokedAt, reason: obstacle },
+    });
   }
-  return false;
 }
 
 /** The paid time is over and the subscription ends: `cancelled` after a cancel request, `expired` with a reason when its plan is no more. */
 export function applyEnd(
   { state, happenings }: Draft,
-  { now, endReason, accountClosed, dueAt }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
+  {
+    now,
+    endReason,
+    accountClosed,
+    dueAt,
+  }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
 ): void {
   if (endReason === null) {
     state.status = 'cancelled';
@@ -214,7 +249,11 @@ export function applyEnd(
   state.dueAt = dueAt;
   happenings.push({
     type: 'cancel_finalized',
-    extra: { accountClosed, cancelledAt: state.cancelledAt, ...(endReason === null ? {} : { endReason }) },
+    extra: {
+      accountClosed,
+      cancelledAt: state.cancelledAt,
+      ...(endReason === null ? {} : { endReason }),
+    },
   });
 }
 

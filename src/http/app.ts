@@ -1,25 +1,31 @@
 // The API: builds a Fastify instance and never listens. One schema per route, beside its handler, gives validation, types and documentation.
 import { randomUUID } from 'node:crypto';
-import type { Socket } from 'node:net';
 import cors from '@fastify/cors';
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } from 'fastify';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { createCursors } from '../domain/cursors.ts';
-import { createTokens } from '../domain/tokens.ts';
-import { messageOf } from '../errors.ts';
+import { createTokens, type Tokens } from '../domain/tokens.ts';
+import { ServiceError } from '../errors.ts';
+import { createTrust } from './addresses.ts';
 import type { Admission } from './auth.ts';
+import { type Connections, connectionLimits, watchConnections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
-import { registerDocumentation } from './documentation.ts';
-import { onClientError, onError, onUnknownRoute } from './errors.ts';
-import { createGate } from './gate.ts';
+import { onClientError, onError, refuseRoute } from './errors.ts';
+import { formats } from './fields.ts';
+import { createGate, type Gate } from './gate.ts';
+import { unusedKey } from './idempotency.ts';
 import { createLimiter } from './limits.ts';
+import { watchMethods } from './methods.ts';
 import { createPages } from './pages.ts';
-import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { securityHeaders } from './security-headers.ts';
+import { siteRoutes } from './site.ts';
+import { staticFiles } from './static-files.ts';
+import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
+import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
 import { eventFeedRoutes } from './routes/event-feed.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -27,8 +33,13 @@ import { exportRoutes } from './routes/export.ts';
 import { healthRoutes } from './routes/health.ts';
 import { planRoutes } from './routes/plans.ts';
 import { profileRoutes } from './routes/profile.ts';
+import { publicPlanRoutes } from './routes/public-plan.ts';
+import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
+import { replayRoutes } from './routes/replays.ts';
+import { standingRoutes } from './routes/standing.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
+import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
 import { webhookRoutes } from './routes/webhooks.ts';
 
@@ -46,109 +57,15 @@ const exposedHeaders = [
 const bodyLimit = 64 * 1024;
 /** Milliseconds within which a whole request must have arrived. */
 const requestTimeout = 30_000;
+/** A connection is closed after so many requests. */
+const maxRequestsPerSocket = 1000;
 
+/** Builds the API of these parts. The caller listens and closes. */
 export function buildApp(deps: ApiDeps): Api {
-  const { log, publicUrl, jwtSecrets } = deps;
-  const tokens = createTokens(jwtSecrets, publicUrl);
-  const limiter = createLimiter(deps.sql, (error) =>
-    log.warn({ reason: messageOf(error) }, 'an unspent rate lease could not be given back'),
-  );
-  const gate = createGate(deps, tokens, limiter);
-  const cursors = createCursors(jwtSecrets);
-  const pages = createPages(cursors, publicUrl);
-  let headers: Record<string, string> = {};
-  const introduce = (request: FastifyRequest, reply: FastifyReply) => {
-    reply.headers(headers).header('x-request-id', request.id);
-  };
-  const logger: FastifyBaseLogger = log;
-  const app = Fastify({
-    loggerInstance: logger,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
-    bodyLimit,
-    requestTimeout,
-    connectionTimeout: 60_000,
-    keepAliveTimeout: 65_000,
-    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
-    forceCloseConnections: 'idle',
-    return503OnClosing: false,
-    trustProxy: deps.trustProxy.length > 0 ? [...deps.trustProxy] : false,
-    clientErrorHandler: onClientError,
-    // The whole URL is a proxy's way to ask; which host it names is not looked at.
-    rewriteUrl: ({ url = '' }) => (url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')),
-    // No hook runs for these.
-    frameworkErrors: (error, request, reply) => {
-      introduce(request, reply);
-      gate.describe(request, reply);
-      onError(error, request, reply);
-    },
-    genReqId: ({ headers }) => requestId(headers['x-request-id']),
-  }).withTypeProvider<TypeBoxTypeProvider>();
-
-  app.setValidatorCompiler(validatorCompiler());
-  app.setSerializerCompiler(serializerCompiler());
-  const parseJson = app.getDefaultJsonParser('error', 'error');
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
-    // No body at all is fine wherever none is asked for, whatever the header says; where one is, its schema misses it.
-    if (body === '') done(null, undefined);
-    else void parseJson(request, body, done);
-  });
-
-  app.setErrorHandler(onError);
-  app.setNotFoundHandler(onUnknownRoute);
-  app.decorateRequest('caller', null);
-  // Callbacks rather than promises: these run on every request.
-  app.addHook('onRequest', (request, reply, done) => {
-    introduce(request, reply);
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
-      // Not HTTP either; Node would say so in an answer of its own.
-      reply.code(400).hijack();
-      onClientError(new Error('no Host'), request.raw.socket);
-    } else done();
-  });
-  app.addHook('preValidation', (request, _reply, done) => {
-    // Nothing is converted behind the schema's back but the numbers that queries have.
-    const query = request.query as Record<string, unknown>;
-    for (const name of ['limit', 'wait']) {
-      const text = query[name];
-      if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
-    }
-    done();
-  });
-  // Nothing that could be expected but 100-continue is anything to us; Node would refuse it in an answer of its own.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
-  let closing = false;
-  const connections = new Set<Socket>();
-  app.server.on('connection', (socket: Socket) => {
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-  });
-  app.addHook('preClose', (done) => {
-    closing = true;
-    // To Node a connection is idle only after a request. One that was opened ahead of its first would hold the stop up for a minute.
-    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
-    done();
-  });
-  app.addHook('onSend', (request, reply, payload, done) => {
-    // An answer that no budget was spent for (unknown routes, health, documents, 401) tells the address's standing.
-    if (!reply.hasHeader('ratelimit-limit')) gate.describe(request, reply);
-    // A connection that still has a request in hand when we stop would stay open after its answer.
-    if (closing) reply.header('connection', 'close');
-    done(null, payload);
-  });
-  app.addHook('onResponse', (request, reply, done) => {
-    const { method, routeOptions } = request;
-    const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
-    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
-    request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
-    done();
-  });
-  app.addHook('onReady', async () => {
-    headers = await securityHeaders(publicUrl);
-  });
-  app.addHook('onReady', () => limiter.start());
-  app.addHook('onClose', () => limiter.stop());
-
+  const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
+  const gate = createGate(deps, tokens, createLimiter(deps.sql));
+  const app = createServer(deps, gate);
+  addHooks(app, deps, gate, watchConnections(app.server, connectionLimits));
   if (deps.corsOrigins.length > 0) {
     void app.register(cors, {
       origin: deps.corsOrigins.map((origin) => new URL(origin).origin),
@@ -159,8 +76,156 @@ export function buildApp(deps: ApiDeps): Api {
       strictPreflight: false,
     });
   }
-  registerDocumentation(app, publicUrl, deps.version);
+  addRoutes(app, deps, gate, tokens);
+  return app;
+}
 
+/** Fastify with our limits, parsers and error handlers. */
+function createServer(deps: ApiDeps, gate: Gate): Api {
+  const logger: FastifyBaseLogger = deps.log;
+  const headers = securityHeaders(deps.publicUrl);
+  const app = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({
+      disableRequestLogging: true,
+      requestIdLogLabel: 'requestId',
+    }),
+    bodyLimit,
+    requestTimeout,
+    connectionTimeout: 60_000,
+    keepAliveTimeout: 65_000,
+    maxRequestsPerSocket,
+    http: { connectionsCheckingInterval: 2000, requireHostHeader: false },
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    trustProxy: createTrust(deps.trustProxy),
+    clientErrorHandler: onClientError,
+    // A proxy may send an absolute URL. Its host is ignored.
+    rewriteUrl: ({ url = '' }) =>
+      url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
+    // Hooks do not run for these errors.
+    frameworkErrors: (error, request, reply) => {
+      reply.headers(headers).header('x-request-id', request.id);
+      gate.describe(request, reply);
+      onError(error, request, reply);
+    },
+    genReqId: ({ headers: { 'x-request-id': given } }) => requestId(given),
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true },
+      onCreate: (ajv) => {
+        for (const [name, { fits }] of Object.entries(formats)) ajv.addFormat(name, fits);
+      },
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>();
+
+  const parseJson = app.getDefaultJsonParser('error', 'error');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<string>(
+    'application/json',
+    { parseAs: 'string' },
+    (request, body, done) => {
+      // An empty body is valid where the route asks for none; elsewhere its schema refuses it.
+      if (body === '') done(null, undefined);
+      else void parseJson(request, body, done);
+    },
+  );
+  app.setErrorHandler(onError);
+  app.setNotFoundHandler(refuseRoute);
+  app.decorate('methodsOf', watchMethods(app));
+  app.decorateRequest('caller', null);
+  app.decorateRequest('startedAt', 0);
+  // Node would answer an Expect header that it does not know in its own form.
+  app.server.on('checkExpectation', (request, response) =>
+    app.server.emit('request', request, response),
+  );
+  return app;
+}
+
+/** What happens to every request. Callbacks, not promises: these are the hot path. */
+function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections): void {
+  const headers = securityHeaders(deps.publicUrl);
+  const warn = untrustedProxyWarning(deps);
+  let closing = false;
+  app.addHook('onRequest', (request, reply, done) => {
+    const { raw } = request;
+    request.startedAt = performance.now();
+    reply.headers(headers).header('x-request-id', request.id);
+    warn(request);
+    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
+      // Not valid HTTP. Node would answer in its own form.
+      reply.code(400).hijack();
+      onClientError(new Error('no Host'), raw.socket);
+    } else if (connections.admit(raw.socket, reply.raw)) done();
+    else {
+      reply.headers({ connection: 'close', 'retry-after': 1 });
+      done(
+        new ServiceError(
+          'RATE_LIMITED',
+          `More than ${connectionLimits.inHand} requests at once on one connection.`,
+        ),
+      );
+    }
+  });
+  app.addHook('preValidation', (request, _reply, done) => {
+    // Query parameters are text: the two that are numbers are converted here and nothing else is.
+    const query = request.query as Record<string, unknown>;
+    for (const name of ['limit', 'wait']) {
+      const text = query[name];
+      if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
+    }
+    // Filters that take several words.
+    for (const name of ['status', 'type']) {
+      const text = query[name];
+      if (typeof text === 'string') query[name] = text.split(',');
+    }
+    done(unusedKey(request));
+  });
+  app.addHook('preClose', (done) => {
+    closing = true;
+    connections.closeUnused();
+    done();
+  });
+  app.addHook('onSend', (request, reply, payload, done) => {
+    // An answer that spent no budget (unknown route, health, 401) shows the state of the address's budget.
+    if (!reply.hasHeader('ratelimit-limit')) gate.describe(request, reply);
+    // While the server stops, a connection must not stay open after its answer.
+    if (closing) reply.header('connection', 'close');
+    done(null, payload);
+  });
+  app.addHook('onResponse', (request, reply, done) => {
+    const { method, routeOptions } = request;
+    const answer = { method, route: routeOptions.url ?? 'unknown', status: reply.statusCode };
+    deps.onAnswer({ ...answer, seconds: reply.elapsedTime / 1000 });
+    request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
+    done();
+  });
+  // A client that leaves before its answer counts as well, or a hanging service would look fast. 499 as in nginx.
+  app.addHook('onRequestAbort', (request, done) => {
+    const { method, routeOptions, startedAt } = request;
+    const seconds = (performance.now() - startedAt) / 1000;
+    deps.onAnswer({ method, route: routeOptions.url ?? 'unknown', status: 499, seconds });
+    done();
+  });
+}
+
+/** Warns at most once a minute: without the client's own address, all clients of a proxy share one sign-in budget. */
+function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => void {
+  let silentUntil = 0;
+  return ({ headers, raw, ip }) => {
+    const { remoteAddress } = raw.socket;
+    if (headers['x-forwarded-for'] === undefined || ip !== remoteAddress) return;
+    if (performance.now() < silentUntil) return;
+    silentUntil = performance.now() + 60_000;
+    log.warn(
+      { peer: remoteAddress },
+      'X-Forwarded-For ignored: TRUST_PROXY does not list the peer',
+    );
+  };
+}
+
+function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
+  const cursors = createCursors(deps.jwtSecrets);
+  const pages = createPages(cursors, deps.publicUrl);
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
     void app.register(
       async (scope: Api) => {
@@ -174,6 +239,10 @@ export function buildApp(deps: ApiDeps): Api {
   void app.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.address(request, reply));
     authRoutes(scope, deps, tokens);
+    publicPlanRoutes(scope, deps);
+    publicCheckoutRoutes(scope, deps);
+    siteRoutes(scope, deps);
+    void scope.register(async (files: Api) => staticFiles(files));
   });
   forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
   forCallers('/merchant', 'merchant', (api) => {
@@ -181,16 +250,24 @@ export function buildApp(deps: ApiDeps): Api {
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
+    accessRoutes(api, deps);
+    checkoutRoutes(api, deps);
     transactionRoutes(api, deps, pages);
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);
     webhookRoutes(api, deps, pages);
     deliveryRoutes(api, deps, pages);
+    replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
     eventFeedRoutes(api, deps, cursors);
+    merchantRelayRoutes(api, deps);
+    timelineRoutes(api, deps);
   });
-  forCallers('/subscriber', 'subscriber', (api) => subscriberRoutes(api, deps, pages));
-  return app;
+  forCallers('/subscriber', 'subscriber', (api) => {
+    subscriberRoutes(api, deps, pages);
+    standingRoutes(api, deps);
+    subscriberRelayRoutes(api, deps);
+  });
 }
 
 /** The caller's own id of a request where it is a plain word, so that it can be followed through both sides' logs. */

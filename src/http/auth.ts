@@ -1,11 +1,11 @@
-// Who calls: a wallet's JWT or an API key (service.md, Authentication). Every request is looked up in Postgres, and nothing of it is kept, so that
+// Who calls: a wallet's JWT or an API key (docs/contract.md, Authentication). Every request is looked up in Postgres, and nothing of it is kept, so that
 // a revoked key stops and a new tier counts with the very next one; what comes in together is looked up together.
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
 import { hashKey, isKeyOf, looksLikeKey } from '../domain/keys.ts';
 import type { Tokens } from '../domain/tokens.ts';
-import { messageOf, ServiceError } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 import { createBatch } from './batch.ts';
 import type { ApiDeps, Caller } from './context.ts';
 
@@ -34,11 +34,16 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
   );
 
   return async (request) => {
-    const [, bearer] = /^Bearer +([\w.~+/=-]{1,4096})$/i.exec(request.headers.authorization ?? '') ?? [];
-    if (bearer === undefined) throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
+    const [, bearer] =
+      /^Bearer +([\w.~+/=-]{1,4096})$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (bearer === undefined)
+      throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
     if (looksLikeKey(bearer)) {
-      const holder = isKeyOf(environment, bearer) ? await findHolder({ hash: hashKey(bearer).toString('hex') }) : undefined;
-      if (holder === undefined) throw unauthorized('The API key is not valid here or has been revoked.');
+      const holder = isKeyOf(environment, bearer)
+        ? await findHolder({ hash: hashKey(bearer).toString('hex') })
+        : undefined;
+      if (holder === undefined)
+        throw unauthorized('The API key is not valid here or has been revoked.');
       noteUse(deps, holder, request);
       const { id, wallet, name, email, tier, createdAt } = holder;
       return { id, wallet, name, email, tier, createdAt, role: 'merchant', via: 'key' };
@@ -47,7 +52,8 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
     if (owner.role === 'subscriber') return { role: 'subscriber', wallet: owner.wallet };
     const merchant = await findMerchant(owner);
-    if (merchant === undefined) throw unauthorized('The access token is of a merchant that does not exist.');
+    if (merchant === undefined)
+      throw unauthorized('The access token is of a merchant that does not exist.');
     return { ...merchant, role: 'merchant', via: 'token' };
   };
 }
@@ -55,12 +61,20 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
 /** Refuses a caller of the wrong kind. Throws FORBIDDEN. */
 export function admit(caller: Caller, admission: Admission): void {
   if (admission === 'subscriber') {
-    if (caller.role !== 'subscriber') throw new ServiceError('FORBIDDEN', 'This is for subscribers: sign in with the role "subscriber".');
+    if (caller.role !== 'subscriber')
+      throw new ServiceError(
+        'FORBIDDEN',
+        'This is for subscribers: sign in with the role "subscriber".',
+      );
     return;
   }
-  if (caller.role !== 'merchant') throw new ServiceError('FORBIDDEN', 'This is for merchants: sign in with the role "merchant".');
+  if (caller.role !== 'merchant')
+    throw new ServiceError('FORBIDDEN', 'This is for merchants: sign in with the role "merchant".');
   if (admission === 'merchant wallet' && caller.via === 'key') {
-    throw new ServiceError('FORBIDDEN', 'API keys are managed with a wallet sign-in, not with an API key.');
+    throw new ServiceError(
+      'FORBIDDEN',
+      'API keys are managed with a wallet sign-in, not with an API key.',
+    );
   }
 }
 
@@ -68,7 +82,7 @@ export function admit(caller: Caller, admission: Admission): void {
 function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
   if (!unmarked) return;
   markKeyUsed(sql, keyId).catch((error: unknown) => {
-    request.log.warn({ keyId, reason: messageOf(error) }, 'the use of an API key could not be noted');
+    request.log.warn({ keyId, err: error }, 'the use of an API key could not be noted');
   });
 }
 

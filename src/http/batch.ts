@@ -13,7 +13,10 @@ interface Wanted<K, V> {
  * `load` gets the keys of one turn of the event loop, each once, and returns what there is of them; `keyOf` names a key and what was found for
  * it alike. A failure of `load` is the failure of every lookup in it.
  */
-export function createBatch<K, V extends K>(load: (keys: K[]) => Promise<readonly V[]>, keyOf: (key: K) => string): Find<K, V> {
+export function createBatch<K, V extends K>(
+  load: (keys: K[]) => Promise<readonly V[]>,
+  keyOf: (key: K) => string,
+): Find<K, V> {
   let next: Wanted<K, V> | undefined;
   const open = (): Wanted<K, V> => {
     const keys = new Map<string, K>();

@@ -2,30 +2,35 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { findApp, type AppRow } from '../db/apps.ts';
+import { type AppRow, findApps } from '../db/apps.ts';
 import type { Sql } from '../db/connect.ts';
 import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
 import { isId } from '../db/ids.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
-import type { ChainReader, Network } from '../domain/network.ts';
+import type { ChainSender, Network } from '../domain/network.ts';
 import type { Environment } from '../domain/keys.ts';
 import type { SecretBox } from '../domain/secrets.ts';
 import { ServiceError } from '../errors.ts';
+import { createBatch, type Find } from './batch.ts';
 import type { Log } from '../log.ts';
 
 export interface ApiDeps {
   sql: Sql;
+  /** A small pool of its own for analytics and exports, which read more than other routes. */
+  reports: Sql;
+  /** What Postgres and the loops of this process suffer from, for /readyz. */
+  trouble?: () => string | undefined;
   log: Log;
-  chain: ChainReader;
+  chain: ChainSender;
   network: Network;
-  /** Of this build, for the document. */
-  version: string;
   /** SOLANA_CLUSTER, shown in the sign-in message. */
   cluster: string;
   environment: Environment;
   publicUrl: string;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /** Base units; a plan may not collect less per period. */
+  planMinimumAmount: bigint;
   /** Requests per minute and tier. */
   requestsPerMinute: Record<Tier, number>;
   /** Origins that browsers may call from. */
@@ -38,16 +43,19 @@ export interface ApiDeps {
     webhookId: string;
     url: string;
     secret: string;
+    previousSecret?: string;
     event?: { id: string; body: string };
   }) => Promise<PingResult>;
   /** Throws when webhooks may not be sent to this host of a URL, an address that is refused. */
   checkWebhookHost: (hostname: string) => void;
   /** Told of every answer, for metrics. */
   onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
-  /** Events were queued for delivery. */
-  wakeDispatchers: () => void;
+  /** Deliveries were queued; where events were written, they are of this app, and who waits for them is woken. */
+  wakeDispatchers: (appId?: string) => void;
   /** Subscriptions became due. */
   wakeKeepers: () => void;
+  /** A replay was asked for (domain/replay.ts, workOnReplays). */
+  wakeReplays: () => void;
 }
 
 export interface PingResult {
@@ -60,7 +68,13 @@ export interface PingResult {
   response: string | null;
 }
 
-export type Api = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
 
 /** The merchant's row, as it was read for this request. */
 export interface MerchantCaller extends MerchantRow {
@@ -76,8 +90,14 @@ export interface SubscriberCaller {
 export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    /** The methods that a path takes. */
+    methodsOf: (url: string) => string[];
+  }
   interface FastifyRequest {
     caller: Caller | null;
+    /** By performance.now(). */
+    startedAt: number;
   }
 }
 
@@ -93,10 +113,11 @@ export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
   return caller;
 }
 
-/** An id out of a path. Throws NOT_FOUND when it has not the form of one: nothing can be there. */
+/** An id out of a path, in lower case. Throws NOT_FOUND when it has not the form of one: nothing can be there. */
 export function idOf(text: string, what: string): string {
-  if (!isId(text)) throw absent(what);
-  return text;
+  const id = text.toLowerCase();
+  if (!isId(id)) throw absent(what);
+  return id;
 }
 
 export function absent(what: string): ServiceError {
@@ -107,9 +128,32 @@ export function foreign(what: string): ServiceError {
   return new ServiceError('FORBIDDEN', `This ${what} belongs to somebody else.`);
 }
 
+type FindApp = Find<{ id: string }, AppRow>;
+const appsOf = new WeakMap<Sql, FindApp>();
+
+/** Looks apps up, those that requests of one event-loop turn ask for together. */
+function findAppIn(sql: Sql): FindApp {
+  const find =
+    appsOf.get(sql) ??
+    createBatch<{ id: string }, AppRow>(
+      (wanted) =>
+        findApps(
+          sql,
+          wanted.map(({ id }) => id),
+        ),
+      ({ id }) => id,
+    );
+  appsOf.set(sql, find);
+  return find;
+}
+
 /** The merchant's app of this path. Throws NOT_FOUND when there is none, FORBIDDEN when it is another merchant's. */
-export async function ownApp({ sql }: ApiDeps, request: FastifyRequest, appId: string): Promise<AppRow> {
-  const app = await findApp(sql, idOf(appId, 'app'));
+export async function ownApp(
+  { sql }: ApiDeps,
+  request: FastifyRequest,
+  appId: string,
+): Promise<AppRow> {
+  const app = await findAppIn(sql)({ id: idOf(appId, 'app') });
   if (app === undefined) throw absent('app');
   if (app.merchantId !== merchantOf(request).id) throw foreign('app');
   return app;

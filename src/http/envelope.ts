@@ -1,4 +1,4 @@
-// The envelope of every answer (service.md): success, data, and error only on error.
+// The envelope of every answer (docs/contract.md): success, data, and error only on error.
 import { Type, type TSchema } from '@sinclair/typebox';
 import type { ErrorCode, Fault } from '../errors.ts';
 
@@ -6,6 +6,7 @@ export const statusOf: Record<ErrorCode, number> = {
   UNAUTHORIZED: 401,
   FORBIDDEN: 403,
   NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
   VALIDATION_ERROR: 400,
   CONFLICT: 409,
   RATE_LIMITED: 429,
@@ -14,7 +15,10 @@ export const statusOf: Record<ErrorCode, number> = {
 
 /** The schema of a successful answer. */
 export function success<T extends TSchema>(data: T) {
-  return Type.Object({ success: Type.Literal(true), data });
+  return Type.Object({
+    success: Type.Literal(true, { description: 'Whether the request was carried out.' }),
+    data: data.title === undefined ? { description: 'The answer.', ...data } : data,
+  });
 }
 
 /** A successful answer. */
@@ -24,23 +28,42 @@ export function ok<T>(data: T): { success: true; data: T } {
 
 const Failure = Type.Object(
   {
-    success: Type.Literal(false),
-    data: Type.Null(),
-    error: Type.Object({
-      code: Type.String({ enum: Object.keys(statusOf) }),
-      message: Type.String(),
-      details: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
-    }),
+    success: Type.Literal(false, { description: 'Whether the request was carried out.' }),
+    data: Type.Null({ description: 'Nothing.' }),
+    error: Type.Object(
+      {
+        code: Type.String({ enum: Object.keys(statusOf), description: 'For programs.' }),
+        message: Type.String({ description: 'For people.' }),
+        details: Type.Optional(
+          Type.Array(
+            Type.Object({
+              path: Type.String({ description: 'The field or parameter.' }),
+              message: Type.String({ description: 'What would be right.' }),
+            }),
+            { description: 'With VALIDATION_ERROR: what is wrong with which field.' },
+          ),
+        ),
+      },
+      { description: 'Why not.' },
+    ),
   },
   { title: 'Failure' },
 );
 
 /** A refusal. */
 export function refusal(code: ErrorCode, message: string, details?: readonly Fault[]) {
-  return { success: false as const, data: null, error: { code, message, ...(details !== undefined && { details: [...details] }) } };
+  return {
+    success: false as const,
+    data: null,
+    error: { code, message, ...(details !== undefined && { details: [...details] }) },
+  };
 }
 
 /** The schemas of a route's refusals; those that every route may give are included. */
 export function failures<const C extends 400 | 401 | 403 | 404 | 409>(...statuses: C[]) {
-  return Object.fromEntries([...statuses, 429, 500].map((status) => [status, Failure])) as Record<C | 429 | 500, typeof Failure>;
+  const all = [...statuses, 429, 500, 503];
+  return Object.fromEntries(all.map((status) => [status, Failure])) as Record<
+    C | 429 | 500 | 503,
+    typeof Failure
+  >;
 }

@@ -1,6 +1,8 @@
 // Every refusal leaves through here, in the envelope. What is not a refusal is a fault of ours: logged whole, told in general words.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
+import { isTooSlow, isUnavailable } from '../db/outage.ts';
 import { ServiceError, type ErrorCode, type Fault } from '../errors.ts';
 import { refusal, statusOf } from './envelope.ts';
 import { formats } from './fields.ts';
@@ -9,16 +11,27 @@ const mostFaults = 20;
 
 /** Fastify's own refusals, in our words (https://fastify.dev/docs/latest/Reference/Errors/). */
 const framework: Record<string, [ErrorCode, string]> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['VALIDATION_ERROR', 'The body must be JSON: send Content-Type: application/json.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    'VALIDATION_ERROR',
+    'The body must be JSON: send Content-Type: application/json.',
+  ],
   FST_ERR_CTP_BODY_TOO_LARGE: ['VALIDATION_ERROR', 'The body is larger than 64 KiB.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['VALIDATION_ERROR', 'The body is not as long as Content-Length says.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'VALIDATION_ERROR',
+    'The body is not as long as Content-Length says.',
+  ],
   FST_ERR_CTP_INVALID_JSON_BODY: ['VALIDATION_ERROR', 'The body is not valid JSON.'],
   FST_ERR_BAD_URL: ['NOT_FOUND', 'There is no such route.'],
   FST_ERR_MAX_PARAM_LENGTH: ['NOT_FOUND', 'There is no such route.'],
 };
 
 /** Answers with the envelope. */
-function sendRefusal(reply: FastifyReply, code: ErrorCode, message: string, details?: readonly Fault[]): FastifyReply {
+function sendRefusal(
+  reply: FastifyReply,
+  code: ErrorCode,
+  message: string,
+  details?: readonly Fault[],
+): FastifyReply {
   if (code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer');
   return reply
     .code(statusOf[code])
@@ -26,18 +39,53 @@ function sendRefusal(reply: FastifyReply, code: ErrorCode, message: string, deta
     .send(refusal(code, message, details));
 }
 
+/** Seconds after which a client may try again what an outage prevented. */
+const retrySeconds = 5;
+
+/** 503: the request was right, and Postgres or the chain is away. The daemon reports the outage itself, once, so no request does. */
+function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
+  return reply
+    .code(503)
+    .header('retry-after', retrySeconds)
+    .type('application/json; charset=utf-8')
+    .send(refusal('INTERNAL_ERROR', message));
+}
+
 /** The error handler of the whole API. */
-export function onError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+export function onError(
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
   // Fastify reads a body where there is no route, too.
-  if (request.is404) return onUnknownRoute(request, reply);
+  if (request.is404) return refuseRoute(request, reply);
+  if (isUnavailable(error)) {
+    request.log.debug({ err: error }, 'the database is unavailable');
+    return sendUnavailable(
+      reply,
+      isTooSlow(error) && request.method === 'GET'
+        ? 'The database did not answer in time. Narrow a list that is filtered by status, type or plan with since and until, or try again in a moment.'
+        : 'The database is unavailable. Try again in a moment.',
+    );
+  }
   if (error instanceof ServiceError) {
-    if (error.code === 'INTERNAL_ERROR') request.log.error({ err: error, cause: error.cause }, 'an answer could not be given');
+    if (error.cause instanceof RpcUnreachable || error.cause instanceof RpcError) {
+      request.log.warn({ err: error.cause }, 'the chain is unavailable');
+      return sendUnavailable(reply, error.message);
+    }
+    if (error.code === 'INTERNAL_ERROR')
+      request.log.error({ err: error, cause: error.cause }, 'an answer could not be given');
     return sendRefusal(reply, error.code, error.message, error.details);
   }
   if (error.validation !== undefined) {
     const details = faultsOf(error);
     const first = details[0];
-    return sendRefusal(reply, 'VALIDATION_ERROR', first === undefined ? 'The request is not valid.' : sentence(first), details);
+    return sendRefusal(
+      reply,
+      'VALIDATION_ERROR',
+      first === undefined ? 'The request is not valid.' : sentence(first),
+      details,
+    );
   }
   const known = framework[error.code];
   if (known !== undefined) return sendRefusal(reply, known[0], known[1]);
@@ -45,11 +93,25 @@ export function onError(error: FastifyError, request: FastifyRequest, reply: Fas
     return sendRefusal(reply, 'VALIDATION_ERROR', 'The request cannot be read.');
   }
   request.log.error({ err: error }, 'an unexpected error');
-  return sendRefusal(reply, 'INTERNAL_ERROR', `Something went wrong on our side. If you report it, name the request ${request.id}.`);
+  return sendRefusal(
+    reply,
+    'INTERNAL_ERROR',
+    `Something went wrong on our side. If you report it, name the request ${request.id}.`,
+  );
 }
 
-export function onUnknownRoute(_request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return sendRefusal(reply, 'NOT_FOUND', 'There is no such route.');
+/** 405 with Allow for a path that takes other methods, else 404. */
+export function refuseRoute(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const allowed = request.server.methodsOf(request.url);
+  if (allowed.length === 0 || allowed.includes(request.method))
+    return sendRefusal(reply, 'NOT_FOUND', 'There is no such route.');
+  const list = allowed.join(', ');
+  reply.header('allow', list);
+  return sendRefusal(
+    reply,
+    'METHOD_NOT_ALLOWED',
+    `This path takes ${list}, not ${request.method}.`,
+  );
 }
 
 /** What is not HTTP at all, or never ends: answered on the bare socket, which is then closed. */
@@ -74,21 +136,64 @@ function sentence({ path, message }: Fault): string {
   return path === '' ? `The request ${message}.` : `${path} ${message}.`;
 }
 
+/** What Ajv's keywords ask for, in words. */
+const wishes: Record<string, (params: Record<string, unknown>) => string> = {
+  minimum: ({ limit }) => `must be at least ${String(limit)}`,
+  maximum: ({ limit }) => `must be at most ${String(limit)}`,
+  minLength: ({ limit }) => `must have at least ${String(limit)} characters`,
+  maxLength: ({ limit }) => `must have at most ${String(limit)} characters`,
+  minItems: ({ limit }) => `must have at least ${String(limit)} entries`,
+  maxItems: ({ limit }) => `must have at most ${String(limit)} entries`,
+  minProperties: ({ limit }) => `must have at least ${String(limit)} fields`,
+  maxProperties: ({ limit }) => `must have at most ${String(limit)} fields`,
+  uniqueItems: () => 'must not have the same entry twice',
+  pattern: () => 'must have the form that the reference at /docs says',
+  type: ({ type }) =>
+    `must be ${[type]
+      .flat()
+      .map((each) => typeNames[String(each)] ?? String(each))
+      .join(' or ')}`,
+};
+const typeNames: Record<string, string> = {
+  integer: 'a whole number',
+  number: 'a number',
+  string: 'a string',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+};
+
 /** Ajv's errors as places and what would be right there. */
 function faultsOf({ validation = [], validationContext }: FastifyError): Fault[] {
-  return validation.slice(0, mostFaults).map(({ instancePath, keyword, params, message }) => {
+  // A format says more than the pattern beside it.
+  const formatted = new Set(
+    validation.flatMap(({ keyword, instancePath }) => (keyword === 'format' ? [instancePath] : [])),
+  );
+  const told = validation.filter(
+    ({ keyword, instancePath }) => keyword !== 'pattern' || !formatted.has(instancePath),
+  );
+  return told.slice(0, mostFaults).map(({ instancePath, keyword, params, message }) => {
     const at = instancePath.slice(1).replaceAll('/', '.');
     const inside = (name: unknown) => (at === '' ? String(name) : `${at}.${String(name)}`);
-    if (keyword === 'required') return { path: inside(params.missingProperty), message: 'is required' };
+    if (keyword === 'required')
+      return { path: inside(params.missingProperty), message: 'is required' };
     if (keyword === 'additionalProperties') {
       const kind = validationContext === 'querystring' ? 'query parameter' : 'field';
-      return { path: inside(params.additionalProperty).slice(0, 120), message: `is not a known ${kind}` };
+      return {
+        path: inside(params.additionalProperty).slice(0, 120),
+        message: `is not a known ${kind}`,
+      };
     }
-    if (keyword === 'enum') return { path: at, message: `must be one of ${(params.allowedValues as string[]).join(', ')}` };
+    if (keyword === 'enum')
+      return {
+        path: at,
+        message: `must be one of ${(params.allowedValues as string[]).join(', ')}`,
+      };
     if (keyword === 'format' && typeof params.format === 'string' && params.format in formats) {
       return { path: at, message: formats[params.format as keyof typeof formats].message };
     }
-    if (at === '' && keyword === 'type') return { path: '', message: 'must have a JSON object as its body' };
-    return { path: at, message: message ?? 'is not valid' };
+    if (at === '' && keyword === 'type')
+      return { path: '', message: 'must have a JSON object as its body' };
+    return { path: at, message: wishes[keyword]?.(params) ?? message ?? 'is not valid' };
   });
 }

@@ -2,6 +2,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/addresses.ts';
 import { isId } from '../db/ids.ts';
+import { ServiceError } from '../errors.ts';
 
 const maxAmount = 2n ** 63n - 1n;
 // Beyond the year 9998 neither Postgres nor an ISO date of four digits is sure.
@@ -11,57 +12,90 @@ const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
 // Code points, as Postgres's length() counts.
-const isText = (text: string, most: number) => !unstorable.test(text) && Array.from(text).length <= most;
+const isText = (text: string, most: number) =>
+  !unstorable.test(text) && Array.from(text).length <= most;
 const isHttpUrl = (text: string) =>
-  isText(text, 2048) && !/\s/.test(text) && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+  isText(text, 2048) &&
+  !/\s/.test(text) &&
+  URL.canParse(text) &&
+  /^https?:$/.test(new URL(text).protocol);
 
 /** Formats of our own, with what is said when a value does not fit. */
 export const formats = {
   address: { fits: isAddress, message: 'must be a Solana address in Base58' },
-  signature: { fits: (text: string) => /^[1-9A-HJ-NP-Za-km-z]{64,90}$/.test(text), message: 'must be a signature in Base58' },
+  signature: {
+    fits: (text: string) => /^[1-9A-HJ-NP-Za-km-z]{64,90}$/.test(text),
+    message: 'must be a signature in Base58',
+  },
   amount: {
     fits: (text: string) => /^[1-9]\d{0,18}$/.test(text) && BigInt(text) <= maxAmount,
-    message: 'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807"',
+    message:
+      'must be a whole number of USDC base units as a string, from "1" to "9223372036854775807"',
   },
   name: {
-    fits: (text: string) => text.trim() !== '' && !/[\n\r\t]/.test(text) && isText(text, 120),
-    message: 'must be 1 to 120 characters on one line',
+    fits: (text: string) =>
+      text.trim() !== '' && !/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(text) && isText(text, 120),
+    message: 'must be 1 to 120 characters on one line, none of them control or format characters',
   },
-  text: { fits: (text: string) => isText(text, 2000), message: 'must be text of at most 2000 characters' },
+  text: {
+    fits: (text: string) => isText(text, 2000),
+    message: 'must be text of at most 2000 characters',
+  },
   email: {
     fits: (text: string) => isText(text, 254) && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(text),
     message: 'must be an e-mail address of at most 254 characters',
   },
-  'http-url': { fits: isHttpUrl, message: 'must be an http:// or https:// URL of at most 2048 characters without white space' },
+  'http-url': {
+    fits: isHttpUrl,
+    message: 'must be an http:// or https:// URL of at most 2048 characters without white space',
+  },
+  origin: {
+    fits: (text: string) => isHttpUrl(text) && new URL(text).origin === text,
+    message: 'must be an origin such as https://coffee.example: scheme, host and port alone',
+  },
   'metadata-uri': {
     fits: (text: string) => isText(text, 128) && !/\s/.test(text) && Buffer.byteLength(text) <= 128,
     message: 'must be at most 128 bytes without white space',
   },
   instant: {
-    fits: (text: string) => time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < latestTime,
-    message: 'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
+    fits: (text: string) =>
+      time.test(text) && Date.parse(text) >= 0 && Date.parse(text) < latestTime,
+    message:
+      'must be an ISO 8601 time such as 2026-01-31T00:00:00Z, or a date (its midnight in UTC), from 1970 on',
   },
   'idempotency-key': {
     fits: (text: string) => /^[\x20-\x7e]{1,255}$/.test(text),
     message: 'must be 1 to 255 printable ASCII characters',
   },
-  uuid: { fits: isId, message: 'must be an id: a UUID in lower case' },
+  uuid: { fits: (text: string) => isId(text.toLowerCase()), message: 'must be an id: a UUID' },
 } as const;
 
 const exampleId = '019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60';
 const exampleTime = '2026-01-31T12:00:00.000Z';
 const exampleWallet = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
 
-export const Id = Type.String({ format: 'uuid', description: 'UUIDv7 in lower case.', examples: [exampleId] });
+export const Id = Type.String({
+  format: 'uuid',
+  description: 'UUIDv7 in lower case.',
+  examples: [exampleId],
+});
 /** An id in a path: no schema refuses one, since what is malformed is simply not there (404), and only after the body was found valid (400). */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [exampleId] });
-export const Wallet = Type.String({ format: 'address', description: 'A Solana address in Base58.', examples: [exampleWallet] });
+export const Wallet = Type.String({
+  format: 'address',
+  description: 'A Solana address in Base58.',
+  examples: [exampleWallet],
+});
 export const Pda = Type.String({
   format: 'address',
   description: 'Address of the account on chain, in Base58.',
   examples: ['7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2'],
 });
-export const Name = Type.String({ format: 'name', description: '1 to 120 characters.', examples: ['Coffee club'] });
+export const Name = Type.String({
+  format: 'name',
+  description: '1 to 120 characters.',
+  examples: ['Coffee club'],
+});
 export const UnsignedTransaction = Type.String({
   contentEncoding: 'base64',
   description: 'An unsigned Solana transaction in Base64, for the wallet to sign and send.',
@@ -82,18 +116,85 @@ export const AmountInput = Type.String({
   description: 'USDC base units (6 decimals) as a string, from 1 to 2^63-1.',
   examples: ['10000000'],
 });
-export const Time = Type.Unsafe<Date>({ type: 'string', format: 'date-time', description: 'ISO 8601, UTC.', examples: [exampleTime] });
-export const TimeInput = Type.String({ format: 'instant', description: 'ISO 8601 time or date.', examples: ['2026-01-31T00:00:00Z'] });
+export const Time = Type.Unsafe<Date>({
+  type: 'string',
+  format: 'date-time',
+  description: 'ISO 8601, UTC.',
+  examples: [exampleTime],
+});
+export const TimeInput = Type.String({
+  format: 'instant',
+  description: 'ISO 8601 time or date.',
+  examples: ['2026-01-31T00:00:00Z'],
+});
+
+/** The merchant's own id of the customer. */
+export const ExternalId = Type.String({
+  format: 'name',
+  description:
+    'Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.',
+  examples: ['customer-1'],
+});
+const mostMetadataBytes = 4096;
+const metadata = {
+  type: 'object',
+  additionalProperties: { type: 'string', format: 'text' },
+  description: 'Your own notes: up to 20 strings by name, 4 KiB in all.',
+  examples: [{ order: '1234' }],
+};
+/** The merchant's own notes. */
+export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
+export const MetadataInput = Type.Unsafe<Record<string, string>>({
+  ...metadata,
+  maxProperties: 20,
+  propertyNames: { type: 'string', format: 'name' },
+});
+
+/** Throws VALIDATION_ERROR for metadata of more than 4 KiB as JSON. */
+export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | undefined): void {
+  if (metadata === undefined) return;
+  if (Buffer.byteLength(JSON.stringify(metadata)) <= mostMetadataBytes) return;
+  const message = 'must be at most 4096 bytes as JSON';
+  throw new ServiceError('VALIDATION_ERROR', `metadata ${message}.`, [
+    { path: 'metadata', message },
+  ]);
+}
 
 /** The field or null, in an answer: what the row has. */
 export function nullable<T extends TSchema>(schema: T) {
-  const { type, ...rest } = schema as T & { type: string };
-  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] });
+  const { type, enum: words, ...rest } = schema as T & { type: string; enum?: unknown[] };
+  return Type.Unsafe<Static<T> | null>({
+    ...rest,
+    ...(words !== undefined && { enum: [...words, null] }),
+    type: [type, 'null'],
+  });
 }
 
 /** One of a few words. */
 export function oneOf<const T extends string>(words: readonly T[], description?: string) {
-  return Type.Unsafe<T>({ type: 'string', enum: [...words], ...(description !== undefined && { description }) });
+  return Type.Unsafe<T>({
+    type: 'string',
+    enum: [...words],
+    ...(description !== undefined && { description }),
+  });
+}
+
+/** A filter of a list: one or more of these words, separated by commas. */
+export function several<const T extends string>(words: readonly T[], description: string) {
+  return Type.Optional(
+    Type.Unsafe<T[]>({
+      type: 'array',
+      items: { type: 'string', enum: [...words] },
+      minItems: 1,
+      description: `${description} Several are separated by commas.`,
+    }),
+  );
+}
+
+/** One of a few words, each with its meaning. */
+export function meaning(words: Readonly<Record<string, string>>, description: string) {
+  const list = Object.entries(words).map(([word, about]) => `- \`${word}\`: ${about}`);
+  return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
 }
 
 /** The body of a POST that asks for none: absent (which Fastify hands to the schema as null) or an object without fields. */

@@ -1,59 +1,84 @@
 // What every request passes before its handler: credentials (401), the rate limit (429), the role (403).
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import ipaddr from 'ipaddr.js';
 import type { Tokens } from '../domain/tokens.ts';
 import { ServiceError } from '../errors.ts';
+import { addressSubject } from './addresses.ts';
 import { admit, type Admission, createIdentify } from './auth.ts';
 import type { ApiDeps, Caller } from './context.ts';
 import type { Limiter, Standing } from './limits.ts';
 
+/** Callers below the Pro tier that one address can act for at their full rate: anyone can make wallets. */
+const callersPerAddress = 20;
+
 export interface Gate {
-  /** Lets in callers of a kind. */
+  /** Admits callers of one kind. */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Counts a request that has no caller against its address. */
+  /** Counts a request without a caller against its address. */
   address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** RateLimit headers of an answer that no budget was spent for. */
+  /** Sets the RateLimit headers of an answer that spent no budget. */
   describe(request: FastifyRequest, reply: FastifyReply): void;
 }
 
+/** The gate of one app. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
-  const { requestsPerMinute } = deps;
+  const { free } = deps.requestsPerMinute;
   const identify = createIdentify(deps, tokens);
-  const subjectOf = (caller: Caller) => (caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`);
-  const limitOf = (caller: Caller) => (caller.role === 'merchant' ? requestsPerMinute[caller.tier] : requestsPerMinute.free);
 
-  const enforce = (reply: FastifyReply, standing: Standing) => {
+  /** Counts a request. Sets the headers of its budget; throws RATE_LIMITED when that is spent. */
+  const spend = async (reply: FastifyReply, subject: string, limit: number) => {
+    const standing = await limiter.spend(subject, limit);
     show(reply, standing);
-    if (standing.allowed) return;
-    reply.header('retry-after', standing.resetSeconds);
-    throw new ServiceError('RATE_LIMITED', `More than ${standing.limit} requests in a minute: wait ${standing.resetSeconds} s.`);
+    refuse(reply, standing);
+  };
+
+  const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
+    try {
+      return await identify(request);
+    } catch (error) {
+      // A guess at credentials costs the address as much as a sign-in.
+      if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
+      throw error;
+    }
   };
 
   return {
     async caller(request, reply, admission) {
-      const caller = await identify(request);
+      const caller = await identified(request, reply);
       request.caller = caller;
-      enforce(reply, await limiter.spend(subjectOf(caller), limitOf(caller)));
+      const pro = caller.role === 'merchant' && caller.tier === 'pro';
+      // Both are counted in one statement.
+      const [ceiling] = await Promise.all([
+        pro
+          ? undefined
+          : limiter.spend(`callers of ${addressSubject(request.ip)}`, free * callersPerAddress),
+        spend(reply, subjectOf(caller), pro ? deps.requestsPerMinute.pro : free),
+      ]);
+      if (ceiling !== undefined) refuse(reply, ceiling);
       admit(caller, admission);
     },
-    async address(request, reply) {
-      enforce(reply, await limiter.spend(addressOf(request), requestsPerMinute.free));
-    },
+    address: (request, reply) => spend(reply, addressSubject(request.ip), free),
     describe(request, reply) {
-      show(reply, limiter.peek(addressOf(request), requestsPerMinute.free));
+      show(reply, limiter.peek(addressSubject(request.ip), free));
     },
   };
 }
 
-function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Standing): void {
-  reply.header('ratelimit-limit', limit).header('ratelimit-remaining', remaining).header('ratelimit-reset', resetSeconds);
+function subjectOf(caller: Caller): string {
+  return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
-/** One customer's IPv6 network is one address: they have 2^64 to change between. */
-function addressOf({ ip }: FastifyRequest): string {
-  if (!ipaddr.isValid(ip)) return `address:${ip}`;
-  const address = ipaddr.process(ip);
-  return address.kind() === 'ipv4'
-    ? `address:${address.toString()}`
-    : `address:${address.toNormalizedString().split(':', 4).join(':')}::/64`;
+function refuse(reply: FastifyReply, { allowed, limit, resetSeconds }: Standing): void {
+  if (allowed) return;
+  reply.header('retry-after', resetSeconds);
+  throw new ServiceError(
+    'RATE_LIMITED',
+    `More than ${limit} requests in a minute: wait ${resetSeconds} s.`,
+  );
+}
+
+function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Standing): void {
+  reply
+    .header('ratelimit-limit', limit)
+    .header('ratelimit-remaining', remaining)
+    .header('ratelimit-reset', resetSeconds);
 }

@@ -1,5 +1,5 @@
-// Idempotency-Key (decisions.md): the same key and body get the same answer, and have one effect even when they come at once. The answer is
-// stored in the transaction of the effect, so that one is never without the other. A refusal has no effect and is not stored: the key is free.
+// Idempotency-Key: the same key and body get the same answer, and have one effect even when they come at once. The answer is
+// stored, encrypted, in the transaction of the effect, so that one is never without the other. A refusal has no effect and is not stored: the key is free.
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -13,17 +13,32 @@ export const idempotencyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       format: 'idempotency-key',
-      description: 'Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer.',
+      description:
+        'Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer.',
     }),
   ),
 });
+
+/** The refusal of a key that the route would ignore: its client would take a repetition for safe. */
+export function unusedKey({
+  method,
+  headers,
+  routeOptions,
+  is404,
+}: FastifyRequest): ServiceError | undefined {
+  const isRead = method === 'GET' || method === 'HEAD';
+  if (headers['idempotency-key'] === undefined || isRead || is404) return undefined;
+  if (routeOptions.schema?.headers === idempotencyHeaders) return undefined;
+  const fault = { path: 'idempotency-key', message: 'must be left out: this request takes none' };
+  return new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+}
 
 /**
  * Answers with what `act` returns, once for each key. `prepare` looks up what the request is about and returns `act`, which writes; it runs
  * outside the transaction (it may ask the chain). Throws CONFLICT for a key that came with another request.
  */
 export async function answerOnce<T>(
-  { sql }: ApiDeps,
+  { sql, secretBox }: ApiDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   status: 200 | 201,
@@ -35,26 +50,32 @@ export async function answerOnce<T>(
     return reply.code(status).send(ok(await sql.begin(act)));
   }
   const scope = scopeOf(request);
+  const owner = `${scope} ${key}`;
+  const repeat = (answer: StoredAnswer) => {
+    if (!answer.fingerprint.equals(fingerprint))
+      throw new ServiceError('CONFLICT', 'This Idempotency-Key was used for another request.');
+    return reply
+      .code(answer.status)
+      .header('idempotency-replayed', 'true')
+      .type('application/json; charset=utf-8')
+      .send(secretBox.open(answer.body, owner));
+  };
   const fingerprint = fingerprintOf(request);
   const earlier = await findAnswer(sql, scope, key);
-  if (earlier !== undefined) return repeat(reply, earlier, fingerprint);
+  if (earlier !== undefined) return repeat(earlier);
   const act = await prepare();
   const outcome = await sql.begin(async (tx) => {
-    if (!(await takeKey(tx, { scope, key, fingerprint }))) return { earlier: await findAnswer(tx, scope, key) };
+    if (!(await takeKey(tx, { scope, key, fingerprint })))
+      return { earlier: await findAnswer(tx, scope, key) };
     const body = reply.serializeInput(ok(await act(tx)), String(status)) as string;
-    await storeAnswer(tx, { scope, key, status, body });
+    await storeAnswer(tx, { scope, key, status, body: secretBox.seal(body, owner) });
     return { body };
   });
-  if (outcome.body !== undefined) return reply.code(status).type('application/json; charset=utf-8').send(outcome.body);
-  if (outcome.earlier === undefined) throw new ServiceError('CONFLICT', 'Another request with this Idempotency-Key is under way.');
-  return repeat(reply, outcome.earlier, fingerprint);
-}
-
-function repeat(reply: FastifyReply, answer: StoredAnswer, fingerprint: Buffer): FastifyReply {
-  if (!answer.fingerprint.equals(fingerprint)) {
-    throw new ServiceError('CONFLICT', 'This Idempotency-Key was used for another request.');
-  }
-  return reply.code(answer.status).header('idempotency-replayed', 'true').type('application/json; charset=utf-8').send(answer.body);
+  if (outcome.body !== undefined)
+    return reply.code(status).type('application/json; charset=utf-8').send(outcome.body);
+  if (outcome.earlier === undefined)
+    throw new ServiceError('CONFLICT', 'Another request with this Idempotency-Key is under way.');
+  return repeat(outcome.earlier);
 }
 
 function scopeOf({ caller }: FastifyRequest): string {
@@ -62,10 +83,17 @@ function scopeOf({ caller }: FastifyRequest): string {
   return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
-/** The path and the body, whatever the order of its fields. Bodies are flat. */
+/** The path and the body, whatever the order of its fields. */
 function fingerprintOf({ method, url, body }: FastifyRequest): Buffer {
-  const fields = Object.entries((body ?? {}) as Record<string, unknown>).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash('sha256')
-    .update(`${method} ${url}\n${JSON.stringify(fields)}`)
+    .update(`${method} ${url}\n${JSON.stringify(sorted(body ?? {}))}`)
     .digest();
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, field]) => [name, sorted(field)]);
 }

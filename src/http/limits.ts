@@ -1,15 +1,10 @@
-// Rate limits over all serve processes (decisions.md): each process holds a lease of a subject's minute and spends from it in memory, so that a
-// request costs no round trip while the lease lasts. Leases come out of one row per subject, so what all processes let through never exceeds the
-// limit. They shrink with what is left; a process that finds nothing left asks the others for what they hold before it refuses anybody.
-import { setTimeout as pause } from 'node:timers/promises';
+// Rate limits over all serve processes: requests are counted in Postgres, those of one event-loop turn in one statement. A subject that has spent
+// its window is refused from memory until the window ends.
 import type { Sql } from '../db/connect.ts';
-import { askForLeases, type Grant, onLeasesAskedFor, returnLease, takeLease } from '../db/rate-budgets.ts';
+import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const windowMs = 60_000;
-/** A lease is this part of what is left, so that several processes get theirs. */
-const leasePart = 8;
-/** Milliseconds in which the other processes can give their leases back. */
-const returnMs = 50;
+/** Windows kept in memory before those that ended are dropped. */
 const sweepAbove = 10_000;
 
 export interface Standing {
@@ -21,125 +16,98 @@ export interface Standing {
 }
 
 export interface Limiter {
-  /** Spends one request: out of the lease in hand, or after a word with Postgres. */
+  /** Counts one request of the subject. */
   spend(subject: string, limit: number): Promise<Standing>;
-  /** What is known here, without spending. */
+  /** The last known state, without counting. */
   peek(subject: string, limit: number): Standing;
-  start(): Promise<void>;
-  stop(): Promise<void>;
 }
 
-interface Budget {
-  limit: number;
-  window: string;
+interface Window {
+  spent: number;
   /** By performance.now(). */
   endsAt: number;
-  granted: number;
-  /** Of the lease. */
-  left: number;
-  /** Nobody has anything left in this window. */
-  exhausted: boolean;
 }
 
-export function createLimiter(sql: Sql, onError: (error: unknown) => void): Limiter {
-  const budgets = new Map<string, Budget>();
-  const refills = new Map<string, Promise<Budget>>();
-  let sweepAt = sweepAbove;
-  let unlisten: (() => Promise<void>) | undefined;
+/** Requests that wait for the statement of this turn. */
+interface Turn {
+  limit: number;
+  waiting: { resolve: (standing: Standing) => void; reject: (error: unknown) => void }[];
+}
+
+/** A limiter on this database. Several of them, in several processes, let through the limit together. */
+export function createLimiter(sql: Sql): Limiter {
+  const windows = new Map<string, Window>();
+  let turn: Map<string, Turn> | undefined;
 
   const live = (subject: string) => {
-    const budget = budgets.get(subject);
-    return budget !== undefined && performance.now() < budget.endsAt ? budget : undefined;
+    const window = windows.get(subject);
+    return window !== undefined && performance.now() < window.endsAt ? window : undefined;
   };
 
-  const standing = (budget: Budget, allowed: boolean): Standing => ({
-    allowed,
-    limit: budget.limit,
-    remaining: Math.max(0, budget.limit - budget.granted) + budget.left,
-    resetSeconds: Math.max(1, Math.ceil((budget.endsAt - performance.now()) / 1000)),
-  });
+  const keep = ({ subject, spent, remainingMs }: Budget): Window => {
+    const now = performance.now();
+    if (windows.size >= sweepAbove)
+      for (const [name, { endsAt }] of windows) if (endsAt <= now) windows.delete(name);
+    const window = { spent, endsAt: now + remainingMs };
+    windows.set(subject, window);
+    return window;
+  };
 
-  const keep = (subject: string, budget: Budget) => {
-    if (budgets.size >= sweepAt) {
-      const now = performance.now();
-      for (const [name, { endsAt }] of budgets) if (endsAt <= now) budgets.delete(name);
-      sweepAt = Math.max(sweepAbove, budgets.size * 2);
+  const settle = async (asked: Map<string, Turn>) => {
+    try {
+      const spendings = [...asked].map(([subject, { limit, waiting }]) => ({
+        subject,
+        limit,
+        count: waiting.length,
+      }));
+      for (const budget of await spendBudgets(sql, spendings, windowMs)) {
+        const { limit, waiting } = asked.get(budget.subject) as Turn;
+        const window = keep(budget);
+        waiting.forEach(({ resolve }, place) => {
+          const allowed = place < budget.granted;
+          // The first of several requests sees what the later ones have yet to spend.
+          const later = allowed ? budget.granted - place - 1 : 0;
+          resolve(standing({ ...window, spent: window.spent - later }, limit, allowed));
+        });
+      }
+    } catch (error) {
+      for (const { waiting } of asked.values()) for (const { reject } of waiting) reject(error);
     }
-    budgets.set(subject, budget);
-    return budget;
-  };
-
-  const giveBack = (subject: string) => {
-    const budget = live(subject);
-    if (budget === undefined || budget.left === 0) return;
-    const unspent = budget.left;
-    budget.left = 0;
-    budget.granted -= unspent;
-    returnLease(sql, { subject, window: budget.window, unspent }).catch(onError);
-  };
-
-  const take = async (subject: string, limit: number, part: number): Promise<Budget> => {
-    const grant: Grant = await takeLease(sql, { subject, limit, windowMs, part });
-    const held = live(subject);
-    // Of the same window there may be something left: a lease under another limit.
-    const left = held?.window === grant.window ? held.left : 0;
-    return keep(subject, {
-      limit,
-      window: grant.window,
-      endsAt: performance.now() + grant.remainingMs,
-      granted: grant.granted,
-      left: left + grant.lease,
-      exhausted: false,
-    });
-  };
-
-  const refill = async (subject: string, limit: number): Promise<Budget> => {
-    const budget = await take(subject, limit, leasePart);
-    if (budget.left > 0) return budget;
-    await askForLeases(sql, subject);
-    await pause(returnMs);
-    const again = await take(subject, limit, limit);
-    again.exhausted = again.left === 0;
-    return again;
-  };
-
-  const trySpend = (subject: string, limit: number): Standing | undefined => {
-    const budget = live(subject);
-    if (budget?.limit !== limit) return undefined;
-    if (budget.left > 0) {
-      budget.left -= 1;
-      return standing(budget, true);
-    }
-    return budget.exhausted ? standing(budget, false) : undefined;
   };
 
   return {
-    async spend(subject, limit) {
-      for (;;) {
-        const spent = trySpend(subject, limit);
-        if (spent !== undefined) return spent;
-        // A lease under another limit (the tier has changed) goes back first. However many wait, one asks.
-        if (live(subject)?.limit !== limit) giveBack(subject);
-        let refilling = refills.get(subject);
-        if (refilling === undefined) {
-          refilling = refill(subject, limit).finally(() => refills.delete(subject));
-          refills.set(subject, refilling);
-        }
-        await refilling;
+    spend(subject, limit) {
+      const known = live(subject);
+      if (known !== undefined && known.spent >= limit)
+        return Promise.resolve(standing(known, limit, false));
+      if (turn === undefined) {
+        const asked = new Map<string, Turn>();
+        turn = asked;
+        // After the sockets that are readable now have been read.
+        setImmediate(() => {
+          turn = undefined;
+          void settle(asked);
+        });
       }
+      const entry = turn.get(subject) ?? { limit, waiting: [] };
+      entry.limit = limit;
+      turn.set(subject, entry);
+      return new Promise((resolve, reject) => entry.waiting.push({ resolve, reject }));
     },
     peek(subject, limit) {
-      const budget = live(subject);
-      return budget === undefined ? { allowed: true, limit, remaining: limit, resetSeconds: windowMs / 1000 } : standing(budget, true);
+      return standing(live(subject), limit, true);
     },
-    async start() {
-      unlisten = await onLeasesAskedFor(sql, (subject) => {
-        // A process that asks has nothing left of its own.
-        if (!refills.has(subject)) giveBack(subject);
-      });
-    },
-    async stop() {
-      await unlisten?.();
-    },
+  };
+}
+
+function standing(window: Window | undefined, limit: number, allowed: boolean): Standing {
+  return {
+    allowed,
+    limit,
+    remaining: Math.max(0, limit - (window?.spent ?? 0)),
+    resetSeconds:
+      window === undefined
+        ? windowMs / 1000
+        : Math.max(1, Math.ceil((window.endsAt - performance.now()) / 1000)),
   };
 }

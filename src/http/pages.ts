@@ -7,7 +7,12 @@ import { ok } from './envelope.ts';
 
 export const pageQuery = {
   limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Rows per page.' }),
-  cursor: Type.Optional(Type.String({ maxLength: 100, description: 'Where the next page starts: X-Next-Cursor of the page before.' })),
+  cursor: Type.Optional(
+    Type.String({
+      maxLength: 100,
+      description: 'Where the next page starts: X-Next-Cursor of the page before.',
+    }),
+  ),
 };
 
 export interface Page {
@@ -21,20 +26,25 @@ export interface Pages {
   /** What a list statement is asked for. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
   /** The answer: as many rows as were asked for, and the way to the next ones. */
-  send<T extends { id: string }>(request: FastifyRequest, reply: FastifyReply, rows: readonly T[]): { success: true; data: T[] };
-  /** The headers that lead to the rows after `last`. */
-  lead(request: FastifyRequest, reply: FastifyReply, last: string): void;
+  send<T extends { id: string }>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    rows: readonly T[],
+  ): { success: true; data: T[] };
 }
 
 export function createPages(cursors: Cursors, publicUrl: string): Pages {
   // A cursor belongs to a list (its path) and a caller.
-  const scope = ({ url, caller }: FastifyRequest) => `${url.split('?', 1)[0] ?? ''} ${caller?.wallet ?? ''}`;
+  const scope = ({ url, caller }: FastifyRequest) =>
+    `${url.split('?', 1)[0] ?? ''} ${caller?.wallet ?? ''}`;
   const lead = (request: FastifyRequest, reply: FastifyReply, last: string) => {
     const cursor = cursors.issue(last, scope(request));
     const [path = '', query = ''] = request.url.split('?', 2);
     const parameters = new URLSearchParams(query);
     parameters.set('cursor', cursor);
-    reply.header('x-next-cursor', cursor).header('link', `<${publicUrl}${path}?${parameters.toString()}>; rel="next"`);
+    reply
+      .header('x-next-cursor', cursor)
+      .header('link', `<${publicUrl}${path}?${parameters.toString()}>; rel="next"`);
   };
   return {
     read(request) {
@@ -54,6 +64,5 @@ export function createPages(cursors: Cursors, publicUrl: string): Pages {
       if (rows.length > limit && last !== undefined) lead(request, reply, last.id);
       return ok(shown);
     },
-    lead,
   };
 }

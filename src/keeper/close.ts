@@ -1,15 +1,17 @@
-// Closing on-chain subscriptions whose rent we paid, once the prepaid time is over. No money of anybody else moves, and closing twice is refused by
-// the program, so nothing is committed before it is sent. It takes as long as a confirmation does, beside the collecting.
+// Closes on-chain subscriptions whose rent we paid, once the prepaid time is over, outside the collect loop. No one else's money moves and the program
+// refuses a second close, so nothing is committed before it is sent.
 import { setTimeout as pause } from 'node:timers/promises';
+import { subscriptionIn } from '../chain/accounts.ts';
+import { describeTransactionError } from '../chain/errors.ts';
 import { revokeDelegation } from '../chain/instructions.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions.ts';
 import { signTransaction } from '../chain/transactions.ts';
-import { computeUnitLimit, computeUnitPrice } from '../chain/companions.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
-import { describeTransactionError } from '../chain/errors.ts';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { Context } from './context.ts';
 import type { Fees } from './fees.ts';
+import type { Context } from './preflight.ts';
 
 const CLOSING_UNITS = 50_000;
 const POLL_MS = 400;
@@ -17,14 +19,16 @@ const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
 /** Batches under way at once. */
 const MOST_CLOSINGS = 4;
+/** What finds no room is due again after this. */
+const PUT_OFF_SECONDS = 30n;
 
 /** Subscriptions by id whose account is closed, with the slot of that. */
 export type Closed = ReadonlyMap<string, bigint>;
 
 export interface Closings {
-  /** Begins to close the accounts of subscriptions held under a claim; resolves at once, or when there is room for another batch. */
+  /** Begins to close the accounts of subscriptions held under a claim, or postpones them without room. Does not wait for the closing. */
   take(claimId: string, rows: readonly ReadSubscription[]): Promise<void>;
-  /** Gives up what is under way: the claims go back, and the next keeper sees how far it got. */
+  /** Aborts and releases the claims; the next keeper reads how far it got. */
   stop(): Promise<void>;
 }
 
@@ -32,6 +36,7 @@ export interface Closings {
 export function createClosings(
   context: Context,
   fees: Fees,
+  clock: ChainClock,
   finish: (claimId: string, rows: readonly ReadSubscription[], closed: Closed) => Promise<void>,
 ): Closings {
   const { sql, log } = context;
@@ -43,8 +48,8 @@ export function createClosings(
       await finish(claimId, rows, await closeAccounts(context, fees, rows, stopping.signal));
     } catch (error) {
       if (!stopping.signal.aborted && !(error instanceof RpcUnreachable))
-        log.error({ err: error }, 'accounts could not be closed; it is tried again');
-      // When the database is gone, the leases run out by themselves.
+        log.error({ err: error }, 'closing accounts failed');
+      // Without Postgres the leases run out by themselves.
       await releaseClaims(
         sql,
         rows.map(({ id }) => ({ id, claimId })),
@@ -54,7 +59,12 @@ export function createClosings(
 
   return {
     async take(claimId, rows) {
-      while (underWay.size >= MOST_CLOSINGS) await Promise.race(underWay);
+      if (underWay.size >= MOST_CLOSINGS || stopping.signal.aborted) {
+        const claims = rows.map(({ id }) => ({ id, claimId }));
+        const until = timeOf(unixSeconds(await clock.now()) + PUT_OFF_SECONDS);
+        await releaseClaims(sql, claims, { until });
+        return;
+      }
       const closing = close(claimId, rows).finally(() => underWay.delete(closing));
       underWay.add(closing);
     },
@@ -65,15 +75,30 @@ export function createClosings(
   };
 }
 
-/** Tries to close the accounts; returns those that are closed. Failures are logged. Throws as the RPC client does, and when `signal` says so. */
-async function closeAccounts(context: Context, fees: Fees, rows: readonly ReadSubscription[], signal: AbortSignal): Promise<Closed> {
-  const { rpc, keypair, programId, log } = context;
-  const authority = keypair.address;
+/** Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC client does, and when `signal` aborts. */
+async function closeAccounts(
+  context: Context,
+  fees: Fees,
+  rows: readonly ReadSubscription[],
+  signal: AbortSignal,
+): Promise<Closed> {
+  const { rpc, programId, log } = context;
+  const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
   const { blockhash } = await rpc.getLatestBlockhash();
-  const price = await fees.price([authority]);
-  let open = rows.map((row) => {
-    const close = revokeDelegation(programId, { authority, plan: row.planPda, subscription: row.subscriptionPda });
-    return { row, ...signTransaction(keypair, [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price), close], blockhash) };
+  const price = await fees.price();
+  let open = rows.flatMap((row, place) => {
+    // Only the wallet that paid the rent may close the account.
+    const payer = subscriptionIn(accounts[place] ?? null, programId)?.payer ?? '';
+    const keypair = context.keypairs.get(payer);
+    if (keypair === undefined) return [];
+    const authority = keypair.address;
+    const close = revokeDelegation(programId, {
+      authority,
+      plan: row.planPda,
+      subscription: row.subscriptionPda,
+    });
+    const instructions = [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price), close];
+    return [{ row, ...signTransaction(keypair, instructions, blockhash) }];
   });
   const closed = new Map<string, bigint>();
   const deadline = performance.now() + PATIENCE_MS;
@@ -81,16 +106,22 @@ async function closeAccounts(context: Context, fees: Fees, rows: readonly ReadSu
   while (open.length > 0 && performance.now() < deadline) {
     if (performance.now() - sentAt >= RESEND_MS) {
       sentAt = performance.now();
-      // Whatever an endpoint says to that: only the status tells.
+      // Only the status shows the outcome.
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
-    const { statuses } = await rpc.getSignatureStatuses(open.slice(0, 256).map(({ signature }) => signature));
+    const { statuses } = await rpc.getSignatureStatuses(
+      open.slice(0, 256).map(({ signature }) => signature),
+    );
     open = open.filter(({ row, signature }, place) => {
       const status = statuses[place] ?? null;
       if (status === null || status.commitment === 'processed') return true;
       const reason = describeTransactionError(status.err);
       if (status.err === null) closed.set(row.id, status.slot);
-      else log.warn({ subscription: row.id, signature, reason }, 'an account whose rent is ours could not be closed');
+      else
+        log.warn(
+          { subscription: row.id, signature, reason },
+          'subscription account could not be closed',
+        );
       return false;
     });
     if (open.length > 0) await pause(POLL_MS, undefined, { signal });

@@ -1,12 +1,17 @@
-// Compute limit and priority fee of collections: simulation x 1.2, and the median of recent fees on our writable accounts, capped (chain.md).
+// Limits and priority fee of the keeper's transactions: what simulations used with a margin, and a percentile of what others pay, capped in lamports.
 import type { Rpc } from '../chain/rpc.ts';
+import { TRANSACTION_LIMITS } from '../chain/transaction-room.ts';
 import type { Log } from '../log.ts';
 
-/** Compute units where a simulation tells nothing: what Solana allows for the instructions of a collection at the most. */
+/** Compute units of a payment that was not simulated: what Solana allows for its instructions at the most. */
 const DEFAULT_UNITS = 600_000;
-const MOST_UNITS = 1_400_000;
-/** Micro-lamports per compute unit at the most: with some 100,000 units a payment costs 5,000 lamports at most beside its signature. */
-const MOST_PRICE = 50_000n;
+/** Lamports that a payment pays at most beside its share of the signature. */
+const MOST_LAMPORTS = 5_000n;
+/** Micro-lamports per compute unit: the least that is offered. */
+const LEAST_PRICE = 1_000n;
+const MICRO = 1_000_000n;
+const PERCENTILE = 0.75;
+const MOST_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
 /** Simulations of each shape. */
 const SAMPLES = 4;
@@ -14,88 +19,126 @@ const SAMPLES = 4;
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
+/** Accounts that only one payment loads: subscription, plan, authority and three token accounts, some 1,500 bytes, with room to grow. */
+export const OWN_DATA_BYTES = 4096;
+const MOST_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
+/** Each account counts for this much more than its data (SIMD-0186), and a transaction has 64 at most. */
+const ACCOUNTS_BYTES = 64 * 64;
 
-/** What a collection's cost depends on. */
+/** What the cost of a payment depends on. */
 export interface Shape {
   readonly pulls: number;
-  readonly creations: number;
   /** Bump seeds that each pull tries in vain to derive the subscriber's token account: they differ from wallet to wallet. */
   readonly tries: number;
 }
 
-export interface Fees {
-  /** Micro-lamports per compute unit, at most 10 s old; the last known one while RPC does not tell. */
-  price(writable: readonly string[]): Promise<bigint>;
-  /** The compute limit for a transaction. */
-  units(shape: Shape): number;
-  /** Whether more is to be learnt by simulating a transaction of this shape. */
-  wantsSample(shape: Shape): boolean;
-  /** Simulates a transaction; one that would fail tells nothing. */
-  sample(shape: Shape, bytes: Uint8Array): Promise<void>;
-  /** A transaction ran out of compute units. */
-  exceeded(shape: Shape): void;
-}
-
-/** What was learnt of transactions with so many pulls and creations. */
+/** What was learnt of payments with so many pulls. */
 interface Learnt {
   samples: number;
   /** The costliest sample, and how many tries it had. */
   units: number;
   tries: number;
-  factor: number;
-  raisedAt: number;
 }
 
-const keyOf = ({ pulls, creations }: Shape) => `${pulls} pulls, ${creations} accounts`;
+/** Learns from simulations and from how transactions end. */
+export class Fees {
+  readonly #rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>;
+  readonly #log: Log;
+  readonly #learnt = new Map<number, Learnt>();
+  /** Attempts in a row that expired, by subscription. */
+  readonly #expiries = new Map<string, number>();
+  #margin = MARGIN;
+  #raisedAt = -Infinity;
+  #loadedBytes: number | undefined;
+  #price = LEAST_PRICE;
+  #pricedAt = -Infinity;
 
-/** Fees by what `rpc` tells. */
-export function createFees(rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>, log: Log): Fees {
-  const learnt = new Map<string, Learnt>();
-  let price = 0n;
-  let pricedAt = -Infinity;
-  return {
-    async price(writable) {
-      if (performance.now() - pricedAt < PRICE_AGE_MS) return price;
-      pricedAt = performance.now();
-      try {
-        price = median(await rpc.getRecentPrioritizationFees(writable));
-        if (price > MOST_PRICE) {
-          log.warn({ price: price.toString(), cap: MOST_PRICE.toString() }, 'priority fees are above our cap');
-          price = MOST_PRICE;
-        }
-      } catch (error) {
-        // Old fees only make a payment slower; not paying at all would be worse.
-        log.debug({ err: error }, 'priority fees are not known');
-      }
-      return price;
-    },
-    units(shape) {
-      const known = learnt.get(keyOf(shape));
-      if (known === undefined || known.samples === 0) return DEFAULT_UNITS;
-      const more = UNITS_A_TRY * shape.pulls * Math.max(0, shape.tries - known.tries);
-      return Math.min(MOST_UNITS, Math.ceil(known.factor * (known.units + more)));
-    },
-    wantsSample: (shape) => (learnt.get(keyOf(shape))?.samples ?? 0) < SAMPLES,
-    async sample(shape, bytes) {
-      const { err, unitsConsumed } = await rpc.simulateTransaction(bytes);
-      if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
-      const known = learnt.get(keyOf(shape)) ?? { samples: 0, units: 0, tries: 0, factor: MARGIN, raisedAt: -Infinity };
-      known.samples += 1;
-      if (Number(unitsConsumed) > known.units) Object.assign(known, { units: Number(unitsConsumed), tries: shape.tries });
-      learnt.set(keyOf(shape), known);
-    },
-    exceeded(shape) {
-      const known = learnt.get(keyOf(shape));
-      // A batch that fails as a whole is one reason to raise.
-      if (known === undefined || performance.now() - known.raisedAt < RAISE_PAUSE_MS) return;
-      known.raisedAt = performance.now();
-      known.factor *= 1.5;
-      log.warn({ shape: keyOf(shape), factor: known.factor }, 'a payment ran out of compute units: the limit is raised');
-    },
-  };
+  constructor(rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>, log: Log) {
+    this.#rpc = rpc;
+    this.#log = log;
+  }
+
+  /** Micro-lamports per compute unit that others pay, at most 10 s old; the last known price while RPC does not answer. */
+  async price(): Promise<bigint> {
+    if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
+    this.#pricedAt = performance.now();
+    try {
+      // Without accounts: on accounts that only we write, recent fees are our own.
+      this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
+    } catch (error) {
+      // Old fees only make a payment slower; not paying at all would be worse.
+      this.#log.debug({ err: error }, 'priority fees unknown');
+    }
+    return this.#price;
+  }
+
+  /** The priority fee in lamports of a transaction with these subscriptions' payments: doubled for each attempt that expired, with a cap for each payment. */
+  priorityFee(subscriptions: readonly string[], price: bigint, units: number): bigint {
+    const expired = Math.max(0, ...subscriptions.map((id) => this.#expiries.get(id) ?? 0));
+    const raised = price * 2n ** BigInt(Math.min(expired, MOST_DOUBLINGS));
+    const lamports = (raised * BigInt(units) + MICRO - 1n) / MICRO;
+    const most = MOST_LAMPORTS * BigInt(subscriptions.length);
+    return lamports < most ? lamports : most;
+  }
+
+  /** An attempt of this subscription expired. */
+  expired(subscription: string): void {
+    this.#expiries.set(subscription, (this.#expiries.get(subscription) ?? 0) + 1);
+  }
+
+  /** A payment of this subscription landed. */
+  landed(subscription: string): void {
+    this.#expiries.delete(subscription);
+  }
+
+  /** The compute units of a payment at most. */
+  units({ pulls, tries }: Shape): number {
+    const known = this.#learnt.get(pulls);
+    if (known === undefined) return DEFAULT_UNITS;
+    const more = UNITS_A_TRY * pulls * Math.max(0, tries - known.tries);
+    return Math.min(
+      TRANSACTION_LIMITS[1].computeUnits,
+      Math.ceil(this.#margin * (known.units + more)),
+    );
+  }
+
+  /** Bytes of accounts that a transaction loads at most beside OWN_DATA_BYTES for each payment: programs and mint. */
+  sharedData(): number {
+    const most = MOST_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
+    if (this.#loadedBytes === undefined) return most;
+    return Math.min(most, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
+  }
+
+  /** Whether more is to be learnt by simulating a payment of this shape. */
+  wantsSample({ pulls }: Shape): boolean {
+    return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
+  }
+
+  /** Simulates the transaction of one payment; one that would fail tells nothing. */
+  async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
+    const { err, unitsConsumed, loadedDataBytes } = await this.#rpc.simulateTransaction(bytes);
+    if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
+    const known = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
+    known.samples += 1;
+    if (Number(unitsConsumed) > known.units)
+      Object.assign(known, { units: Number(unitsConsumed), tries });
+    this.#learnt.set(pulls, known);
+    if (loadedDataBytes !== null)
+      this.#loadedBytes = Math.max(this.#loadedBytes ?? 0, Number(loadedDataBytes));
+  }
+
+  /** A transaction exceeded its limits. A batch that fails as a whole is one reason to raise them. */
+  exceeded(): void {
+    if (performance.now() - this.#raisedAt < RAISE_PAUSE_MS) return;
+    this.#raisedAt = performance.now();
+    this.#margin *= 1.5;
+    this.#log.warn({ margin: this.#margin }, 'payment exceeded its limits; limits raised');
+  }
 }
 
-function median(values: readonly bigint[]): bigint {
-  const sorted = [...values].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-  return sorted[Math.floor(sorted.length / 2)] ?? 0n;
+/** A percentile of the fees that are not zero, at least the floor. */
+function othersPrice(fees: readonly bigint[]): bigint {
+  const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;
+  return found > LEAST_PRICE ? found : LEAST_PRICE;
 }

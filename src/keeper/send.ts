@@ -1,91 +1,178 @@
-// Step 4 of collecting (chain.md): the bytes go out. A merchant's cancellation and a send exclude each other by the row's lock, so that once a
-// cancellation is answered nothing of its subscription is sent any more.
+// Sends signed transactions. Right before each send the rows of all its payments are read: what was cancelled, or taken from this keeper, is not sent,
+// and with it the rest of its transaction. Where a notice arrived since signing, or another keeper signed, the chain is read again first.
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
-import { lockCollectable, readCollectable } from '../db/subscriptions.ts';
-import type { Context } from './context.ts';
-import type { Outgoing } from './in-flight.ts';
-import { heed } from './heed.ts';
+import { timeOf } from '../chain/time.ts';
+import type { TransactionVersions } from '../chain/transaction-version.ts';
+import { type HeldSubscription, readCollectable, readSubscriptions } from '../db/subscriptions.ts';
+import type { ChainView } from '../domain/chain-view.ts';
+import { sameInstance } from '../domain/decide.ts';
+import type { Outgoing, Payment } from '../domain/in-flight.ts';
+import { settleRows } from '../domain/settlement.ts';
+import { applyCancelSeen, draftOf, isLive } from '../domain/transitions.ts';
+import type { Context } from './preflight.ts';
+import { readSnapshot } from './snapshot.ts';
 
-/** Transactions that go out under one transaction's locks. */
+/** Transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
-const LANES = 2;
-const HEEDED_AT_ONCE = 200;
-/** How long a send may hold up a cancellation. No endpoint is asked later than this after the row was read. */
-const LOCKED_MS = 1000;
-/** A slower answer may be that of a session which is over by now, and its locks with it (a process that stood still, a network): it is asked once more. */
-const PROMPT_MS = 250;
+/** No endpoint is asked later than this after the rows were read. */
+const CHECKED_MS = 100;
+const CHECKS = 3;
+/** A round of sends is not waited for longer: what is not answered by then goes on behind it. */
+const ROUND_MS = 1000;
+
+/** What became of transactions to send. */
+export interface Sent {
+  /** Never sent, and not to be sent any more. */
+  readonly dropped: Outgoing[];
+}
 
 /**
- * Sends those that may still be sent, each once. Throws when chain or database cannot be reached: what was not sent, and what was heard of meanwhile,
- * goes out with a later round.
+ * Sends each transaction that may be sent once. Throws when chain or database cannot be reached. What was not sent for that or for lack of time is to be
+ * sent in a later round: its `sentAt` is -Infinity.
  */
-export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
-  const unheeded = ready.filter(({ heeded }) => heeded === null);
-  await inBatches(
-    context,
-    ready.filter(({ heeded }) => heeded !== null),
-  );
-  if (unheeded.length === 0) return;
-  const held = new Set(await readCollectable(context.sql, unheeded));
-  const rest = unheeded.filter(({ id }) => held.has(id));
-  for (let start = 0; start < rest.length; start += HEEDED_AT_ONCE) {
-    const some = rest.slice(start, start + HEEDED_AT_ONCE);
-    const seen = await heed(context, some);
-    for (const one of some) one.heeded = seen.get(one.id) ?? null;
-    await inBatches(
-      context,
-      some.filter(({ heeded }) => heeded !== null),
-    );
+export async function sendAll(
+  context: Context,
+  versions: Pick<TransactionVersions, 'refused'>,
+  ready: readonly Outgoing[],
+): Promise<Sent> {
+  const dropped: Outgoing[] = [];
+  let left = ready;
+  for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
+    const checkedAt = performance.now();
+    const notices = await noticesOf(context, left);
+    const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
+    const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
+    const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
+    for (const { one, verdict } of verdicts)
+      if (verdict === 'stop' && one.isOwn && one.sends === 0) dropped.push(one);
+    // The check is too old where Postgres was slow: it is made again.
+    const withinMs = CHECKED_MS - (performance.now() - checkedAt);
+    const isFresh = withinMs > 0;
+    if (isFresh) await sendRound(context, versions, allowed, checkedAt);
+    if (unread.length > 0) await recheck(context, unread);
+    left = isFresh ? unread : [...allowed, ...unread];
+  }
+  for (const one of left) one.sentAt = -Infinity;
+  return { dropped };
+}
+
+/** How much was heard of each subscription that may still be collected from, under the claims of these payments. */
+async function noticesOf(
+  { sql }: Context,
+  some: readonly Outgoing[],
+): Promise<Map<string, number>> {
+  const payments = some.flatMap((one) => [...one.payments.values()]);
+  const rows = await readCollectable(sql, payments);
+  return new Map(rows.map(({ id, notices }) => [id, notices]));
+}
+
+/** `read`: the chain is to be read first. `stop`: a payment of it is cancelled, or was taken from this keeper. */
+function verdictOf(
+  { payments, size }: Outgoing,
+  notices: ReadonlyMap<string, number>,
+): 'send' | 'read' | 'stop' {
+  const all = [...payments.values()];
+  if (all.length < size || all.some(({ id }) => !notices.has(id))) return 'stop';
+  if (all.some(({ id, checked }) => notices.get(id) !== checked)) return 'read';
+  return all.some(({ isStopped }) => isStopped) ? 'stop' : 'send';
+}
+
+async function sendRound(
+  context: Context,
+  versions: Pick<TransactionVersions, 'refused'>,
+  some: readonly Outgoing[],
+  checkedAt: number,
+): Promise<void> {
+  if (some.length === 0) return;
+  const sends = some.map((one) => sendOne(context, versions, one, checkedAt));
+  const waiting = new AbortController();
+  try {
+    await Promise.race([
+      Promise.all(sends),
+      pause(ROUND_MS, undefined, { signal: waiting.signal }).catch(() => undefined),
+    ]);
+  } finally {
+    waiting.abort();
   }
 }
 
-async function inBatches(context: Context, queue: Outgoing[]): Promise<void> {
-  await Promise.all(
-    Array.from({ length: LANES }, async () => {
-      for (let some = queue.splice(0, SENT_AT_ONCE); some.length > 0; some = queue.splice(0, SENT_AT_ONCE)) await sendLocked(context, some);
-    }),
-  );
-}
-
-async function sendLocked(context: Context, some: readonly Outgoing[]): Promise<void> {
-  await context.sql.begin(async (tx) => {
-    let askedAt = performance.now();
-    let locked = await lockCollectable(tx, [...some]);
-    if (performance.now() - askedAt > PROMPT_MS) {
-      askedAt = performance.now();
-      locked = await lockCollectable(tx, [...some]);
-    }
-    const withinMs = LOCKED_MS - (performance.now() - askedAt);
-    const allowed = new Map(locked.map(({ id, notices }) => [id, notices]));
-    const sends: Promise<void>[] = [];
-    for (const one of some) {
-      const notices = allowed.get(one.id);
-      if (notices === undefined) continue;
-      if (withinMs <= 0) one.sentAt = -Infinity;
-      else if (notices === one.heeded) sends.push(sendOne(context, one, withinMs));
-      // Something was heard of it since: the next round looks at the chain first.
-      else Object.assign(one, { heeded: null, sentAt: -Infinity });
-    }
-    const waiting = new AbortController();
-    try {
-      await Promise.race([Promise.all(sends), pause(Math.max(0, withinMs), undefined, { signal: waiting.signal })]);
-    } finally {
-      waiting.abort();
-    }
-  });
-}
-
-async function sendOne({ rpc, log, metrics }: Context, one: Outgoing, withinMs: number): Promise<void> {
+async function sendOne(
+  { rpc, log, metrics }: Context,
+  versions: Pick<TransactionVersions, 'refused'>,
+  one: Outgoing,
+  checkedAt: number,
+): Promise<void> {
+  const now = performance.now();
+  const withinMs = CHECKED_MS - (now - checkedAt);
+  if (withinMs <= 0) {
+    one.sentAt = -Infinity;
+    return;
+  }
   one.sends += 1;
-  one.sentAt = performance.now();
+  one.sentAt = now;
   try {
-    await rpc.sendTransaction(one.attempt.transaction, { withinMs });
+    await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // It may have got through nevertheless: only its status tells. It goes out again with the next round.
+    // It may have arrived nevertheless: only its status tells. A later round sends it again.
     metrics.sends.inc({ outcome: 'failed' });
-    if (error instanceof RpcError) log.warn({ attempt: one.attempt.id, reason: error.message }, 'a payment was refused by an RPC endpoint');
-    else if (!(error instanceof RpcUnreachable)) throw error;
+    if (error instanceof RpcError) {
+      versions.refused(error);
+      log.warn(
+        { signature: one.signature, reason: error.message },
+        'RPC endpoint refused a transaction',
+      );
+    } else if (!(error instanceof RpcUnreachable)) throw error;
   }
+}
+
+/** Whether the on-chain subscription is the one that was signed for and is not cancelled. Pure. */
+function stands(row: HeldSubscription, view: ChainView | Error): boolean {
+  if (view instanceof Error) return false;
+  return sameInstance(row, view.subscription)?.expiresAt === 0n;
+}
+
+/**
+ * Reads the chain for these payments again and marks what may be sent; a cancellation that it shows is written with its event. The program would allow
+ * a pull until the end of a cancelled period; we do not send it. Throws as the RPC client does.
+ */
+async function recheck(context: Context, transactions: readonly Outgoing[]): Promise<void> {
+  const payments = new Map<string, Payment>(transactions.flatMap((one) => [...one.payments]));
+  const rows = await readSubscriptions(context.sql, [...payments.keys()]);
+  // No older than what they were signed by.
+  const slots = [...rows, ...[...payments.values()].map(({ row }) => row)].map(
+    ({ observedSlot }) => observedSlot,
+  );
+  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
+  const snapshot = await readSnapshot(context, rows, {
+    commitment: 'confirmed',
+    ...(minSlot > 0n && { minSlot }),
+  });
+  for (const row of rows) {
+    const payment = payments.get(row.id);
+    if (payment === undefined) continue;
+    payment.checked = row.notices;
+    payment.isStopped = !stands(row, snapshot.of(row));
+  }
+  const cancelled = rows.flatMap((row) => {
+    const payment = payments.get(row.id);
+    return payment !== undefined && isCancelled(row, snapshot.of(row)) ? [{ ...payment, row }] : [];
+  });
+  if (cancelled.length === 0) return;
+  const { queued } = await settleRows(context.sql, cancelled, timeOf(snapshot.now), (row) => {
+    if (!isLive(row) || row.cancelRequestedAt !== null || row.observedSlot > snapshot.slot)
+      return undefined;
+    const draft = draftOf(row);
+    applyCancelSeen(draft, snapshot.now);
+    draft.state.observedSlot = snapshot.slot;
+    return { draft, keep: true };
+  });
+  context.deliveries.notify(queued);
+}
+
+function isCancelled(row: HeldSubscription, view: ChainView | Error): boolean {
+  if (view instanceof Error) return false;
+  const account = sameInstance(row, view.subscription);
+  return account !== null && account.expiresAt !== 0n;
 }

@@ -1,33 +1,29 @@
-// The sweep behind the stream: every subscription is looked at at least every ten minutes, sooner near its due time and after the stream broke
-// off. What needs doing is only noted here, by making the subscription due: it is done under a claim, like everything else (collect.ts).
+// The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after a stream broke off. What it finds is only noted, by
+// making the subscription due: the rest happens under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
 import { outageOf } from '../db/outage.ts';
-import { lastPlace, stepSweeps, type SweepPace, type SweepStep } from '../db/sweeps.ts';
 import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
-import { makeDue, readSubscriptions, type HeldSubscription } from '../db/subscriptions.ts';
+import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscriptions.ts';
+import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
+import type { View } from '../domain/chain-view.ts';
 import { decide, sameInstance } from '../domain/decide.ts';
 import type { Rules } from '../domain/decision.ts';
-import { timeOf, unixSeconds } from '../domain/network.ts';
-import type { ChainClock } from './clock.ts';
-import type { Context } from './context.ts';
-import { readViews, type View } from './read.ts';
+import type { Context } from './preflight.ts';
+import { readSnapshot } from './snapshot.ts';
 
-/** Three requests' worth: each has its subscription, authority and token account, and shares plan and receivers. */
-const BATCH = 96;
-/**
- * Ten minutes is the promise: a lap through all of them that takes five leaves room for a keeper that dies with a batch in hand. An approval is the token
- * program's business, and no notice of our program tells of it.
- */
-const PACES: readonly SweepPace[] = [
-  { name: 'near', everySeconds: 30, withinSeconds: 120 },
-  { name: 'revoked', everySeconds: 3, withinSeconds: 300 },
-  { name: 'all', everySeconds: 15, withinSeconds: 300 },
-];
-const NEAR_MS = 15 * 60_000;
-/** Between batches that are caught up with: collecting comes first. */
+/** Four requests' worth: each subscription has three accounts of its own and shares the others. They are read at once. */
+const BATCH = 128;
+/** Part of SWEEP_MINUTES in which a lap goes round: the rest is for a keeper that dies with a batch in hand. */
+const SPREAD = 0.8;
+/** Seconds after which the walk is looked at again, though no step is due: another keeper may have begun a lap. */
+const MOST_WAIT_SECONDS = 30;
+/** Between steps of a lap whose length is unknown. */
+const STEP_SECONDS = 1;
+/** Between steps that are late: collecting comes first. */
 const CATCH_UP_PAUSE_MS = 50;
 
 /** A place in the walk through all subscriptions, lap by lap. */
@@ -36,8 +32,8 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Once the walk that stands behind `after` in this lap has come to here, everything has been looked at, where `last` was the last place of all when it
- * set out. What is paid meanwhile moves on beyond that place, and was looked at for it: a lap that ran after it would never end. Pure.
+ * Where a walk that begins behind `after` has seen everything, `last` being the last place of all when it began. A subscription that is paid meanwhile
+ * moves beyond that place, and was read for its payment: following it would never end. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
@@ -50,102 +46,151 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   return byTime > 0 || (byTime === 0 && place.id >= mark.id);
 }
 
-/** Whether a look at the chain tells something that the row does not know yet. Pure. */
+/** Whether the chain shows something that the row does not have. Pure. */
 function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { draft, needs } = decide(row, view, rules);
-  // A pull that was looked up in vain is looked up again when its setback is over.
-  const isKnown = needs === 'pulls' && row.setbacks > 0 && sameInstance(row, view.subscription) !== null;
+  // A pull that was looked up in vain is looked up again when its setback is over, also one under an account that was seen to be gone.
+  const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
+  const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
+  const { nextPaymentDue, delegationRevokedAt } = draft.state;
   const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
-  const repaired = row.delegationRevokedAt !== null && draft.state.delegationRevokedAt === null;
-  return told || repaired;
+  const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
+  // Topped up or approved again: the payment need not wait for its next try.
+  const payable =
+    row.status === 'past_due' &&
+    nextPaymentDue !== null &&
+    (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
+  return told || repaired || payable;
 }
 
 /**
- * The row as it will be once the payment that is under way is recorded, when that and nothing else was pulled: whoever has it in hand settles it from the
- * same account, and what else the account tells is judged as if that were done. Otherwise the row as it is. Pure.
+ * The row as it will be once its open attempt is recorded, when the account shows that payment and no other pull; otherwise the row as it is. So our own
+ * payment is no news, and other changes in the same account are. Pure.
  */
-function withPayment(row: HeldSubscription, view: View, underWay: UnderWay | undefined): HeldSubscription {
+function withPayment(
+  row: HeldSubscription,
+  view: View,
+  underWay: UnderWay | undefined,
+): HeldSubscription {
   const account = view instanceof Error ? null : sameInstance(row, view.subscription);
   if (account === null || underWay === undefined) return row;
-  const isIt = account.periodStart === unixSeconds(underWay.periodStart) && account.amountPulled === underWay.amountGross;
+  const isIt =
+    account.periodStart === unixSeconds(underWay.periodStart) &&
+    account.amountPulled === underWay.amountGross;
   if (!isIt || (row.paidThrough !== null && row.paidThrough > underWay.periodStart)) return row;
   const paidThrough = timeOf(account.periodStart + periodSeconds(account.periodHours));
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
 export interface Sweep {
-  /** Goes on by one batch in each walk; resolves with true while one is behind its time. */
+  /** Takes the next step when it is due; resolves with true while the walk is late. */
   turn(): Promise<boolean>;
-  /** The stream was off: everything is to be looked at soon. */
+  /** Milliseconds until the next step. */
+  waitMs(): number;
+  /** A stream was off: everything is to be looked at soon. */
   gap(): void;
   /** Looks at these now, as of `minSlot` or later: an endpoint that is behind what was heard would see nothing new. */
   look(ids: readonly string[], minSlot?: bigint): Promise<void>;
 }
 
-/** Sweeps for `context`; `onRead` is told of every subscription that is looked at. */
-export function createSweep(context: Context, clock: ChainClock, onRead?: (rows: readonly HeldSubscription[]) => void): Sweep {
-  const { sql, rules, log } = context;
-  let isGap = false;
-  /** Once the walk has come round to here, everything has been looked at since the gap. */
-  let goal: Mark | undefined;
-  /** What was taken and could not be looked at: the walk does not come by again before its next lap. */
-  let missed: readonly string[] = [];
+export interface SweepOptions {
+  /** Minutes in which every subscription is looked at once. */
+  readonly minutes: number;
+  /** Called with every subscription that is looked at. */
+  readonly onRead?: (rows: readonly HeldSubscription[]) => void;
+}
 
-  async function look(ids: readonly string[], minSlot?: bigint): Promise<void> {
+/** Sweeps for `context`. */
+export function createSweep(context: Context, clock: ChainClock, options: SweepOptions): Sweep {
+  return new Walk(context, clock, options);
+}
+
+class Walk implements Sweep {
+  readonly #context: Context;
+  readonly #clock: ChainClock;
+  readonly #options: SweepOptions;
+  #isGap = false;
+  /** Once the walk has come round to here, everything has been looked at since the gap. */
+  #goal: Mark | undefined;
+  /** A batch that was taken and could not be looked at: the walk does not come by again before its next lap. */
+  #missed: readonly string[] = [];
+  #waitSeconds = 0;
+
+  constructor(context: Context, clock: ChainClock, options: SweepOptions) {
+    this.#context = context;
+    this.#clock = clock;
+    this.#options = options;
+  }
+
+  async turn(): Promise<boolean> {
+    const step = this.#missed.length === 0 ? await this.#step() : undefined;
+    const isAgain = this.#missed.length > 0 && step === undefined;
+    try {
+      if (this.#missed.length > 0) await this.look(this.#missed);
+    } catch (error) {
+      // An error of ours or an odd account must not stop the walk: the next lap comes by again.
+      if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
+      throw error;
+    }
+    this.#missed = [];
+    if (isAgain) return true;
+    if (this.#goal !== undefined && step !== undefined && isPast(step, this.#goal))
+      this.#goal = undefined;
+    const isLate =
+      this.#isGap || this.#goal !== undefined || (step !== undefined && this.#waitSeconds <= 0);
+    if (isLate) await pause(CATCH_UP_PAUSE_MS);
+    return isLate;
+  }
+
+  waitMs(): number {
+    return Math.min(MOST_WAIT_SECONDS, this.#waitSeconds) * 1000;
+  }
+
+  gap(): void {
+    this.#isGap = true;
+  }
+
+  async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
+    const { sql, rules, log } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
-    onRead?.(rows);
-    const reading = await readViews(context, rows, { minSlot });
-    clock.heard(reading.now);
-    const isNew = (row: HeldSubscription) => isNews(row, reading.of(row), rules);
+    this.#options.onRead?.(rows);
+    const snapshot = await readSnapshot(this.#context, rows, { minSlot });
+    this.#clock.heard(snapshot.now);
+    this.#context.absence.read(rows.length);
+    const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Mostly our own payments, which are recorded once they are final. What is not under way any more may have been since these rows were read.
-    const underWay = new Map((await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]));
+    // Mostly our own payments, which are recorded once they are final. One that was settled meanwhile shows in the rows as they are now.
+    const underWay = new Map(
+      (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
+    );
     const again = await readSubscriptions(sql, seen);
-    const news = again.filter((row) => isNew(withPayment(row, reading.of(row), underWay.get(row.id)))).map(({ id }) => id);
+    const news = again
+      .filter((row) => isNew(withPayment(row, snapshot.of(row), underWay.get(row.id))))
+      .map(({ id }) => id);
     if (news.length === 0) return;
     log.debug({ subscriptions: news.length }, 'the chain has news');
-    await makeDue(sql, news, { chainNow: timeOf(reading.now), slot: reading.slot });
+    await makeDue(sql, news, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
   }
 
-  async function step(): Promise<SweepStep[]> {
-    const now = await clock.now();
-    const hurry = isGap || goal !== undefined;
-    const last = isGap ? await lastPlace(sql) : undefined;
-    const steps = await stepSweeps(sql, { paces: PACES, from: now, to: new Date(now.getTime() + NEAR_MS), hurry, limit: BATCH });
-    const all = steps.find(({ name }) => name === 'all');
-    if (all !== undefined && last !== undefined) {
-      goal = allRound(all, last);
-      isGap = false;
+  async #step(): Promise<SweepStep | undefined> {
+    const { sql } = this.#context;
+    const everySeconds = this.#options.minutes * 60;
+    const last = this.#isGap ? await lastPlace(sql) : undefined;
+    const step = await stepSweep(sql, {
+      pace: { everySeconds, withinSeconds: SPREAD * everySeconds },
+      hurry: this.#isGap || this.#goal !== undefined,
+      limit: BATCH,
+    });
+    this.#waitSeconds = step === undefined ? MOST_WAIT_SECONDS : (step.waitSeconds ?? STEP_SECONDS);
+    if (step !== undefined && last !== undefined) {
+      this.#goal = allRound(step, last);
+      this.#isGap = false;
     }
-    missed = [...new Set(steps.flatMap(({ ids }) => ids))];
-    return steps;
+    this.#missed = step?.ids ?? [];
+    return step;
   }
-
-  return {
-    async turn() {
-      const steps = missed.length === 0 ? await step() : undefined;
-      try {
-        if (missed.length > 0) await look(missed);
-      } catch (error) {
-        // What a bug of ours or the oddity of one account stops is left for the next lap: it must not stop the walk.
-        if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) missed = [];
-        throw error;
-      }
-      missed = [];
-      if (steps === undefined) return true;
-      const all = steps.find(({ name }) => name === 'all');
-      if (goal !== undefined && all !== undefined && isPast(all, goal)) goal = undefined;
-      const goesOn = isGap || goal !== undefined || steps.some(({ isBehind }) => isBehind);
-      if (goesOn) await pause(CATCH_UP_PAUSE_MS);
-      return goesOn;
-    },
-    gap() {
-      isGap = true;
-    },
-    look,
-  };
 }

@@ -53,7 +53,11 @@ export function accountAt(chain: Chain, key: Key, height: number): AccountState 
 }
 
 /** The accounts that `program` owned at the end of the block at `height`. */
-export function programAccountsAt(chain: Chain, program: Key, height: number): Map<Key, AccountState> {
+export function programAccountsAt(
+  chain: Chain,
+  program: Key,
+  height: number,
+): Map<Key, AccountState> {
   const accounts = chain.vm.accountsOf(program);
   for (let later = head(chain).height; later > height; later -= 1) {
     for (const [key, before] of blockAt(chain, later)?.undo ?? []) {
@@ -64,8 +68,13 @@ export function programAccountsAt(chain: Chain, program: Key, height: number): M
   return accounts;
 }
 
-/** Notes that LiteSVM's account has changed in the block being built. `after` undefined: it is read when somebody asks. */
-export function noteChange(chain: Chain, key: Key, before: AccountState | null, after: AccountState | null | undefined): void {
+/** Notes that LiteSVM's account has changed in the block being built. With `after` undefined the account is read on demand. */
+export function noteChange(
+  chain: Chain,
+  key: Key,
+  before: AccountState | null,
+  after: AccountState | null | undefined,
+): void {
   const { undo } = head(chain);
   if (!undo.has(key)) undo.set(key, before);
   remember(chain, key, after);

@@ -59,7 +59,11 @@ function seal(chain: Chain, block: Block): void {
 }
 
 /** Seals the block being built and opens the next one, by default a slot later and at the chain's time. */
-export function produceBlock(chain: Chain, slot = head(chain).slot + 1, time = chainTime(chain)): void {
+export function produceBlock(
+  chain: Chain,
+  slot = head(chain).slot + 1,
+  time = chainTime(chain),
+): void {
   const sealed = head(chain);
   seal(chain, sealed);
   openBlock(chain, sealed, slot, time);
@@ -78,7 +82,7 @@ function forgetOld(chain: Chain): void {
   forgetTransactions(chain);
 }
 
-/** Drops what is kept of transactions beyond TRANSACTIONS_KEPT, and old statuses whose transaction is gone. */
+/** Drops the payloads of transactions beyond TRANSACTIONS_KEPT, then the old statuses of those without a payload. */
 function forgetTransactions(chain: Chain): void {
   const { landed } = chain;
   for (; chain.firstPayload < landed.length - TRANSACTIONS_KEPT; chain.firstPayload += 1) {

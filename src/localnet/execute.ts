@@ -3,33 +3,52 @@ import { blockOfHash, produceBlock } from './blocks.ts';
 import { addressKey, type Key } from './keys.ts';
 import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
-import type { TransactionError } from './transactionError.ts';
+import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Outcome } from './vm.ts';
-import { isWritable, offerOf, type TableLookup, type WireMessage, type WireTransaction } from './wire.ts';
+import { offerOf } from './fee.ts';
+import {
+  isWritable,
+  type TableLookup,
+  type WireMessage,
+  type WireTransaction,
+} from './wire-message.ts';
 
 // Running transactions in the block being built.
 
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
 const LOOKUP_TABLE_HEADER = 56;
-const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([addressKey(TOKEN_PROGRAM), addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb')]);
+const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([
+  addressKey(TOKEN_PROGRAM),
+  addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'),
+]);
 const TOKEN_ACCOUNT_LENGTH = 165;
 const TOKEN_2022_ACCOUNT_TYPE = 2;
 const MINT_LENGTH = 82;
 
 /** Whether an account holds tokens (of SPL Token or Token-2022). */
 export function isTokenAccount(state: AccountState | null): state is AccountState {
-  if (state === null || !TOKEN_PROGRAMS.has(state.owner) || state.data.length < TOKEN_ACCOUNT_LENGTH) return false;
-  // Byte 108 is the state: 0 is an account that nobody has initialized. Token-2022 says after the base what an extended account is.
+  if (
+    state === null ||
+    !TOKEN_PROGRAMS.has(state.owner) ||
+    state.data.length < TOKEN_ACCOUNT_LENGTH
+  )
+    return false;
+  // Byte 108 is the state, 0 before initialization. Token-2022 puts the account type after the base layout.
   return (
-    state.data[108] !== 0 && (state.data.length === TOKEN_ACCOUNT_LENGTH || state.data[TOKEN_ACCOUNT_LENGTH] === TOKEN_2022_ACCOUNT_TYPE)
+    state.data[108] !== 0 &&
+    (state.data.length === TOKEN_ACCOUNT_LENGTH ||
+      state.data[TOKEN_ACCOUNT_LENGTH] === TOKEN_2022_ACCOUNT_TYPE)
   );
 }
 
 /** Whether an account is a mint (of SPL Token or Token-2022). */
 export function isMint(state: AccountState | null): state is AccountState {
   if (state === null || !TOKEN_PROGRAMS.has(state.owner)) return false;
-  return state.data.length === MINT_LENGTH || (state.data.length > TOKEN_ACCOUNT_LENGTH && state.data[TOKEN_ACCOUNT_LENGTH] === 1);
+  return (
+    state.data.length === MINT_LENGTH ||
+    (state.data.length > TOKEN_ACCOUNT_LENGTH && state.data[TOKEN_ACCOUNT_LENGTH] === 1)
+  );
 }
 
 /** Why a transaction is not in a block, with what its run left behind when it ran. */
@@ -55,8 +74,11 @@ function lookUp(chain: Chain, { table }: TableLookup, indexes: Buffer, height: n
   });
 }
 
-/** Resolves lookup tables. What a table does not have is left out: LiteSVM refuses such a transaction by itself. */
-export function loadKeys(chain: Chain, { message: { keys, lookups } }: WireTransaction): LoadedKeys {
+/** Resolves lookup tables. Missing entries are left out: LiteSVM refuses such a transaction itself. */
+export function loadKeys(
+  chain: Chain,
+  { message: { keys, lookups } }: WireTransaction,
+): LoadedKeys {
   if (lookups.length === 0) return { keys, loaded: NO_LOOKUPS };
   const { height } = head(chain);
   const writable = lookups.flatMap((lookup) => lookUp(chain, lookup, lookup.writable, height));
@@ -65,7 +87,12 @@ export function loadKeys(chain: Chain, { message: { keys, lookups } }: WireTrans
 }
 
 /** The token balance of an account before and after, null when it is a token account on neither side. */
-export function tokenChange(chain: Chain, index: number, was: AccountState | null, is: AccountState | null): TokenChange | null {
+export function tokenChange(
+  chain: Chain,
+  index: number,
+  was: AccountState | null,
+  is: AccountState | null,
+): TokenChange | null {
   const [before, after] = [isTokenAccount(was) ? was : null, isTokenAccount(is) ? is : null];
   const token = after ?? before;
   if (token === null) return null;
@@ -84,7 +111,11 @@ export function tokenChange(chain: Chain, index: number, was: AccountState | nul
 const lamportsOf = (state: AccountState | null) => state?.lamports ?? 0n;
 
 /** Whether the transaction's blockhash is young enough for a block of height `height`. */
-export function hasLiveBlockhash(chain: Chain, transaction: WireTransaction, height: number): boolean {
+export function hasLiveBlockhash(
+  chain: Chain,
+  transaction: WireTransaction,
+  height: number,
+): boolean {
   return blockOfHash(chain, transaction.message.blockhash, height) !== undefined;
 }
 
@@ -93,10 +124,16 @@ export function hasLiveBlockhash(chain: Chain, transaction: WireTransaction, hei
  * otherwise it lands with its error and pays the fee. One that cannot pay, or is not signed, never lands. `verified` says that the signatures
  * are known to be good.
  */
-export function execute(chain: Chain, transaction: WireTransaction, undoFailure: boolean, verified = false): Landed | Refusal {
+export function execute(
+  chain: Chain,
+  transaction: WireTransaction,
+  undoFailure: boolean,
+  verified = false,
+): Landed | Refusal {
   const { slot, height } = head(chain);
   if (chain.byId.has(transaction.id)) return { refused: 'AlreadyProcessed', record: null };
-  if (!hasLiveBlockhash(chain, transaction, height)) return { refused: 'BlockhashNotFound', record: null };
+  if (!hasLiveBlockhash(chain, transaction, height))
+    return { refused: 'BlockhashNotFound', record: null };
   const { keys, loaded } = loadKeys(chain, transaction);
   const states: (AccountState | null | undefined)[] = [];
   const before: bigint[] = [];
@@ -114,7 +151,14 @@ export function execute(chain: Chain, transaction: WireTransaction, undoFailure:
     if (!charged || undoFailure) return { refused: err, record };
   }
   const { price, fee } = offerOf(transaction.message);
-  const after = takeStock(chain, transaction.message, { keys, loaded }, states, before, err === null);
+  const after = takeStock(
+    chain,
+    transaction.message,
+    { keys, loaded },
+    states,
+    before,
+    err === null,
+  );
   const landed: Landed = {
     id: transaction.id,
     slot,
@@ -135,8 +179,8 @@ export function execute(chain: Chain, transaction: WireTransaction, undoFailure:
   return landed;
 }
 
-// Reading an account costs 7 us, so what nobody may ever ask for is not read. undefined: changed in this block already, so that its older
-// state is in the journal, and not read since.
+// Reading an account takes 7 us, so it is avoided where the state may not be needed. undefined: the account changed in this block, so its
+// older state is in the journal, and was not read since.
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
   if (known !== undefined) return known;
@@ -148,8 +192,8 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
   if (charged !== null) chain.vm.write(payer, { ...charged, lamports });
 }
 
-// Only accounts that may hold tokens are read after the run: what did before, what is new, and wallets other than the payer. The rest
-// waits until somebody asks. Every account that the transaction could write counts as changed, as a validator counts.
+// After the run only accounts that may hold tokens are read: former token accounts, new accounts, and wallets other than the payer. The
+// others are read on demand. Every writable account counts as changed, as with a validator.
 function takeStock(
   chain: Chain,
   message: WireMessage,
@@ -165,7 +209,11 @@ function takeStock(
   for (let index = 0; index < keys.length; index += 1) {
     const key = keys[index] ?? '';
     const was = states[index];
-    const written = succeeded ? (index < fixed ? isWritable(message, index) : index < fixed + loaded.writable.length) : index === 0;
+    const written = succeeded
+      ? index < fixed
+        ? isWritable(message, index)
+        : index < fixed + loaded.writable.length
+      : index === 0;
     if (!written) {
       lamports.push(before[index] ?? 0n);
       const token = was === undefined ? null : tokenChange(chain, index, was, was);
@@ -173,7 +221,11 @@ function takeStock(
       continue;
     }
     changed.push(key);
-    if (was === undefined || (was !== null && was.owner !== SYSTEM && !TOKEN_PROGRAMS.has(was.owner)) || index === 0) {
+    if (
+      was === undefined ||
+      (was !== null && was.owner !== SYSTEM && !TOKEN_PROGRAMS.has(was.owner)) ||
+      index === 0
+    ) {
       lamports.push(chain.vm.lamports(key));
       noteChange(chain, key, was ?? null, undefined);
       continue;

@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
-import { u32, u64, u8 } from '../chain/bytes.ts';
-import { createTokenAccount, memo } from '../chain/companions.ts';
+import { tokenAccountAddress } from '../chain/addresses.ts';
 import type { Instruction } from '../chain/instruction.ts';
+import {
+  createTokenAccount,
+  memo,
+  mintTokens,
+  transferLamports,
+} from '../chain/system-instructions.ts';
 import { signTransaction } from '../chain/transactions.ts';
 import { head } from './accounts.ts';
 import { execute, type Refusal } from './execute.ts';
@@ -22,27 +26,14 @@ function give(chain: Chain, instructions: readonly Instruction[]): Landed | Refu
 
 /** Sends `lamports` to any address. */
 export function airdrop(chain: Chain, owner: string, lamports: bigint): Landed | Refusal {
-  const transfer: Instruction = {
-    programId: SYSTEM_PROGRAM,
-    accounts: [
-      { address: faucet.address, signer: true, writable: true },
-      { address: owner, signer: false, writable: true },
-    ],
-    data: Buffer.concat([u32(2), u64(lamports)]),
-  };
-  return give(chain, [transfer]);
+  return give(chain, [transferLamports(faucet.address, owner, lamports)]);
 }
 
 /** Mints `amount` base units of the local USDC to the wallet's associated token account, which is created when missing. */
 export function mintUsdc(chain: Chain, owner: string, amount: bigint): Landed | Refusal {
-  const mintTo: Instruction = {
-    programId: TOKEN_PROGRAM,
-    accounts: [
-      { address: LOCALNET_MINT, signer: false, writable: true },
-      { address: tokenAccountAddress(owner, LOCALNET_MINT).address, signer: false, writable: true },
-      { address: faucet.address, signer: true, writable: false },
-    ],
-    data: Buffer.concat([u8(7), u64(amount)]),
-  };
-  return give(chain, [createTokenAccount({ payer: faucet.address, owner, mint: LOCALNET_MINT }), mintTo]);
+  const account = tokenAccountAddress(owner, LOCALNET_MINT).address;
+  return give(chain, [
+    createTokenAccount({ payer: faucet.address, owner, mint: LOCALNET_MINT }),
+    mintTokens({ mint: LOCALNET_MINT, account, authority: faucet.address, amount }),
+  ]);
 }

@@ -1,76 +1,113 @@
 import { choice, type Endpoint, integer, required, settings, type Settings } from './params.ts';
-import { invalidParams } from './rpcError.ts';
-import { type AnswerFault, type Chain, MAX_LAG } from './state.ts';
+import { invalidParams } from './rpc-error.ts';
+import { type AnswerFault, type Chain, MAX_LAG, type RateLimit } from './state.ts';
 
-// Faults that tests switch on over RPC. All are off at first.
+// Faults that tests switch on over RPC; all start switched off.
 
 const MAX_HOLD = 100_000;
 
-const countOf = (from: Settings) => (from['count'] === undefined ? Infinity : integer(from['count'], 'count', 1));
+const countOf = (from: Settings) =>
+  from['count'] === undefined ? Infinity : integer(from['count'], 'count', 1);
 
 function answerFault(from: Settings, status: AnswerFault['status']): AnswerFault {
   const methods = from['methods'];
-  if (methods !== undefined && (!Array.isArray(methods) || !methods.every((name) => typeof name === 'string'))) {
+  if (
+    methods !== undefined &&
+    (!Array.isArray(methods) || !methods.every((name) => typeof name === 'string'))
+  ) {
     throw invalidParams('Invalid params: methods should be an array of method names');
   }
   return {
     status,
-    retryAfter: from['retryAfter'] === undefined ? 1 : integer(from['retryAfter'], 'retryAfter', 0, 3600),
+    retryAfter:
+      from['retryAfter'] === undefined ? 1 : integer(from['retryAfter'], 'retryAfter', 0, 3600),
     methods: methods === undefined ? null : new Set(methods),
     endpoint: choice(from['endpoint'], 'endpoint', ['main', 'lagging', 'both'] as const, 'both'),
     count: countOf(from),
   };
 }
 
+function rateLimit(from: Settings): RateLimit {
+  const limit = (name: string) =>
+    from[name] === undefined ? Infinity : integer(from[name], name, 0);
+  const [sends, requests] = [limit('sends'), limit('requests')];
+  if (sends === Infinity && requests === Infinity)
+    throw invalidParams('Invalid params: give sends or requests, per second');
+  const per = choice(from['per'], 'per', ['endpoint', 'connection'] as const, 'endpoint');
+  return { sends, requests, per };
+}
+
 /**
  * localnet_setFault [{kind, ...}]; each lasts until its count is used up, or until it is cleared:
  * - `{kind: 'drop', count?}` accepts that many transactions and never runs them;
- * - `{kind: 'hold', blocks, count?}` runs them so many blocks later, if their blockhash still lives then;
+ * - `{kind: 'hold', blocks, count?}` runs them this number of blocks later, if their blockhash is still valid then;
  * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` answers requests with that HTTP status;
  * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
+ * - `{kind: 'rate', sends?, requests?, per?}` answers 429 beyond so many transactions sent and requests a second, counted for the whole
+ *   endpoint or, with per: 'connection', for each connection;
  * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..32).
  * Requests of the surfnet_ and localnet_ methods always get through.
  */
 function setFault(params: readonly unknown[], { chain }: Endpoint) {
   const from = settings([required(params, 0)], 0);
   const { faults } = chain;
-  switch (choice(from['kind'], 'kind', ['drop', 'hold', 'status', 'silence', 'lag', ''] as const, '')) {
+  switch (
+    choice(
+      from['kind'],
+      'kind',
+      ['drop', 'hold', 'status', 'silence', 'rate', 'lag', ''] as const,
+      '',
+    )
+  ) {
     case 'drop':
       faults.drop = countOf(from);
       break;
     case 'hold':
-      faults.hold = { blocks: integer(from['blocks'], 'blocks', 1, MAX_HOLD), count: countOf(from) };
+      faults.hold = {
+        blocks: integer(from['blocks'], 'blocks', 1, MAX_HOLD),
+        count: countOf(from),
+      };
       break;
     case 'status': {
       const status = integer(from['status'], 'status', 429, 500);
-      if (status !== 429 && status !== 500) throw invalidParams('Invalid params: status should be 429 or 500');
+      if (status !== 429 && status !== 500)
+        throw invalidParams('Invalid params: status should be 429 or 500');
       faults.answers.push(answerFault(from, status));
       break;
     }
     case 'silence':
       faults.answers.push(answerFault(from, null));
       break;
+    case 'rate':
+      faults.rate = rateLimit(from);
+      break;
     case 'lag':
       faults.lag = integer(from['slots'], 'slots', 0, MAX_LAG);
       break;
     case '':
-      throw invalidParams('Invalid params: kind should be one of drop, hold, status, silence, lag');
+      throw invalidParams(
+        'Invalid params: kind should be one of drop, hold, status, silence, rate, lag',
+      );
   }
   return null;
 }
 
 /** Switches every fault off. Transactions that are held go on waiting; requests that got no answer are cut. */
 export function clearFaults(chain: Chain): void {
-  Object.assign(chain.faults, { drop: 0, hold: null, lag: 0, answers: [] });
+  Object.assign(chain.faults, { drop: 0, hold: null, lag: 0, rate: null, answers: [] });
   chain.events.emit('faultsCleared');
 }
 
 /** The fault that a request of these methods meets, counted down, or undefined. */
-export function answerFaultFor({ chain, lagging }: Endpoint, methodsOf: () => readonly string[]): AnswerFault | undefined {
+export function answerFaultFor(
+  { chain, lagging }: Endpoint,
+  methodsOf: () => readonly string[],
+): AnswerFault | undefined {
   const { faults } = chain;
   if (faults.answers.length === 0) return undefined;
   const methods = methodsOf();
-  if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_'))) return undefined;
+  if (methods.some((name) => name.startsWith('localnet_') || name.startsWith('surfnet_')))
+    return undefined;
   const found = faults.answers.find(
     (fault) =>
       (fault.endpoint === 'both' || (fault.endpoint === 'lagging') === lagging) &&

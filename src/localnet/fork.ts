@@ -12,7 +12,8 @@ export class ChainRefusal extends Error {}
 
 function forgottenIn(chain: Chain, target: number): Landed[] {
   const forgotten: Landed[] = [];
-  for (let height = target + 1; height <= head(chain).height; height += 1) forgotten.push(...(blockAt(chain, height)?.transactions ?? []));
+  for (let height = target + 1; height <= head(chain).height; height += 1)
+    forgotten.push(...(blockAt(chain, height)?.transactions ?? []));
   return forgotten;
 }
 
@@ -30,7 +31,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // Heights go back and come again: what was final before stays so.
+  // Heights are reused on the new fork, but a final block stays final.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = forgottenIn(chain, target);
   const restored = new Map<Key, AccountState | null>();
@@ -52,7 +53,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
   chain.events.emit('forked', target);
   chain.events.emit('block');
   if (replay) {
-    for (const { payload } of forgotten) if (payload !== null) execute(chain, decodeTransaction(payload.bytes), false);
+    for (const { payload } of forgotten)
+      if (payload !== null) execute(chain, decodeTransaction(payload.bytes), false);
   }
   return forgotten.length;
 }
@@ -68,16 +70,27 @@ export interface Destination {
  * Jumps forward: the block being built is sealed and the next one opens at the destination, a skip of slots, not of blocks (no blockhash
  * expires by it). Time and slots move together, SLOT_MS a slot. Throws ChainRefusal for a destination in the past.
  */
-export function timeTravel(chain: Chain, { absoluteTimestamp, absoluteSlot, absoluteEpoch }: Destination): void {
+export function timeTravel(
+  chain: Chain,
+  { absoluteTimestamp, absoluteSlot, absoluteEpoch }: Destination,
+): void {
   const { slot: nowSlot, time } = head(chain);
   const now = chain.blockMs === 0 ? time : chainTime(chain);
   if (absoluteTimestamp !== undefined) {
-    if (absoluteTimestamp < now) throw new ChainRefusal(`absoluteTimestamp ${absoluteTimestamp} is in the past: the chain is at ${now} ms`);
-    jump(chain, nowSlot + Math.max(1, Math.floor((absoluteTimestamp - now) / SLOT_MS)), absoluteTimestamp);
+    if (absoluteTimestamp < now)
+      throw new ChainRefusal(
+        `absoluteTimestamp ${absoluteTimestamp} is in the past: the chain is at ${now} ms`,
+      );
+    jump(
+      chain,
+      nowSlot + Math.max(1, Math.floor((absoluteTimestamp - now) / SLOT_MS)),
+      absoluteTimestamp,
+    );
     return;
   }
   const target = absoluteSlot ?? (absoluteEpoch ?? 0) * EPOCH_SLOTS;
-  if (target <= nowSlot) throw new ChainRefusal(`slot ${target} is in the past: the chain is at slot ${nowSlot}`);
+  if (target <= nowSlot)
+    throw new ChainRefusal(`slot ${target} is in the past: the chain is at slot ${nowSlot}`);
   jump(chain, target, now + (target - nowSlot) * SLOT_MS);
 }
 

@@ -1,6 +1,12 @@
 import { blockAt, heightOf } from './accounts.ts';
 import { landedAt } from './blocks.ts';
-import { checkVersion, encodeMeta, encodeTransaction, TRANSACTION_ENCODINGS, okOrErr } from './encodeTransaction.ts';
+import {
+  checkVersion,
+  encodeMeta,
+  encodeTransaction,
+  TRANSACTION_ENCODINGS,
+  okOrErr,
+} from './encode-transaction.ts';
 import { addressKey, base58, bytesOf, type Key } from './keys.ts';
 import {
   choice,
@@ -15,12 +21,13 @@ import {
   signature,
   viewAt,
 } from './params.ts';
-import { invalidParams } from './rpcError.ts';
+import { invalidParams } from './rpc-error.ts';
 import { type Chain, type Landed, type Payload, STATUS_BLOCKS } from './state.ts';
-import { dataOf, decodeTransaction, namesKey, type WireTransaction } from './wire.ts';
+import { decodeTransaction, namesKey } from './wire.ts';
+import { dataOf, type WireTransaction } from './wire-message.ts';
 import { MEMO_PROGRAM } from '../chain/addresses.ts';
 
-// What became of transactions.
+// Methods about past transactions.
 
 const MAX_STATUSES = 256;
 const MAX_SIGNATURES = 1_000;
@@ -46,9 +53,14 @@ function status(endpoint: Endpoint, landed: Landed, newest: number) {
 function getSignatureStatuses(params: readonly unknown[], endpoint: Endpoint) {
   const list = required(params, 0);
   if (!Array.isArray(list)) throw invalidParams('Invalid params: expected an array of signatures');
-  if (list.length > MAX_STATUSES) throw invalidParams(`Too many inputs provided; max ${MAX_STATUSES}`);
+  if (list.length > MAX_STATUSES)
+    throw invalidParams(`Too many inputs provided; max ${MAX_STATUSES}`);
   const ids = list.map(signature);
-  const search = flag(settings(params, 1)['searchTransactionHistory'], 'searchTransactionHistory', false);
+  const search = flag(
+    settings(params, 1)['searchTransactionHistory'],
+    'searchTransactionHistory',
+    false,
+  );
   const { chain } = endpoint;
   const { context, height } = viewAt(endpoint, 'processed');
   const value = ids.map((id) => {
@@ -62,7 +74,9 @@ function getSignatureStatuses(params: readonly unknown[], endpoint: Endpoint) {
 
 /** All account keys of a transaction, the loaded ones after its own. */
 const keysOf = ({ message }: WireTransaction, { loaded }: Payload): readonly Key[] =>
-  loaded.writable.length + loaded.readonly.length === 0 ? message.keys : [...message.keys, ...loaded.writable, ...loaded.readonly];
+  loaded.writable.length + loaded.readonly.length === 0
+    ? message.keys
+    : [...message.keys, ...loaded.writable, ...loaded.readonly];
 
 const blockTime = (chain: Chain, { height }: Landed) => {
   const block = blockAt(chain, height);
@@ -72,10 +86,14 @@ const blockTime = (chain: Chain, { height }: Landed) => {
 function getTransaction(params: readonly unknown[], endpoint: Endpoint) {
   const id = signature(required(params, 0));
   // The second parameter was once the encoding alone.
-  const from: Settings = typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
+  const from: Settings =
+    typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
   const encoding = choice(from['encoding'], 'encoding', TRANSACTION_ENCODINGS, 'json');
   const max = from['maxSupportedTransactionVersion'];
-  const maxSupported = max === undefined || max === null ? undefined : integer(max, 'maxSupportedTransactionVersion', 0, 255);
+  const maxSupported =
+    max === undefined || max === null
+      ? undefined
+      : integer(max, 'maxSupportedTransactionVersion', 0, 255);
   const { height } = confirmedViewOf(endpoint, from);
   const landed = landedAt(endpoint.chain, id, height);
   if (landed === undefined || landed.payload === null) return null;
@@ -102,7 +120,10 @@ function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions
     .filter(({ programIndex }) => message.keys[programIndex] === MEMO)
-    .map((instruction) => `[${instruction.dataLength}] ${dataOf(message, instruction).toString('utf8')}`);
+    .map(
+      (instruction) =>
+        `[${instruction.dataLength}] ${dataOf(message, instruction).toString('utf8')}`,
+    );
   return memos.length === 0 ? null : memos.join('; ');
 }
 
@@ -115,7 +136,10 @@ function indexOf(chain: Chain, value: unknown, fallback: number): number {
 function getSignaturesForAddress(params: readonly unknown[], endpoint: Endpoint) {
   const key = publicKey(required(params, 0));
   const from = settings(params, 1);
-  const limit = from['limit'] === undefined || from['limit'] === null ? MAX_SIGNATURES : integer(from['limit'], 'limit', 1, MAX_SIGNATURES);
+  const limit =
+    from['limit'] === undefined || from['limit'] === null
+      ? MAX_SIGNATURES
+      : integer(from['limit'], 'limit', 1, MAX_SIGNATURES);
   const { chain } = endpoint;
   const { height } = confirmedViewOf(endpoint, from);
   const before = indexOf(chain, from['before'], chain.landed.length);
@@ -124,7 +148,13 @@ function getSignaturesForAddress(params: readonly unknown[], endpoint: Endpoint)
   const found = [];
   for (let index = before - 1; index > until && found.length < limit; index -= 1) {
     const landed = chain.landed[index];
-    if (landed === undefined || landed.payload === null || landed.height > height || !mentions(landed.payload, key, keyBytes)) continue;
+    if (
+      landed === undefined ||
+      landed.payload === null ||
+      landed.height > height ||
+      !mentions(landed.payload, key, keyBytes)
+    )
+      continue;
     found.push({
       blockTime: blockTime(chain, landed),
       confirmationStatus: confirmationStatus(endpoint, landed),

@@ -8,12 +8,13 @@ export class Json {
 }
 
 /**
- * JSON as a validator writes it: a bigint is a bare number, whatever its size (rentEpoch is 2^64 - 1). Otherwise like JSON.stringify for
- * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out, and what is JSON already stays as it is.
+ * JSON as a validator writes it: a bigint is a bare number of any size (rentEpoch is 2^64 - 1). Otherwise like JSON.stringify for
+ * plain objects, arrays, strings, finite numbers, booleans and null; properties that are undefined are left out, and a Json value is copied unchanged.
  */
 export function toJson(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean')
+    return String(value);
   if (Array.isArray(value)) return listOf(value);
   if (value instanceof Json) return value.text;
   if (typeof value === 'object' && value !== null) {
@@ -28,5 +29,7 @@ export function toJson(value: unknown): string {
 
 /** Logs are most of what there is to write. */
 function listOf(values: readonly unknown[]): string {
-  return values.every((one) => typeof one === 'string') ? JSON.stringify(values) : `[${values.map(toJson).join(',')}]`;
+  return values.every((one) => typeof one === 'string')
+    ? JSON.stringify(values)
+    : `[${values.map(toJson).join(',')}]`;
 }

@@ -1,11 +1,13 @@
-import { decodeBase58, encodeBase58 } from '../chain/base58.ts';
+import bs58 from 'bs58';
 
 /** Bytes of a public key, hash or signature as a latin1 string: the form in which maps are keyed. */
 export type Key = string;
 
 /** The key of these bytes. */
 export function keyOf(bytes: Uint8Array): Key {
-  return (Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)).toString('latin1');
+  return (
+    Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  ).toString('latin1');
 }
 
 /** The bytes of a key. */
@@ -15,13 +17,13 @@ export function bytesOf(key: Key): Buffer {
 
 /** Base58 of a key. */
 export function base58(key: Key): string {
-  return encodeBase58(bytesOf(key));
+  return bs58.encode(bytesOf(key));
 }
 
 /** The key that Base58 `text` stands for, undefined when it is not Base58 or not of `length` bytes. */
 export function parseBase58(text: string, length: number): Key | undefined {
   if (text.length > length * 2) return undefined;
-  const bytes = decodeBase58(text);
+  const bytes = bs58.decodeUnsafe(text);
   return bytes?.length === length ? keyOf(bytes) : undefined;
 }
 

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import { randomBytes } from 'node:crypto';
 import { head } from './accounts.ts';
 import { chainTime, openBlock, produceBlock } from './blocks.ts';
+import { RENT_LAMPORTS_PER_BYTE, setRent } from './cluster-settings.ts';
 import { GENESIS_HASH, writeGenesis } from './genesis.ts';
 import type { Block, Chain, ChainEvents } from './state.ts';
 import { openStore, type Restored, type Store } from './store.ts';
@@ -9,7 +10,15 @@ import { openVm } from './vm.ts';
 
 function fresh(): Restored {
   const time = Date.now();
-  const genesis: Block = { slot: 0, parentSlot: 0, height: 0, time, hash: '', undo: new Map(), transactions: [] };
+  const genesis: Block = {
+    slot: 0,
+    parentSlot: 0,
+    height: 0,
+    time,
+    hash: '',
+    undo: new Map(),
+    transactions: [],
+  };
   return {
     seed: randomBytes(32),
     genesisHash: GENESIS_HASH,
@@ -44,29 +53,42 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
     firstPayload: 0,
     transactionCount,
     held: [],
-    faults: { drop: 0, hold: null, lag: 0, answers: [] },
+    faults: { drop: 0, hold: null, lag: 0, rate: null, answers: [] },
     events: new EventEmitter<ChainEvents>().setMaxListeners(0),
     store,
   };
 }
 
 /**
- * Opens a chain: a new one, or the one that `dataDir` has. What a restart finds counts as final. `blockMs` 0 makes blocks on demand only,
- * with a clock that moves SLOT_MS a block. Throws an OperatorError when the program's binary is missing or the directory cannot be used.
+ * Opens a new chain, or the one in `dataDir`, whose blocks then count as final. `blockMs` 0 makes blocks on demand only, with a clock that
+ * moves SLOT_MS a block. Without a rent a new chain has RENT_LAMPORTS_PER_BYTE and an old one keeps its own. Throws an OperatorError when
+ * the program's binary is missing or the directory cannot be used.
  */
-export function openChain(blockMs: number, dataDir: string | undefined): Chain {
-  const { restored, store } = dataDir === undefined ? { restored: null, store: null } : openStore(dataDir);
+export function openChain(
+  blockMs: number,
+  dataDir: string | undefined,
+  rentLamportsPerByte?: number,
+): Chain {
+  const { restored, store } =
+    dataDir === undefined ? { restored: null, store: null } : openStore(dataDir);
   try {
     const chain = assemble(blockMs, restored ?? fresh(), store);
     if (restored === null) {
+      chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
       // LiteSVM's own clock starts at another slot.
-      chain.vm.setClock({ slot: 0, epoch: 0, epochStart: chain.epochStart.time, time: chain.epochStart.time });
+      chain.vm.setClock({
+        slot: 0,
+        epoch: 0,
+        epochStart: chain.epochStart.time,
+        time: chain.epochStart.time,
+      });
       // Sealing the first block stores the state that every later one stands on.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);
       openBlock(chain, last, last.slot + 1, chainTime(chain));
+      if (rentLamportsPerByte !== undefined) setRent(chain, rentLamportsPerByte);
     }
     return chain;
   } catch (error) {

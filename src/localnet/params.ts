@@ -1,6 +1,6 @@
 import { type Commitment, blockAt, heightOf } from './accounts.ts';
 import { type Key, parseBase58 } from './keys.ts';
-import { invalidParams, RpcError } from './rpcError.ts';
+import { invalidParams, RpcError } from './rpc-error.ts';
 import type { Block, Chain } from './state.ts';
 
 // Reading parameters as a validator does: positions first, then an object of settings.
@@ -14,41 +14,52 @@ export interface Endpoint {
 /** Settings of a request, unread. */
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** The parameter at `index`. Throws -32602 when there is none. */
+/** The parameter at `index`. Throws -32602 when it is missing. */
 export function required(params: readonly unknown[], index: number): unknown {
   const value = params[index];
-  if (value === undefined || value === null) throw invalidParams(`\`params\` should have at least ${index + 1} argument(s)`);
+  if (value === undefined || value === null)
+    throw invalidParams(`\`params\` should have at least ${index + 1} argument(s)`);
   return value;
 }
 
-/** The settings at `index`, empty when there are none. Throws -32602 for anything but an object. */
+/** The options at `index`, empty when they are missing. Throws -32602 unless they are an object. */
 export function settings(params: readonly unknown[], index: number): Settings {
   const value = params[index];
   if (value === undefined || value === null) return {};
-  if (typeof value !== 'object' || Array.isArray(value)) throw invalidParams(`Invalid params: parameter ${index + 1} should be an object`);
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw invalidParams(`Invalid params: parameter ${index + 1} should be an object`);
   return value as Settings;
 }
 
 /** A public key in Base58. Throws -32602. */
 export function publicKey(value: unknown): Key {
-  if (typeof value !== 'string') throw invalidParams('Invalid params: invalid type, expected a string');
+  if (typeof value !== 'string')
+    throw invalidParams('Invalid params: invalid type, expected a string');
   return base58Of(value, 32);
 }
 
 /** A signature in Base58. Throws -32602. */
 export function signature(value: unknown): Key {
-  if (typeof value !== 'string') throw invalidParams('Invalid params: invalid type, expected a string');
+  if (typeof value !== 'string')
+    throw invalidParams('Invalid params: invalid type, expected a string');
   return base58Of(value, 64);
 }
 
 function base58Of(text: string, length: number): Key {
   const key = parseBase58(text, length);
   if (key !== undefined) return key;
-  throw invalidParams(/^[1-9A-HJ-NP-Za-km-z]+$/.test(text) ? 'Invalid param: WrongSize' : 'Invalid param: Invalid');
+  throw invalidParams(
+    /^[1-9A-HJ-NP-Za-km-z]+$/.test(text) ? 'Invalid param: WrongSize' : 'Invalid param: Invalid',
+  );
 }
 
 /** A whole number from `min` to `max`. Throws -32602 naming the parameter. */
-export function integer(value: unknown, name: string, min: number, max = Number.MAX_SAFE_INTEGER): number {
+export function integer(
+  value: unknown,
+  name: string,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) {
     throw invalidParams(`Invalid params: ${name} should be an integer from ${min} to ${max}`);
   }
@@ -62,22 +73,32 @@ export function u64(value: unknown, name: string): bigint {
     const number = BigInt(value);
     if (number < 2n ** 64n) return number;
   }
-  throw invalidParams(`Invalid params: ${name} should be a u64: a JSON number up to 2^53 - 1, or a string of digits`);
+  throw invalidParams(
+    `Invalid params: ${name} should be a u64: a JSON number up to 2^53 - 1, or a string of digits`,
+  );
 }
 
 /** True or false, `fallback` when absent. Throws -32602 naming the parameter. */
 export function flag(value: unknown, name: string, fallback: boolean): boolean {
   if (value === undefined || value === null) return fallback;
-  if (typeof value !== 'boolean') throw invalidParams(`Invalid params: ${name} should be true or false`);
+  if (typeof value !== 'boolean')
+    throw invalidParams(`Invalid params: ${name} should be true or false`);
   return value;
 }
 
 /** One of some words, `fallback` when absent. Throws -32602 naming the parameter. */
-export function choice<T extends string>(value: unknown, name: string, options: readonly T[], fallback: T): T {
+export function choice<T extends string>(
+  value: unknown,
+  name: string,
+  options: readonly T[],
+  fallback: T,
+): T {
   if (value === undefined || value === null) return fallback;
   const found = options.find((option) => option === value);
   if (found === undefined) {
-    throw invalidParams(`Invalid params: unknown variant ${JSON.stringify(value)} of ${name}, expected one of ${options.join(', ')}`);
+    throw invalidParams(
+      `Invalid params: unknown variant ${JSON.stringify(value)} of ${name}, expected one of ${options.join(', ')}`,
+    );
   }
   return found;
 }
@@ -111,14 +132,21 @@ export function viewAt({ chain, lagging }: Endpoint, commitment: Commitment): Vi
 export function viewOf(endpoint: Endpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
   const least = from['minContextSlot'];
-  if (least !== undefined && least !== null && integer(least, 'minContextSlot', 0) > view.block.slot) {
-    throw new RpcError(-32016, 'Minimum context slot has not been reached', { contextSlot: view.block.slot });
+  if (
+    least !== undefined &&
+    least !== null &&
+    integer(least, 'minContextSlot', 0) > view.block.slot
+  ) {
+    throw new RpcError(-32016, 'Minimum context slot has not been reached', {
+      contextSlot: view.block.slot,
+    });
   }
   return view;
 }
 
 /** As viewOf, for what only blocks that cannot easily go away tell: processed is refused. */
 export function confirmedViewOf(endpoint: Endpoint, from: Settings): View {
-  if (commitmentOf(from) === 'processed') throw invalidParams('Method does not support commitment below `confirmed`');
+  if (commitmentOf(from) === 'processed')
+    throw invalidParams('Method does not support commitment below `confirmed`');
   return viewOf(endpoint, from);
 }

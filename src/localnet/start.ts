@@ -1,18 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { OperatorError } from '../errors.ts';
 import { head } from './accounts.ts';
 import { airdrop, mintUsdc } from './faucet.ts';
 import { clearFaults } from './faults.ts';
 import { type Destination, timeTravel } from './fork.ts';
 import { faucet, LOCALNET_MINT } from './genesis.ts';
-import { buildHttp } from './httpServer.ts';
+import { buildHttp } from './http-server.ts';
 import { openChain } from './open.ts';
 import { type Chain, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
-import { errorText } from './transactionError.ts';
-import { buildWs } from './wsServer.ts';
+import { errorText } from './transaction-error.ts';
+import { buildWs } from './ws-server.ts';
 
 /** How to start a local chain. */
 export interface LocalnetOptions {
@@ -24,11 +24,13 @@ export interface LocalnetOptions {
   readonly lagPort?: number | undefined;
   /** Keeps the chain here over restarts. */
   readonly dataDir?: string | undefined;
-  /** Milliseconds between blocks, 400 by default; 0 makes blocks on demand only (mineBlocks, time travel), SLOT_MS of chain time each. */
+  /** Milliseconds between blocks, SLOT_MS by default; 0 makes blocks on demand only (mineBlocks, time travel), SLOT_MS of chain time each. */
   readonly blockMs?: number;
+  /** Rent per byte of an account; by default RENT_LAMPORTS_PER_BYTE on a new chain and unchanged on an old one. */
+  readonly rentLamportsPerByte?: number | undefined;
 }
 
-/** A running local chain. The functions do at once what the RPC methods of the same names do. */
+/** A running local chain. The functions have the effect of the RPC methods of the same names, without HTTP. */
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
@@ -61,12 +63,20 @@ async function listen(app: FastifyInstance, port: number): Promise<void> {
   } catch (error) {
     await app.close();
     throw isTaken(error)
-      ? new OperatorError(`port ${port} is in use: stop what listens there, or name another port`, 1, { cause: error })
+      ? new OperatorError(
+          `port ${port} is in use: stop what listens there, or name another port`,
+          1,
+          { cause: error },
+        )
       : error;
   }
 }
 
-async function listenPair(chain: Chain, port: number, wsPort: number | undefined): Promise<[FastifyInstance, FastifyInstance]> {
+async function listenPair(
+  chain: Chain,
+  port: number,
+  wsPort: number | undefined,
+): Promise<[FastifyInstance, FastifyInstance]> {
   for (let attempt = 1; ; attempt += 1) {
     const http = buildHttp({ chain, lagging: false });
     await listen(http, port);
@@ -82,7 +92,7 @@ async function listenPair(chain: Chain, port: number, wsPort: number | undefined
   }
 }
 
-// Blocks at fixed times: a late one does not put off those after it, and missed ones are not made up for.
+// Blocks at fixed times: a late block does not delay the next ones, and missed blocks are not made up for.
 function keepTime(chain: Chain): () => void {
   let next = performance.now() + chain.blockMs;
   let timer: NodeJS.Timeout;
@@ -98,9 +108,17 @@ function keepTime(chain: Chain): () => void {
   return () => clearTimeout(timer);
 }
 
-function fund(chain: Chain, owner: string, { lamports = 0n, usdc = 0n }: { lamports?: bigint; usdc?: bigint }): void {
-  for (const gift of [lamports > 0n && airdrop(chain, owner, lamports), usdc > 0n && mintUsdc(chain, owner, usdc)]) {
-    if (gift !== false && 'refused' in gift) throw new Error(`the faucet could not send: ${errorText(gift.refused)}`);
+function fund(
+  chain: Chain,
+  owner: string,
+  { lamports = 0n, usdc = 0n }: { lamports?: bigint; usdc?: bigint },
+): void {
+  for (const gift of [
+    lamports > 0n && airdrop(chain, owner, lamports),
+    usdc > 0n && mintUsdc(chain, owner, usdc),
+  ]) {
+    if (gift !== false && 'refused' in gift)
+      throw new Error(`the faucet could not send: ${errorText(gift.refused)}`);
   }
 }
 
@@ -108,8 +126,15 @@ function fund(chain: Chain, owner: string, { lamports = 0n, usdc = 0n }: { lampo
  * Starts a local chain on 127.0.0.1. Throws an OperatorError when a port is taken, the data directory is in use or unreadable, or the
  * program's binary is missing.
  */
-export async function startLocalnet({ port = 0, wsPort, lagPort, dataDir, blockMs = SLOT_MS }: LocalnetOptions = {}): Promise<Localnet> {
-  const chain = openChain(blockMs, dataDir);
+export async function startLocalnet({
+  port = 0,
+  wsPort,
+  lagPort,
+  dataDir,
+  blockMs = SLOT_MS,
+  rentLamportsPerByte,
+}: LocalnetOptions = {}): Promise<Localnet> {
+  const chain = openChain(blockMs, dataDir, rentLamportsPerByte);
   const servers: FastifyInstance[] = [];
   const closeAll = async () => {
     clearFaults(chain);

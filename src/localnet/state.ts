@@ -2,11 +2,11 @@ import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
 import type { Key } from './keys.ts';
 import type { Store } from './store.ts';
-import type { TransactionError } from './transactionError.ts';
+import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
-import type { WireTransaction } from './wire.ts';
+import type { WireTransaction } from './wire-message.ts';
 
-// The chain's memory, and where it ends. LiteSVM knows accounts and a clock; blocks, commitment and history are kept here.
+// The chain's state and its limits. LiteSVM has accounts and a clock; blocks, commitment and history are kept here.
 
 /** A sealed block is final when this many more have been sealed on top (31 confirmations and the block itself, as on a cluster). */
 export const FINALITY_BLOCKS = 32;
@@ -22,12 +22,12 @@ export const STATUS_BLOCKS = 300;
 export const BLOCKS_KEPT = 10_000;
 /** Transactions that getTransaction and getSignaturesForAddress know, some 5 kB each. */
 export const TRANSACTIONS_KEPT = 20_000;
-/** A block is sealed early when it has this many transactions: it bounds the journal and the statuses whatever the load. */
+/** A block is sealed early at this number of transactions: it bounds the journal and the statuses under load. */
 export const TRANSACTIONS_PER_BLOCK = 2_048;
-/** Accounts that are held as decoded copies beside LiteSVM's own. */
+/** Accounts cached as decoded copies of LiteSVM's own. */
 export const ACCOUNTS_CACHED = 20_000;
-/** Nominal length of a slot in ms: what time travel and blocks on demand go by. */
-export const SLOT_MS = 400;
+/** Nominal length of a slot in ms: the default block time, and what time travel and blocks on demand add to the clock. */
+export const SLOT_MS = 300;
 /** Slots of an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;
 
@@ -42,7 +42,7 @@ export interface TokenChange {
   readonly after: bigint | null;
 }
 
-/** What is kept of a transaction that landed, until TRANSACTIONS_KEPT newer ones have. */
+/** The details of a landed transaction, kept until TRANSACTIONS_KEPT newer ones have landed. */
 export interface Payload {
   readonly bytes: Buffer;
   readonly fee: number;
@@ -91,7 +91,16 @@ export interface Faults {
   drop: number;
   hold: { blocks: number; count: number } | null;
   lag: number;
+  rate: RateLimit | null;
   answers: AnswerFault[];
+}
+
+/** Requests, and transactions sent among them, that are answered in any second; others get 429. */
+export interface RateLimit {
+  readonly requests: number;
+  readonly sends: number;
+  /** Whether all clients of an endpoint share the limit or each connection has its own. */
+  readonly per: 'endpoint' | 'connection';
 }
 
 /** HTTP requests that get a wrong answer: a status, or nothing at all. */
@@ -104,8 +113,8 @@ export interface AnswerFault {
 }
 
 /**
- * What others may listen to: the head changed, accounts changed in the block being built, a transaction arrived, blocks
- * above a height were forgotten, faults were switched off. */
+ * Events of a chain: the head changed, accounts changed in the block being built, a transaction arrived, blocks above a height were
+ * forgotten, faults were switched off. */
 export interface ChainEvents {
   block: [];
   changed: [keys: readonly Key[], landed: Landed | null];
@@ -114,7 +123,7 @@ export interface ChainEvents {
   faultsCleared: [];
 }
 
-/** Everything that a chain is. */
+/** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
   /** 0 when blocks come on demand only. */

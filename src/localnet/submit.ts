@@ -2,9 +2,9 @@ import { head } from './accounts.ts';
 import { blockOfHash, produceBlock } from './blocks.ts';
 import { execute, hasLiveBlockhash, type Refusal } from './execute.ts';
 import type { Chain } from './state.ts';
-import type { WireTransaction } from './wire.ts';
+import type { WireTransaction } from './wire-message.ts';
 
-/** What the sender asked for, and where the node that it asked stands. */
+/** The sender's settings and the state of the node. */
 export interface Submission {
   readonly skipPreflight: boolean;
   /** The height of the block that preflight checks the blockhash against. */
@@ -14,9 +14,9 @@ export interface Submission {
 }
 
 /**
- * Takes a transaction in. Without preflight it is not told what becomes of it, as with a validator: an expired, unsigned or repeated one
- * just never lands. With preflight the reason comes back, and nothing has happened. Account state is always the newest, whatever the
- * preflight commitment; the blockhash must be known at that commitment.
+ * Accepts a transaction. Without preflight the sender learns nothing more, as with a validator: an expired, unsigned or repeated one
+ * never lands. With preflight a refusal is returned and has no effect. Preflight always runs on the newest state; the blockhash must be
+ * known at the preflight commitment.
  */
 export function submit(
   chain: Chain,
@@ -24,9 +24,11 @@ export function submit(
   { skipPreflight, preflightHeight, verified }: Submission,
 ): Refusal | null {
   chain.events.emit('received', transaction.id);
-  if (!skipPreflight && !knownAt(chain, transaction, preflightHeight)) return { refused: 'BlockhashNotFound', record: null };
+  if (!skipPreflight && !knownAt(chain, transaction, preflightHeight))
+    return { refused: 'BlockhashNotFound', record: null };
   const { hold } = chain.faults;
-  if (chain.faults.drop > 0 || (hold !== null && hold.count > 0)) return divert(chain, transaction, skipPreflight);
+  if (chain.faults.drop > 0 || (hold !== null && hold.count > 0))
+    return divert(chain, transaction, skipPreflight);
   const result = execute(chain, transaction, !skipPreflight, verified);
   return skipPreflight || !('refused' in result) ? null : result;
 }
@@ -38,7 +40,11 @@ function knownAt(chain: Chain, transaction: WireTransaction, height: number): bo
 }
 
 // The faults that lose or delay a transaction come after preflight: the sender's node has accepted it.
-function divert(chain: Chain, transaction: WireTransaction, skipPreflight: boolean): Refusal | null {
+function divert(
+  chain: Chain,
+  transaction: WireTransaction,
+  skipPreflight: boolean,
+): Refusal | null {
   if (!skipPreflight) {
     if (chain.byId.has(transaction.id)) return { refused: 'AlreadyProcessed', record: null };
     const { err, record } = chain.vm.simulate(transaction.bytes, true);
@@ -62,6 +68,7 @@ export function advance(chain: Chain, slot?: number, time?: number): void {
   const due = chain.held.filter((held) => held.height <= height);
   chain.held = chain.held.filter((held) => held.height > height);
   for (const { transaction } of due) {
-    if (hasLiveBlockhash(chain, transaction, head(chain).height)) execute(chain, transaction, false);
+    if (hasLiveBlockhash(chain, transaction, head(chain).height))
+      execute(chain, transaction, false);
   }
 }

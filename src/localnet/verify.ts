@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { WireTransaction } from './wire.ts';
+import type { WireTransaction } from './wire-message.ts';
 
 // Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one thread that everything else waits for,
 // where it is a quarter of a pull's time.
@@ -67,14 +67,20 @@ function start(): Worker {
 }
 
 function pack(transactions: readonly WireTransaction[]): Omit<Job, 'job'> {
-  const bytes = Buffer.allocUnsafeSlow(transactions.reduce((length, transaction) => length + transaction.bytes.length, 0));
+  const bytes = Buffer.allocUnsafeSlow(
+    transactions.reduce((length, transaction) => length + transaction.bytes.length, 0),
+  );
   const places: number[] = [];
   let begin = 0;
-  for (const { bytes: own, signaturesAt, keysAt, message } of transactions) {
+  for (const { bytes: own, signaturesAt, keysAt, signedAt, signedEnd, message } of transactions) {
     bytes.set(own, begin);
-    const signed = begin + signaturesAt + message.requiredSignatures * 64;
     for (let signer = 0; signer < message.requiredSignatures; signer += 1) {
-      places.push(begin + keysAt + signer * 32, begin + signaturesAt + signer * 64, signed, begin + own.length);
+      places.push(
+        begin + keysAt + signer * 32,
+        begin + signaturesAt + signer * 64,
+        begin + signedAt,
+        begin + signedEnd,
+      );
     }
     begin += own.length;
   }
@@ -82,18 +88,25 @@ function pack(transactions: readonly WireTransaction[]): Omit<Job, 'job'> {
 }
 
 /** Those of the transactions that are known to have all their signatures right. */
-export async function signedOnes(transactions: readonly WireTransaction[]): Promise<WireTransaction[]> {
+export async function signedOnes(
+  transactions: readonly WireTransaction[],
+): Promise<WireTransaction[]> {
   const thread = (worker ??= start());
   thread.ref();
   const job = (jobs += 1);
   const { bytes, places } = pack(transactions);
   const good = await new Promise<Uint8Array>((resolve) => {
     waiting.set(job, resolve);
-    thread.postMessage({ job, bytes, places } satisfies Job, [bytes.buffer as ArrayBuffer, places.buffer as ArrayBuffer]);
+    thread.postMessage({ job, bytes, places } satisfies Job, [
+      bytes.buffer as ArrayBuffer,
+      places.buffer as ArrayBuffer,
+    ]);
   });
   let next = 0;
   return transactions.filter(({ message }) => {
     const verdicts = good.subarray(next, (next += message.requiredSignatures));
-    return verdicts.length === message.requiredSignatures && verdicts.every((verdict) => verdict === 1);
+    return (
+      verdicts.length === message.requiredSignatures && verdicts.every((verdict) => verdict === 1)
+    );
   });
 }

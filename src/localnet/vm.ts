@@ -7,19 +7,25 @@ import {
   InstructionErrorBorshIo,
   InstructionErrorCustom,
   LiteSvm,
+  Rent,
   TransactionErrorDuplicateInstruction,
   TransactionErrorInstructionError,
   TransactionErrorInsufficientFundsForRent,
   type TransactionErrorProgramExecutionTemporarilyRestricted,
   type TransactionMetadata,
 } from 'litesvm/dist/internal.js';
-import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { OperatorError } from '../errors.ts';
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
-import { INSTRUCTION_ERRORS, type InstructionError, TRANSACTION_ERRORS, type TransactionError } from './transactionError.ts';
+import {
+  INSTRUCTION_ERRORS,
+  type InstructionError,
+  TRANSACTION_ERRORS,
+  type TransactionError,
+} from './transaction-error.ts';
 
 // LiteSVM's native layer, taken directly: its TypeScript wrapper encodes every transaction anew and pulls in a second @solana/kit.
-// The native layer ends the process when it is given bytes that are no transaction, so only what wire.ts has decoded goes in.
+// It ends the process on bytes that are not a transaction, so it only gets bytes that wire.ts has decoded.
 
 /** An account. Lamports are a u64. */
 export interface AccountState {
@@ -38,7 +44,7 @@ export interface InnerInstruction {
   readonly stackHeight: number;
 }
 
-/** What a transaction left behind besides account changes. `inner` has one list for each instruction of the message. */
+/** The record of a run besides account changes. `inner` has one list for each instruction of the message. */
 export interface Details {
   readonly logs: readonly string[];
   readonly inner: readonly (readonly InnerInstruction[])[];
@@ -57,13 +63,13 @@ export interface Simulation extends Outcome {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
-/** One LiteSVM, with blockhash checks off (the queue of blockhashes is this chain's) and no transaction history of its own. */
+/** One LiteSVM without blockhash checks and transaction history: the local chain keeps both. */
 export interface Vm {
   read(key: Key): AccountState | null;
   /** Replaces an account; null removes it. */
   write(key: Key, state: AccountState | null): void;
   accountsOf(program: Key): Map<Key, AccountState>;
-  /** Lamports of an account, 0 where there is none. */
+  /** Lamports of an account, 0 when it does not exist. */
   lamports(key: Key): bigint;
   /** Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at all. */
   execute(transaction: Buffer, verifySignatures: boolean): Outcome;
@@ -72,17 +78,20 @@ export interface Vm {
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
   /** Lamports that make an account of this many bytes exempt from rent. */
   rentExempt(length: number): bigint;
+  setRent(lamportsPerByte: number): void;
   snapshot(): Uint8Array;
 }
 
-const SUBSCRIPTIONS_BINARY = fileURLToPath(new URL('../../program/subscriptions.so', import.meta.url));
+const SUBSCRIPTIONS_BINARY = fileURLToPath(
+  new URL('../../program/subscriptions.so', import.meta.url),
+);
 
 function stateOf(account: Account): AccountState {
   const data = account.data();
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // A copy: it comes out of Node's pool, where the native one has an ArrayBuffer of its own.
+    // A copy: a Buffer from Node's pool shares its ArrayBuffer, and the native code takes the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -98,17 +107,22 @@ function instructionErrorOf(error: unknown): InstructionError {
 function errorOf(failure: FailedTransactionMetadata): TransactionError {
   const error: unknown = failure.err();
   if (typeof error === 'number') return TRANSACTION_ERRORS[error]?.[0] ?? 'SanitizeFailure';
-  if (error instanceof TransactionErrorInstructionError) return { InstructionError: [error.index, instructionErrorOf(error.err())] };
-  if (error instanceof TransactionErrorDuplicateInstruction) return { DuplicateInstruction: error.index };
-  if (error instanceof TransactionErrorInsufficientFundsForRent) return { InsufficientFundsForRent: { account_index: error.accountIndex } };
+  if (error instanceof TransactionErrorInstructionError)
+    return { InstructionError: [error.index, instructionErrorOf(error.err())] };
+  if (error instanceof TransactionErrorDuplicateInstruction)
+    return { DuplicateInstruction: error.index };
+  if (error instanceof TransactionErrorInsufficientFundsForRent)
+    return { InsufficientFundsForRent: { account_index: error.accountIndex } };
   const restricted = error as TransactionErrorProgramExecutionTemporarilyRestricted;
   return { ProgramExecutionTemporarilyRestricted: { account_index: restricted.accountIndex } };
 }
 
 const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Outcome =>
-  result instanceof FailedTransactionMetadata ? { err: errorOf(result), record: result.meta() } : { err: null, record: result };
+  result instanceof FailedTransactionMetadata
+    ? { err: errorOf(result), record: result.meta() }
+    : { err: null, record: result };
 
-/** Copies a native record into plain values. It costs some 50 us, so it waits until somebody asks. */
+/** Copies a native record into plain values. It takes some 50 us, so callers do it on demand. */
 export function detailsOf(record: TransactionMetadata): Details {
   const returned = record.returnData();
   const data = Buffer.from(returned.data());
@@ -136,7 +150,9 @@ export function detailsOf(record: TransactionMetadata): Details {
  */
 export function openVm(snapshot?: Uint8Array): Vm {
   if (!existsSync(SUBSCRIPTIONS_BINARY)) {
-    throw new OperatorError('program/subscriptions.so is missing: run npm run build:program (it needs clang-19)');
+    throw new OperatorError(
+      'program/subscriptions.so is missing: run npm run build:program (it needs clang-19)',
+    );
   }
   const svm = snapshot === undefined ? new LiteSvm() : LiteSvm.fromBytes(snapshot);
   svm.setTransactionHistory(0n);
@@ -151,11 +167,21 @@ export function openVm(snapshot?: Uint8Array): Vm {
       const account =
         state === null
           ? new Account(0n, new Uint8Array(), new Uint8Array(32), false, 0n)
-          : new Account(state.lamports, state.data, bytesOf(state.owner), state.executable, state.rentEpoch);
+          : new Account(
+              state.lamports,
+              state.data,
+              bytesOf(state.owner),
+              state.executable,
+              state.rentEpoch,
+            );
       svm.setAccount(bytesOf(key), account);
     },
     accountsOf: (program) =>
-      new Map(svm.getProgramAccounts(bytesOf(program)).map((entry) => [keyOf(entry.address), stateOf(entry.account())])),
+      new Map(
+        svm
+          .getProgramAccounts(bytesOf(program))
+          .map((entry) => [keyOf(entry.address), stateOf(entry.account())]),
+      ),
     lamports: (key) => svm.getBalance(bytesOf(key)) ?? 0n,
     execute: (transaction, verifySignatures) => {
       svm.setSigverify(verifySignatures);
@@ -164,12 +190,19 @@ export function openVm(snapshot?: Uint8Array): Vm {
     simulate: (transaction, verifySignatures) => {
       svm.setSigverify(verifySignatures);
       const result = svm.simulateVersionedTransaction(transaction);
-      if (result instanceof FailedTransactionMetadata) return { ...outcomeOf(result), accounts: new Map() };
-      const accounts = result.postAccounts().map((entry): [Key, AccountState] => [keyOf(entry.address), stateOf(entry.account())]);
+      if (result instanceof FailedTransactionMetadata)
+        return { ...outcomeOf(result), accounts: new Map() };
+      const accounts = result
+        .postAccounts()
+        .map((entry): [Key, AccountState] => [keyOf(entry.address), stateOf(entry.account())]);
       return { err: null, record: result.meta(), accounts: new Map(accounts) };
     },
     setClock: ({ slot, epoch, epochStart, time }) =>
-      svm.setClock(new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time))),
+      svm.setClock(
+        new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
+      ),
+    // The threshold of the rent sysvar is 1 since SIMD-0194; the burned share changes nothing here.
+    setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
     rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
     snapshot: () => svm.toBytes(),
   };

@@ -20,19 +20,21 @@ export interface SandboxChain {
   close(): Promise<void>;
 }
 
+/** Calls a method that only a local chain has. Throws an OperatorError when it is refused. */
+export async function cheat(url: string, method: string, params: unknown[]): Promise<void> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+  const answer = (await response.json()) as { error?: { message: string } };
+  if (answer.error !== undefined)
+    throw new OperatorError(`The local chain refused ${method}: ${answer.error.message}`);
+}
+
 /** A handle on the local chain at `url` with `mint` as its USDC. */
 export function createSandboxChain(url: string, mint: string, log: Log): SandboxChain {
   const rpc = createRpc({ urls: [url], log });
-
-  const cheat = async (method: string, params: unknown[]): Promise<void> => {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    });
-    const answer = (await response.json()) as { error?: { message: string } };
-    if (answer.error !== undefined) throw new OperatorError(`The local chain refused ${method}: ${answer.error.message}`);
-  };
 
   const now = async () => (await rpc.getClock({ commitment: 'confirmed' })).unixTimestamp;
 
@@ -45,16 +47,19 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
     rpc,
     now,
     async travelTo(seconds) {
-      await cheat('surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
-      // Everybody else judges by the confirmed state, which is a block or two behind.
+      await cheat(url, 'surfnet_timeTravel', [{ absoluteTimestamp: Number(seconds) * 1000 }]);
+      // The daemons use the confirmed state, which is a block or two behind.
       while ((await now()) < seconds) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     async fund(owner, { lamports = 0n, usdc = 0n }) {
-      if (lamports > 0n) await cheat('requestAirdrop', [owner, Number(lamports)]);
-      if (usdc > 0n) await cheat('localnet_faucet', [owner, usdc.toString()]);
+      if (lamports > 0n) await cheat(url, 'requestAirdrop', [owner, Number(lamports)]);
+      if (usdc > 0n) await cheat(url, 'localnet_faucet', [owner, usdc.toString()]);
     },
     async balance(owner) {
-      const { accounts } = await rpc.getMultipleAccounts([tokenAccountAddress(owner, mint).address], { commitment: 'confirmed' });
+      const { accounts } = await rpc.getMultipleAccounts(
+        [tokenAccountAddress(owner, mint).address],
+        { commitment: 'confirmed' },
+      );
       return tokenAccountIn(accounts[0] ?? null)?.amount ?? 0n;
     },
     async submit(transaction) {
@@ -64,7 +69,9 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
       while (Date.now() < deadline) {
         const status = await statusOf(signature);
         if (status?.err !== undefined && status.err !== null) {
-          throw new OperatorError(`A wallet's transaction ${signature} failed: ${JSON.stringify(status.err)}`);
+          throw new OperatorError(
+            `A wallet's transaction ${signature} failed: ${JSON.stringify(status.err)}`,
+          );
         }
         if (status !== null && status.commitment !== 'processed') return signature;
         await new Promise((resolve) => setTimeout(resolve, 50));

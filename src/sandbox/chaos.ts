@@ -1,5 +1,5 @@
 // kill -9 at random moments, as often as asked, and the certainty that each killed process is back before its leases are called dead.
-import { expireDispatchLeases, expireKeeperLeases } from '../db/sandbox.ts';
+import { expireDispatchClaims, expireKeeperLeases } from '../db/sandbox.ts';
 import type { Processes } from './processes.ts';
 import { allReady } from './processes.ts';
 import type { Random } from './random.ts';
@@ -41,7 +41,9 @@ export function createChaos(processes: Processes, total: number, periods: number
       for (let each = 0; each < planned; each += 1) {
         const victim = random.pick(victims);
         const afterMs = random.below(1000);
-        armed.push(new Promise<void>((resolve) => setTimeout(resolve, afterMs)).then(() => kill(victim)));
+        armed.push(
+          new Promise<void>((resolve) => setTimeout(resolve, afterMs)).then(() => kill(victim)),
+        );
       }
     },
     async spent() {
@@ -52,7 +54,7 @@ export function createChaos(processes: Processes, total: number, periods: number
       wounded = false;
       await allReady(processes);
       await retrying(() => expireKeeperLeases(processes.sql));
-      await retrying(() => expireDispatchLeases(processes.sql));
+      await retrying(() => expireDispatchClaims(processes.sql));
     },
     kills: () => kills,
   };

@@ -20,7 +20,7 @@ export interface ChainPull {
   signature: string;
   subscriptionPda: string;
   gross: bigint;
-  /** What the treasury got of it. */
+  /** The treasury's part. */
   fee: bigint;
   net: bigint;
   periodStart: bigint;
@@ -67,26 +67,45 @@ export async function gatherEvidence(
   const pulls: ChainPull[] = [];
   const turns: ChainTurn[] = [];
   for (const { subscriptionPda } of subscribers) {
-    for (const { signature, err, slot } of await chain.rpc.getSignaturesForAddress(subscriptionPda, { limit: 1000 })) {
+    for (const { signature, err, slot } of await chain.rpc.getSignaturesForAddress(
+      subscriptionPda,
+      { limit: 1000 },
+    )) {
       if (err !== null) continue;
       const transaction = await chain.rpc.getTransaction(signature);
-      if (transaction === null) throw new Error(`the chain lists ${signature} but does not have it`);
+      if ('unreadable' in transaction)
+        throw new Error(`the chain lists ${signature} but does not return it`);
       const blockTime = transaction.blockTime ?? 0n;
       const transfers = [];
       for (const event of programEvents(transaction, programId)) {
-        if (event.kind === 'transfer' && event.subscription === subscriptionPda) transfers.push(event);
-        else if (event.kind === 'cancelled' || event.kind === 'resumed') turns.push({ subscriptionPda, kind: event.kind, slot, blockTime });
+        if (event.kind === 'transfer' && event.subscription === subscriptionPda)
+          transfers.push(event);
+        else if (event.kind === 'cancelled' || event.kind === 'resumed')
+          turns.push({ subscriptionPda, kind: event.kind, slot, blockTime });
       }
       const [first] = transfers;
       if (first === undefined) continue;
       const sum = (amounts: bigint[]) => amounts.reduce((total, amount) => total + amount, 0n);
       const gross = sum(transfers.map(({ amount }) => amount));
-      const fee = sum(transfers.filter(({ receiver }) => receiver === processes.treasury).map(({ amount }) => amount));
-      pulls.push({ signature, subscriptionPda, gross, fee, net: gross - fee, periodStart: first.periodStart, blockTime });
+      const fee = sum(
+        transfers
+          .filter(({ receiver }) => receiver === processes.treasury)
+          .map(({ amount }) => amount),
+      );
+      pulls.push({
+        signature,
+        subscriptionPda,
+        gross,
+        fee,
+        net: gross - fee,
+        periodStart: first.periodStart,
+        blockTime,
+      });
     }
   }
   const merchantBalances = new Map<string, bigint>();
-  for (const { wallet } of merchants) merchantBalances.set(wallet.address, await chain.balance(wallet.address));
+  for (const { wallet } of merchants)
+    merchantBalances.set(wallet.address, await chain.balance(wallet.address));
   return {
     pulls,
     turns,

@@ -1,4 +1,4 @@
-// A small merchant: receives webhooks as service.md tells a receiver to (signature over the raw body, constant time, 300 s, deduplicated by id).
+// A small merchant: receives webhooks as docs/contract.md tells a receiver to (signature over the raw body, constant time, 300 s, deduplicated by id).
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -104,7 +104,14 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
 function verifies(request: IncomingMessage, body: Buffer, secret: string | undefined): boolean {
   const timestamp = String(request.headers['x-service-timestamp'] ?? '');
   const given = Buffer.from(String(request.headers['x-service-signature'] ?? ''));
-  if (secret === undefined || !/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds) return false;
-  const expected = Buffer.from(`sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`);
+  if (
+    secret === undefined ||
+    !/^\d+$/.test(timestamp) ||
+    Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds
+  )
+    return false;
+  const expected = Buffer.from(
+    `sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`,
+  );
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

@@ -28,27 +28,45 @@ const plans = [
 ];
 
 /** Sets up the merchants through the API; their plans are active when this resolves. */
-export async function createMerchants(api: Api, chain: SandboxChain, server: MerchantServer, random: Random): Promise<Merchant[]> {
+export async function createMerchants(
+  api: Api,
+  chain: SandboxChain,
+  server: MerchantServer,
+  random: Random,
+): Promise<Merchant[]> {
   const wallets = plans.map(() => walletFromSeed(random.seed32()));
   return Promise.all(
     plans.map(async ({ app, plan, amount }, index) => {
       const wallet = wallets[index] as Wallet;
       await chain.fund(wallet.address, { lamports: 10_000_000_000n });
       const token = await api.signIn(wallet, 'merchant');
-      const { id: appId } = await api.call<{ id: string }>('POST', '/merchant/apps', { token, body: { name: app } });
-      const endpoint = await api.call<{ id: string; secret: string }>('POST', `/merchant/apps/${appId}/webhooks`, {
+      const { id: appId } = await api.call<{ id: string }>('POST', '/merchant/apps', {
         token,
-        body: { url: server.urlFor(index) },
+        body: { name: app },
       });
+      const endpoint = await api.call<{ id: string; secret: string }>(
+        'POST',
+        `/merchant/apps/${appId}/webhooks`,
+        {
+          token,
+          body: { url: server.urlFor(index) },
+        },
+      );
       server.setSecret(index, endpoint.secret);
       const planPath = `/merchant/apps/${appId}/plans`;
-      const created = await api.call<{ id: string; planPda: string; transaction: string }>('POST', planPath, {
-        token,
-        body: { name: plan, amount: amount.toString(), periodHours },
-      });
+      const created = await api.call<{ id: string; planPda: string; transaction: string }>(
+        'POST',
+        planPath,
+        {
+          token,
+          body: { name: plan, amount: amount.toString(), periodHours },
+        },
+      );
       await chain.submit(signFor(wallet, created.transaction));
       await until(`plan ${created.id} is active`, async () => {
-        const { status } = await api.call<{ status: string }>('GET', `${planPath}/${created.id}`, { token });
+        const { status } = await api.call<{ status: string }>('GET', `${planPath}/${created.id}`, {
+          token,
+        });
         return status === 'active';
       });
       const { key } = await api.call<{ key: string }>('POST', '/merchant/api-keys', { token });

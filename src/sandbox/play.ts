@@ -8,7 +8,16 @@ import { periodHours, type Merchant } from './merchants.ts';
 import type { Processes } from './processes.ts';
 import type { Random } from './random.ts';
 import { retrying } from './retrying.ts';
-import { actMidPeriod, actPastDue, fundedPeriods, roles, subscribe, type Role, type Stage, type Subscriber } from './subscribers.ts';
+import {
+  actMidPeriod,
+  actPastDue,
+  fundedPeriods,
+  roles,
+  subscribe,
+  type Role,
+  type Stage,
+  type Subscriber,
+} from './subscribers.ts';
 import { walletFromSeed } from './wallet.ts';
 
 export interface PlayOptions {
@@ -31,7 +40,12 @@ const periodSeconds = BigInt(periodHours * 3600);
 const failingMerchant = 1;
 
 /** The cast: every role at least once, most of them steady payers. The first thing happens in the second period, the last early enough to end within the play. */
-export function cast(count: number, periods: number, merchants: Merchant[], random: Random): Subscriber[] {
+export function cast(
+  count: number,
+  periods: number,
+  merchants: Merchant[],
+  random: Random,
+): Subscriber[] {
   return Array.from({ length: count }, (_, index) => {
     const role: Role = roles[index] ?? (random.below(2) === 0 ? 'steady' : random.pick(roles));
     return {
@@ -71,7 +85,9 @@ export async function play(options: PlayOptions): Promise<void> {
     await quiet(options);
     tell(`period ${period + 1} of ${periods}: due payments are settled`);
 
-    const pastDue = subscribers.filter(({ role, at }) => at === period && (role === 'topsUp' || (role === 'revokes' && period > 0)));
+    const pastDue = subscribers.filter(
+      ({ role, at }) => at === period && (role === 'topsUp' || (role === 'revokes' && period > 0)),
+    );
     await passTimeUntil(options, due + 2n * 3600n);
     await eachOf(
       pastDue.filter(({ role }) => role === 'topsUp'),
@@ -105,7 +121,7 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
     // What falls due within ten minutes of the next due thing is taken along.
     const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
     const step = next < target ? next : target;
-    // The clock runs by itself too: what is a second away comes without travel.
+    // The clock runs by itself too: a time that is a second away needs no travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
     await retrying(() => processes.sql.notify(subscriptionsDue, ''));
@@ -118,14 +134,21 @@ async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<
   for (;;) {
     signal.throwIfAborted();
     await chaos.recover();
-    const left = await retrying(async () => readWorkLeft(processes.sql, date(await stage.chain.now())));
+    const left = await retrying(async () =>
+      readWorkLeft(processes.sql, date(await stage.chain.now())),
+    );
     if (left.subscriptions + left.openAttempts + left.deliveries === 0) return;
-    if (Date.now() > deadline) throw new Error(`a minute passed and there is still work left: ${JSON.stringify(left)}`);
+    if (Date.now() > deadline)
+      throw new Error(`a minute passed and there is still work left: ${JSON.stringify(left)}`);
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
 }
 
-async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
+async function eachOf<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const queue = [...items];
   await Promise.all(
     Array.from({ length: atOnce }, async () => {

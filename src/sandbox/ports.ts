@@ -1,12 +1,12 @@
-// Ports for servers that are told theirs, and are to find it free again when they come back after a kill.
+// Fixed ports for servers that are killed and started again on the same port.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// Below what systems give to outgoing connections and to whoever asks for any port (Linux from 32768, RFC 6335 from 49152): nobody comes upon one by chance.
+// Below the range of ephemeral ports (Linux from 32768, RFC 6335 from 49152), so that no other process gets one by chance.
 const [first, last] = [10_000, 32_000];
 
-/** So many ports in a row that nothing listens on at 127.0.0.1. Throws what the system says when none can be listened on at all. */
+/** Consecutive free ports on 127.0.0.1. Throws the system's error when it allows no listening at all. */
 export async function freePorts(count: number): Promise<number[]> {
   const start = randomInt(first, last - count);
   const ports = Array.from({ length: count }, (_, index) => start + index);

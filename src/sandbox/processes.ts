@@ -1,14 +1,16 @@
-// Everything that runs: Postgres, the local chain, serve, keeper and dispatch, each a process of its own that can be killed and comes back.
+// The processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. Each can be killed and is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pRetry from 'p-retry';
+import { makeDatabaseRoles } from '../database-roles.ts';
 import { connect, type Sql } from '../db/connect.ts';
 import { migrate } from '../db/migrate.ts';
-import { makeDataDir } from '../localnet/dataDir.ts';
+import { makeDataDir } from '../localnet/data-dir.ts';
+import { cheat } from './chain.ts';
 import { freePorts } from './ports.ts';
-import { bytesOf, walletFromSeed } from './wallet.ts';
+import { bytesOf, type Wallet, walletFromSeed } from './wallet.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from './postgres.ts';
 import { supervise, type Supervised } from './supervise.ts';
 
@@ -18,7 +20,7 @@ interface Identity {
   treasurySeed: string;
   jwtSecret: string;
   encryptionKey: string;
-  /** Scenarios played on this data, so that each has wallets of its own. */
+  /** Number of scenarios played on this data: each has other wallets. */
   plays: number;
 }
 
@@ -43,7 +45,7 @@ export interface Processes {
 }
 
 interface ProcessOptions {
-  /** Aborted: what has been started is stopped, and startProcesses throws the signal's reason. */
+  /** When it aborts, the started processes are stopped and startProcesses throws the signal's reason. */
   signal: AbortSignal;
   dataDir?: string | undefined;
   blockMs: number;
@@ -65,63 +67,45 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
 }
 
 async function open(
-  { dataDir, blockMs, mint, signal }: ProcessOptions,
+  options: ProcessOptions,
   onStop: (close: () => Promise<unknown>) => void,
 ): Promise<Omit<Processes, 'stop'>> {
-  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
-  if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
-  makeDataDir(directory);
-  // Postgres may run as another user, who must be able to pass through.
-  await chmod(directory, 0o711);
-  const logDirectory = join(directory, 'logs');
-  await mkdir(logDirectory, { recursive: true });
-  const identity = await loadIdentity(join(directory, 'identity.json'));
-  const keeper = walletFromSeed(Buffer.from(identity.keeperSeed, 'hex'));
-  const treasury = walletFromSeed(Buffer.from(identity.treasurySeed, 'hex'));
-  const keypairFile = join(directory, 'keeper.json');
-  await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
-
-  const [apiPort = 0, rpcPort = 0, wsPort = 0, serveMetrics = 0, keeperMetrics = 0, dispatchMetrics = 0] = await freePorts(6);
-  const [rpcUrl, wsUrl] = [`http://127.0.0.1:${rpcPort}`, `ws://127.0.0.1:${wsPort}`];
-  const daemon = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
-    // What this Node was started with holds for all that it starts, as with fork().
-    return supervise({ name, args, nodeArgs: process.execArgv, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
-  };
-
-  const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
-  // Writing every block down is work that a chain nobody keeps can do without.
-  if (dataDir !== undefined) chainArgs.push('--data-dir', join(directory, 'chain'));
-  const chain = daemon('localnet', ['localnet', ...chainArgs.map(String)], {}, `${rpcUrl}/health`);
+  const { signal, mint } = options;
+  const home = await prepare(options.dataDir, onStop);
+  const { directory, identity, keeper, treasury, logDirectory } = home;
+  const [apiPort = 0, rpcPort = 0, wsPort = 0, ...metricsPorts] = await freePorts(6);
+  const [rpcUrl, wsUrl] = [at(rpcPort), `ws://127.0.0.1:${wsPort}`];
+  const chain = startChain(options, home, { rpcPort, wsPort });
   onStop(() => chain.stop());
   const postgres = await keepPostgres(join(directory, 'postgres'));
   onStop(postgres.stop);
   signal.throwIfAborted();
   const sql = connect(postgres.url, { max: 4, name: 'billing sandbox' });
   onStop(() => sql.end({ timeout: 1 }));
+  // Each daemon under a role of its own, as docs/operators.md installs them.
+  const { files } = await makeDatabaseRoles(sql, postgres.url, directory);
   await migrate(sql);
   await chain.ready(signal);
+  // The keeper opens no token account and does not start without the treasury's.
+  await cheat(rpcUrl, 'localnet_faucet', [treasury.address, '1']);
 
   const apiUrl = at(apiPort);
-  const metricsUrls = { serve: at(serveMetrics), keeper: at(keeperMetrics), dispatch: at(dispatchMetrics) };
-  const common = {
-    DATABASE_URL: postgres.url,
+  const [serve = 0, collecting = 0, dispatching = 0] = metricsPorts;
+  const metricsUrls = { serve: at(serve), keeper: at(collecting), dispatch: at(dispatching) };
+  const settings = {
+    ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
-    SOLANA_CLUSTER: 'localnet',
-    USDC_MINT: mint,
-    KEEPER_KEYPAIR: keypairFile,
-    KEEPER_ADDRESS: keeper.address,
-    PLATFORM_TREASURY: treasury.address,
-    JWT_SECRET: identity.jwtSecret,
-    ENCRYPTION_KEY: identity.encryptionKey,
     PORT: String(apiPort),
-    // The sandbox stands in for the proxy in front of many clients.
-    TRUST_PROXY: '127.0.0.1',
+  };
+  const start = (name: keyof typeof metricsUrls, readyAt: string) => {
+    const own = { DATABASE_URL_FILE: files[name], METRICS_PORT: new URL(metricsUrls[name]).port };
+    return supervised(home, name, [name], { ...settings, ...own }, `${readyAt}/readyz`);
   };
   const daemons = {
-    serve: daemon('serve', ['serve'], { ...common, METRICS_PORT: String(serveMetrics) }, `${apiUrl}/readyz`),
-    keeper: daemon('keeper', ['keeper'], { ...common, METRICS_PORT: String(keeperMetrics) }, `${metricsUrls.keeper}/readyz`),
-    dispatch: daemon('dispatch', ['dispatch'], { ...common, METRICS_PORT: String(dispatchMetrics) }, `${metricsUrls.dispatch}/readyz`),
+    serve: start('serve', apiUrl),
+    keeper: start('keeper', metricsUrls.keeper),
+    dispatch: start('dispatch', metricsUrls.dispatch),
   };
   onStop(() => Promise.all(Object.values(daemons).map((each) => each.stop())));
   return {
@@ -142,13 +126,92 @@ async function open(
   };
 }
 
+/** The sandbox's directory, with keys and logs. */
+interface Home {
+  directory: string;
+  logDirectory: string;
+  identity: Identity;
+  keeper: Wallet;
+  treasury: Wallet;
+  keypairFile: string;
+}
+
+async function prepare(
+  dataDir: string | undefined,
+  onStop: (close: () => Promise<unknown>) => void,
+): Promise<Home> {
+  const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
+  if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
+  makeDataDir(directory);
+  // Postgres may run as another user, who must be able to pass through.
+  await chmod(directory, 0o711);
+  const logDirectory = join(directory, 'logs');
+  await mkdir(logDirectory, { recursive: true });
+  const identity = await loadIdentity(join(directory, 'identity.json'));
+  const keeper = walletFromSeed(Buffer.from(identity.keeperSeed, 'hex'));
+  const treasury = walletFromSeed(Buffer.from(identity.treasurySeed, 'hex'));
+  const keypairFile = join(directory, 'keeper.json');
+  await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+  return { directory, logDirectory, identity, keeper, treasury, keypairFile };
+}
+
+/** Settings that serve, keeper and dispatch share. */
+function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: string) {
+  return {
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: mint,
+    KEEPER_KEYPAIR: keypairFile,
+    KEEPER_ADDRESS: keeper.address,
+    PLATFORM_TREASURY: treasury.address,
+    PLAN_MINIMUM_AMOUNT: '1',
+    JWT_SECRET: identity.jwtSecret,
+    ENCRYPTION_KEY: identity.encryptionKey,
+    // The sandbox acts as the proxy in front of many clients.
+    TRUST_PROXY: '127.0.0.1',
+  };
+}
+
+function startChain(
+  { dataDir, blockMs }: ProcessOptions,
+  home: Home,
+  { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
+): Supervised {
+  const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
+  // A chain that is not kept does not write its blocks to disk.
+  if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
+  return supervised(
+    home,
+    'localnet',
+    ['localnet', ...args.map(String)],
+    {},
+    `${at(rpcPort)}/health`,
+  );
+}
+
+function supervised(
+  { logDirectory }: Home,
+  name: string,
+  args: string[],
+  env: Record<string, string>,
+  readyUrl: string,
+): Supervised {
+  const logFile = join(logDirectory, `${name}.log`);
+  // Child processes get this process's Node options, as with fork().
+  return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
+}
+
 /** Resolves when serve, keeper and dispatch can do their work. */
-export async function allReady({ daemons }: Pick<Processes, 'daemons'>, signal?: AbortSignal): Promise<void> {
+export async function allReady(
+  { daemons }: Pick<Processes, 'daemons'>,
+  signal?: AbortSignal,
+): Promise<void> {
   await Promise.all(Object.values(daemons).map((daemon) => daemon.ready(signal)));
 }
 
 /** Postgres that comes back after a kill, on the same port and data, as systemd would bring it back. */
-export async function keepPostgres(dataDir: string): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
+export async function keepPostgres(
+  dataDir: string,
+): Promise<{ url: string; kill: () => void; stop: () => Promise<void> }> {
   let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
   let stopping = false;
   const port = Number(new URL(server.url).port);
@@ -159,7 +222,12 @@ export async function keepPostgres(dataDir: string): Promise<{ url: string; kill
       if (isStopping()) return;
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {
-        server = await pRetry(restart, { retries: 20, minTimeout: 50, maxTimeout: 1000, shouldRetry: () => !isStopping() });
+        server = await pRetry(restart, {
+          retries: 20,
+          minTimeout: 50,
+          maxTimeout: 1000,
+          shouldRetry: () => !isStopping(),
+        });
       } catch (error) {
         if (isStopping()) return;
         throw error;
@@ -195,7 +263,9 @@ async function loadIdentity(path: string): Promise<Identity> {
     encryptionKey: randomBytes(32).toString('base64'),
     plays: 0,
   };
-  await writeFile(path, JSON.stringify({ ...identity, plays: identity.plays + 1 }), { mode: 0o600 });
+  await writeFile(path, JSON.stringify({ ...identity, plays: identity.plays + 1 }), {
+    mode: 0o600,
+  });
   return identity;
 }
 

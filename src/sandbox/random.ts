@@ -2,13 +2,13 @@
 export interface Random {
   /** A whole number from 0 to below `n`. */
   below(n: number): number;
-  /** One of `items`; throws a RangeError when there are none. */
+  /** One of `items`; throws a RangeError when the list is empty. */
   pick<T>(items: readonly T[]): T;
   /** 32 bytes, for a key. */
   seed32(): Buffer;
 }
 
-/** mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose what a played wallet does next. */
+/** mulberry32 (Tommy Ettinger, public domain): 32 bits of state, good enough to choose the wallets' actions. */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

@@ -1,5 +1,6 @@
-// The sandbox: starts everything, sets up merchants and wallets, plays, and checks what came of it.
-import { SUBSCRIPTIONS_PROGRAM } from '../chain/addresses.ts';
+// The sandbox: starts the processes, sets up merchants and wallets, plays, and checks the invariants.
+import { randomBytes } from 'node:crypto';
+import { SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { LOCALNET_MINT } from '../localnet/genesis.ts';
 import type { Log } from '../log.ts';
 import { createApi } from './api.ts';
@@ -10,8 +11,10 @@ import { checkInvariants } from './invariants.ts';
 import { startMerchantServer } from './merchant-server.ts';
 import { createMerchants, type Merchant } from './merchants.ts';
 import { cast, play } from './play.ts';
+import type { Stage } from './subscribers.ts';
 import { allReady, startProcesses, type Processes } from './processes.ts';
 import { seeded } from './random.ts';
+import { walletFromSeed, type Wallet } from './wallet.ts';
 
 export interface SandboxOptions {
   subscribers: number;
@@ -27,7 +30,7 @@ export interface SandboxOptions {
   signal: AbortSignal;
 }
 
-/** What `--once --json` prints (decisions.md and issue 3 fix the fields). */
+/** What `--once --json` prints. */
 export interface Summary {
   subscribers: number;
   periods: number;
@@ -41,7 +44,7 @@ export interface Summary {
 }
 
 export interface Sandbox {
-  /** The line that `--json` prints when all is up (decisions.md, Sandbox). */
+  /** The line that `--json` prints when all is up. */
   ready: {
     ready: true;
     apiUrl: string;
@@ -64,6 +67,14 @@ export interface Sandbox {
       webhookSecret: string;
     }[];
     subscribers: { wallet: string; secretKey: string; token: string }[];
+    /** A wallet with SOL and USDC that takes no part in the play, and pages that open with it or with the first merchant's. */
+    demo: {
+      wallet: string;
+      secretKey: string;
+      subscribeUrl: string;
+      accountUrl: string;
+      dashboardUrl: string;
+    };
   };
   processes: Processes;
   chain: SandboxChain;
@@ -76,13 +87,19 @@ export interface Sandbox {
 const blockMs = 30;
 // SOL that a wallet gets for its fees and rents.
 const walletLamports = 1_000_000_000n;
+const demoUsdc = 1_000_000_000n;
 const keeperLamports = 1_000_000_000_000n;
 
 /** Starts everything; resolves when merchants have active plans and every wallet is signed in. */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { tell, log, periods, signal } = options;
   const startedAt = Date.now();
-  const processes = await startProcesses({ dataDir: options.dataDir, blockMs, mint: LOCALNET_MINT, signal });
+  const processes = await startProcesses({
+    dataDir: options.dataDir,
+    blockMs,
+    mint: LOCALNET_MINT,
+    signal,
+  });
   const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
   const server = await startMerchantServer();
   const stop = async () => {
@@ -95,7 +112,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await allReady(processes, signal);
     tell(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
-    // Each play on kept data has wallets of its own.
+    // Each play on kept data uses other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
     signal.throwIfAborted();
@@ -106,7 +123,11 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
         subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
       }),
     );
-    tell(`${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`);
+    const demo = walletFromSeed(randomBytes(32));
+    await chain.fund(demo.address, { lamports: walletLamports, usdc: demoUsdc });
+    tell(
+      `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
+    );
     const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
 
     return {
@@ -122,34 +143,17 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
         keeper: processes.keeper,
         treasury: processes.treasury,
         merchants: merchants.map(describeMerchant),
-        subscribers: subscribers.map(({ wallet, token }) => ({ wallet: wallet.address, secretKey: wallet.secretKey, token })),
+        subscribers: subscribers.map(({ wallet, token }) => ({
+          wallet: wallet.address,
+          secretKey: wallet.secretKey,
+          token,
+        })),
+        demo: demoPages(processes.apiUrl, demo, merchants),
       },
       processes,
       chain,
-      async playOnce() {
-        const chaos = createChaos(processes, options.chaos, periods);
-        const treasuryBefore = await chain.balance(processes.treasury);
-        const chainStart = await chain.now();
-        await play({ stage, processes, server, merchants, subscribers, periods, random, chaos, tell, signal });
-        const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
-        const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
-        const { delivered, failed, attempts } = evidence.deliveries;
-        const summary: Summary = {
-          subscribers: subscribers.length,
-          periods,
-          payments: {
-            succeeded: evidence.payments.filter(({ status }) => status === 'succeeded').length,
-            failed: evidence.payments.filter(({ status }) => status === 'failed').length,
-          },
-          events: countBy(evidence.events.map(({ type }) => type)),
-          deliveries: { delivered, failed, attempts },
-          invariants: Object.fromEntries(Object.entries(breaches).map(([name, found]) => [name, found.length === 0])),
-          chainSeconds: Number((await chain.now()) - chainStart),
-          elapsedMs: Date.now() - startedAt,
-          kills: chaos.kills(),
-        };
-        return { summary, breaches };
-      },
+      playOnce: () =>
+        playOnce({ stage, processes, server, merchants, subscribers, random }, options, startedAt),
       stop,
     };
   } catch (error) {
@@ -158,8 +162,78 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-function describeMerchant({ wallet, token, apiKey, appId, planId, planPda, webhookSecret }: Merchant) {
-  return { wallet: wallet.address, secretKey: wallet.secretKey, token, apiKey, appId, planId, planPda, webhookSecret };
+/** Plays the scenario once, gathers the evidence and checks the invariants. `startedAt` is Unix ms. */
+async function playOnce(
+  scene: {
+    stage: Stage;
+    processes: Processes;
+    server: Awaited<ReturnType<typeof startMerchantServer>>;
+    merchants: Merchant[];
+    subscribers: ReturnType<typeof cast>;
+    random: ReturnType<typeof seeded>;
+  },
+  { chaos: kills, periods, tell, signal }: SandboxOptions,
+  startedAt: number,
+): ReturnType<Sandbox['playOnce']> {
+  const { stage, processes, server, merchants, subscribers } = scene;
+  const { chain } = stage;
+  const chaos = createChaos(processes, kills, periods);
+  const treasuryBefore = await chain.balance(processes.treasury);
+  const chainStart = await chain.now();
+  await play({ ...scene, periods, chaos, tell, signal });
+  const evidence = await gatherEvidence(stage, processes, server, merchants, subscribers);
+  const breaches = checkInvariants(evidence, { subscribers, periods, treasuryBefore });
+  const { delivered, failed, attempts } = evidence.deliveries;
+  const summary: Summary = {
+    subscribers: subscribers.length,
+    periods,
+    payments: {
+      succeeded: evidence.payments.filter(({ status }) => status === 'succeeded').length,
+      failed: evidence.payments.filter(({ status }) => status === 'failed').length,
+    },
+    events: countBy(evidence.events.map(({ type }) => type)),
+    deliveries: { delivered, failed, attempts },
+    invariants: Object.fromEntries(
+      Object.entries(breaches).map(([name, found]) => [name, found.length === 0]),
+    ),
+    chainSeconds: Number((await chain.now()) - chainStart),
+    elapsedMs: Date.now() - startedAt,
+    kills: chaos.kills(),
+  };
+  return { summary, breaches };
+}
+
+/** The pages, with a wallet's key in their fragments. */
+function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {
+  const selling = merchant?.wallet.secretKey ?? '';
+  return {
+    wallet: demo.address,
+    secretKey: demo.secretKey,
+    subscribeUrl: `${apiUrl}/s/${merchant?.planId ?? ''}#demo=${demo.secretKey}`,
+    accountUrl: `${apiUrl}/account#demo=${demo.secretKey}`,
+    dashboardUrl: `${apiUrl}/dashboard#demo=${selling}`,
+  };
+}
+
+function describeMerchant({
+  wallet,
+  token,
+  apiKey,
+  appId,
+  planId,
+  planPda,
+  webhookSecret,
+}: Merchant) {
+  return {
+    wallet: wallet.address,
+    secretKey: wallet.secretKey,
+    token,
+    apiKey,
+    appId,
+    planId,
+    planPda,
+    webhookSecret,
+  };
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

@@ -1,6 +1,6 @@
 // The subscribers and what each does in the course of the play.
-import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
 import { unsignedTransaction } from '../chain/message.ts';
+import { revokeApproval } from '../chain/system-instructions.ts';
 import { approveTransaction } from '../chain/transactions.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
@@ -8,7 +8,16 @@ import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
 /** steady pays; the others meet what their name says, in the period `at`. */
-export const roles = ['steady', 'topsUp', 'staysDry', 'revokes', 'cancels', 'merchantCancels', 'merchantForces', 'resumes'] as const;
+export const roles = [
+  'steady',
+  'topsUp',
+  'staysDry',
+  'revokes',
+  'cancels',
+  'merchantCancels',
+  'merchantForces',
+  'resumes',
+] as const;
 export type Role = (typeof roles)[number];
 
 export interface Subscriber {
@@ -39,39 +48,52 @@ export interface Stage {
 const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
 /** Periods that a wallet can pay for from the start. */
-export function fundedPeriods({ role, at }: Pick<Subscriber, 'role' | 'at'>, periods: number): number {
+export function fundedPeriods(
+  { role, at }: Pick<Subscriber, 'role' | 'at'>,
+  periods: number,
+): number {
   return role === 'topsUp' || role === 'staysDry' ? at : periods + 1;
 }
 
 /** Opens the subscription on chain with the transaction that the API builds, and registers it. */
 export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
-  const { transaction, subscriptionPda } = await api.call<{ transaction: string; subscriptionPda: string }>(
-    'POST',
-    `/subscriber/plans/${merchant.planId}/subscribe`,
-    { token },
-  );
+  const { transaction, subscriptionPda } = await api.call<{
+    transaction: string;
+    subscriptionPda: string;
+  }>('POST', `/subscriber/plans/${merchant.planId}/subscribe`, { token });
   await chain.submit(signFor(wallet, transaction));
   const body = { appId: merchant.appId, planId: merchant.planId, subscriptionPda };
-  const { id } = await api.call<{ id: string }>('POST', '/subscriber/subscriptions', { token, body });
+  const { id } = await api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
+    token,
+    body,
+  });
   Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
 }
 
-/** What the role does in the middle of its period, when that period is paid. Resolves when the service has seen it. */
+/** The role's action in the middle of a paid period. Resolves when the service has seen it. */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
   const { api, chain } = stage;
   const { role, token, merchant } = subscriber;
   const current = () => api.call<Subscription>('GET', path(subscriber), { token });
   const signed = async (verb: 'cancel' | 'resume') => {
-    const { transaction } = await api.call<{ transaction: string }>('POST', `${path(subscriber)}/${verb}`, { token });
+    const { transaction } = await api.call<{ transaction: string }>(
+      'POST',
+      `${path(subscriber)}/${verb}`,
+      { token },
+    );
     await chain.submit(signFor(subscriber.wallet, transaction));
   };
   const cancelSeen = async () => (await current()).cancelRequestedAt !== null;
   const asMerchant = (mode: 'period_end' | 'force') =>
-    api.call('POST', `/merchant/apps/${merchant.appId}/subscriptions/${subscriber.subscriptionId}/cancel`, {
-      token: merchant.apiKey,
-      body: { mode },
-    });
+    api.call(
+      'POST',
+      `/merchant/apps/${merchant.appId}/subscriptions/${subscriber.subscriptionId}/cancel`,
+      {
+        token: merchant.apiKey,
+        body: { mode },
+      },
+    );
   switch (role) {
     case 'revokes':
       return revokeDelegation(stage, subscriber);
@@ -88,7 +110,10 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
       await signed('cancel');
       await until(`the cancel of ${subscriber.subscriptionId} is seen`, cancelSeen);
       await signed('resume');
-      return until(`the resume of ${subscriber.subscriptionId} is seen`, async () => !(await cancelSeen()));
+      return until(
+        `the resume of ${subscriber.subscriptionId} is seen`,
+        async () => !(await cancelSeen()),
+      );
     case 'steady':
     case 'topsUp':
     case 'staysDry':
@@ -96,29 +121,31 @@ export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promis
   }
 }
 
-/** What the role does once its payment has failed and been retried. */
-export async function actPastDue(stage: Stage, subscriber: Subscriber, periods: number): Promise<void> {
+/** The role's action after its payment failed and was retried. */
+export async function actPastDue(
+  stage: Stage,
+  subscriber: Subscriber,
+  periods: number,
+): Promise<void> {
   const { role, wallet, merchant } = subscriber;
-  if (role === 'topsUp') await stage.chain.fund(wallet.address, { usdc: merchant.amount * BigInt(periods + 1) });
+  if (role === 'topsUp')
+    await stage.chain.fund(wallet.address, { usdc: merchant.amount * BigInt(periods + 1) });
   if (role === 'revokes') await approveAgain(stage, subscriber);
 }
 
 /** SPL Token's Revoke: the wallet takes the approval back, and its authority stays, so that approving again repairs it. */
 async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();
-  const account = tokenAccountAddress(wallet.address, mint).address;
-  const revoke = {
-    programId: TOKEN_PROGRAM,
-    accounts: [
-      { address: account, signer: false, writable: true },
-      { address: wallet.address, signer: true, writable: false },
-    ],
-    data: Buffer.of(5),
-  };
+  const revoke = revokeApproval({ owner: wallet.address, mint });
   await chain.submit(signFor(wallet, unsignedTransaction(wallet.address, [revoke], blockhash)));
 }
 
-async function approveAgain({ chain, programId, mint }: Stage, { wallet }: Subscriber): Promise<void> {
+async function approveAgain(
+  { chain, programId, mint }: Stage,
+  { wallet }: Subscriber,
+): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();
-  await chain.submit(signFor(wallet, approveTransaction(programId, { user: wallet.address, mint, blockhash })));
+  await chain.submit(
+    signFor(wallet, approveTransaction(programId, { user: wallet.address, mint, blockhash })),
+  );
 }

@@ -33,7 +33,14 @@ export interface SuperviseOptions {
 }
 
 /** Starts `billing <args>` and keeps it running until stop(). */
-export function supervise({ name, args, nodeArgs = [], env, logFile, readyUrl }: SuperviseOptions): Supervised {
+export function supervise({
+  name,
+  args,
+  nodeArgs = [],
+  env,
+  logFile,
+  readyUrl,
+}: SuperviseOptions): Supervised {
   const log = createWriteStream(logFile, { flags: 'a' });
   let child: ChildProcess | undefined;
   let stopping = false;
@@ -44,16 +51,23 @@ export function supervise({ name, args, nodeArgs = [], env, logFile, readyUrl }:
 
   const start = () => {
     const startedAt = Date.now();
-    // The channel tells the child when this process is gone, however it went, so that nothing is left running. In a group of its own it does not
-    // get the ctrl-C of a terminal: it is stopped in its turn, while what it needs still runs.
-    child = spawn(process.execPath, [...nodeArgs, program, ...args], { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: true });
+    // The channel closes when this process ends for any reason, and the child then stops. In its own process group the child does not get the
+    // terminal's ctrl-C: it is stopped in its turn, while the servers that it needs still run.
+    child = spawn(process.execPath, [...nodeArgs, program, ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      detached: true,
+    });
     child.stdout?.pipe(log, { end: false });
     child.stderr?.pipe(log, { end: false });
     ended = once(child, 'exit').then(() => {
       if (stopping) return;
       quickDeaths = Date.now() - startedAt < 2000 ? quickDeaths + 1 : 0;
       restarts += 1;
-      timer = setTimeout(start, quickDeaths === 0 ? 0 : backoff(quickDeaths, { base: 100, cap: 2000 }));
+      timer = setTimeout(
+        start,
+        quickDeaths === 0 ? 0 : backoff(quickDeaths, { base: 100, cap: 2000 }),
+      );
     });
   };
   start();
@@ -70,7 +84,9 @@ export function supervise({ name, args, nodeArgs = [], env, logFile, readyUrl }:
         signal?.throwIfAborted();
         if (Date.now() > deadline) {
           const said = await readFile(logFile, 'utf8').catch(() => '');
-          throw new OperatorError(`${name} is not ready after 30 s. The end of ${logFile}:\n${said.split('\n').slice(-15).join('\n')}`);
+          throw new OperatorError(
+            `${name} is not ready after 30 s. The end of ${logFile}:\n${said.split('\n').slice(-15).join('\n')}`,
+          );
         }
         await new Promise((resolve) => setTimeout(resolve, 50));
       }

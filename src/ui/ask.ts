@@ -3,14 +3,16 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { OperatorError } from '../errors.ts';
 
-/** Whether anybody is there to ask. */
+/** Whether a person can be asked: both streams are terminals. */
 export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
 /** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
-  return /^y(es)?$/i.test((await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '');
+  return /^y(es)?$/i.test(
+    (await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '',
+  );
 }
 
 /** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
@@ -26,11 +28,18 @@ export function pressEnter(prompt: string, signal: AbortSignal): Promise<boolean
   );
 }
 
-function read(question: string, { hidden, signal }: { hidden: boolean; signal: AbortSignal }): Promise<string | undefined> {
+function read(
+  question: string,
+  { hidden, signal }: { hidden: boolean; signal: AbortSignal },
+): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
-    const lines = createInterface({ input: process.stdin, output: hidden ? nowhere : process.stderr, terminal: true });
-    // After the line above, which ends the terminal's own echo: what is typed at once would be shown.
+    const lines = createInterface({
+      input: process.stdin,
+      output: hidden ? nowhere : process.stderr,
+      terminal: true,
+    });
+    // After the line above, which ends the terminal's own echo: text that is typed at once would be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

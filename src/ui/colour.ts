@@ -9,7 +9,7 @@ export type Paint = (style: Style, text: string) => string;
 
 /** How to paint on this stream. */
 export function painter(stream: NodeJS.WriteStream): Paint {
-  // Off a terminal the stream has no such method, whatever its type says.
+  // A stream that is not a terminal lacks this method, though its type has it.
   if (!stream.isTTY || noColour() || !stream.hasColors()) return plain;
   return (style, text) => styleText(style, text);
 }

@@ -14,7 +14,7 @@ import { parseMoment } from './time.ts';
 
 type Press = Extract<Action, { do: 'key' }>;
 
-/** What a key does in the mode that the screen is in. */
+/** The action of a key in the screen's current mode. */
 export function press(state: State, action: Press): State {
   const { key } = action;
   if (key === 'ctrl-c') return { ...state, quit: true };
@@ -31,11 +31,12 @@ export function press(state: State, action: Press): State {
       if (key === 'q') return { ...state, quit: true };
       if (key === 'y') {
         const { outlook, trouble } = state.mode;
-        if (outlook !== null && outlook.count > 0) return { ...state, mode: { ...state.mode, running: true } };
-        // A yes that comes before the question is none, and no no either.
+        if (outlook !== null && outlook.count > 0)
+          return { ...state, mode: { ...state.mode, running: true } };
+        // Keys that are pressed before the question is shown do not answer it.
         if (outlook === null && trouble === null) return state;
       }
-      // What has been sent off is not called back by leaving.
+      // Leaving does not take back a replay that was sent.
       return state.mode.running ? state : { ...state, mode: state.mode.back };
     case 'help':
       return key === 'q' ? { ...state, quit: true } : { ...state, mode: state.mode.back };
@@ -68,7 +69,11 @@ function pressInList(state: State, { key, page }: Press): State {
     case 'right':
       return current === undefined
         ? state
-        : { ...state, selected: current.id, mode: { name: 'detail', id: current.id, scroll: 0, attempt: null } };
+        : {
+            ...state,
+            selected: current.id,
+            mode: { name: 'detail', id: current.id, scroll: 0, attempt: null },
+          };
     case ' ': {
       if (current === undefined) return state;
       const marked = new Set(state.marked);
@@ -78,7 +83,8 @@ function pressInList(state: State, { key, page }: Press): State {
     case 'c':
       return { ...state, marked: new Set() };
     case 'r': {
-      const ids = state.marked.size > 0 ? [...state.marked] : current === undefined ? [] : [current.id];
+      const ids =
+        state.marked.size > 0 ? [...state.marked] : current === undefined ? [] : [current.id];
       return ids.length === 0 ? state : askToReplay(state, ids, { name: 'list' });
     }
     case 's':
@@ -103,8 +109,15 @@ function pressInList(state: State, { key, page }: Press): State {
   }
 }
 
-function pressInDetail(state: State, mode: DetailMode, { key, page, scrollMax, attempts }: Press): State {
-  const scrolled = (scroll: number) => ({ ...state, mode: { ...mode, scroll: Math.max(0, Math.min(scroll, scrollMax)) } });
+function pressInDetail(
+  state: State,
+  mode: DetailMode,
+  { key, page, scrollMax, attempts }: Press,
+): State {
+  const scrolled = (scroll: number) => ({
+    ...state,
+    mode: { ...mode, scroll: Math.max(0, Math.min(scroll, scrollMax)) },
+  });
   const shown = mode.attempt ?? attempts;
   switch (key) {
     case 'q':
@@ -139,7 +152,10 @@ function pressInDetail(state: State, mode: DetailMode, { key, page, scrollMax, a
       const index = state.index + (key === 'n' ? 1 : -1);
       const row = state.list.rows[index];
       if (row === undefined) return state;
-      return { ...moveTo(state, index, page), mode: { name: 'detail', id: row.id, scroll: 0, attempt: null } };
+      return {
+        ...moveTo(state, index, page),
+        mode: { name: 'detail', id: row.id, scroll: 0, attempt: null },
+      };
     }
     case 'r':
       return askToReplay(state, [mode.id], mode);
@@ -153,7 +169,11 @@ function pressInDetail(state: State, mode: DetailMode, { key, page, scrollMax, a
   }
 }
 
-function pressInChoice(state: State, mode: Extract<Mode, { name: 'choose' }>, { key, types }: Press): State {
+function pressInChoice(
+  state: State,
+  mode: Extract<Mode, { name: 'choose' }>,
+  { key, types }: Press,
+): State {
   const options = optionsOf(mode.of, mode.typed, { apps: state.apps, types });
   const at = Math.min(mode.at, Math.max(0, options.length - 1));
   switch (key) {
@@ -167,7 +187,8 @@ function pressInChoice(state: State, mode: Extract<Mode, { name: 'choose' }>, { 
       const chosen = options[at];
       if (chosen === undefined) return state;
       // A webhook named on the command line belongs to one app: another app's deliveries would be none.
-      const changed = mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
+      const changed =
+        mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
       return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, ...changed });
     }
     default:
@@ -175,15 +196,24 @@ function pressInChoice(state: State, mode: Extract<Mode, { name: 'choose' }>, { 
   }
 }
 
-function pressInEntry(state: State, mode: Extract<Mode, { name: 'enter' }>, { key, now }: Press): State {
+function pressInEntry(
+  state: State,
+  mode: Extract<Mode, { name: 'enter' }>,
+  { key, now }: Press,
+): State {
   if (key === 'escape') return { ...state, mode: { name: 'list' } };
-  if (key !== 'enter') return { ...state, mode: { ...mode, typed: typed(mode.typed, key), fault: null } };
+  if (key !== 'enter')
+    return { ...state, mode: { ...mode, typed: typed(mode.typed, key), fault: null } };
   const text = mode.typed.trim();
   const time = text === '' ? null : parseMoment(text, now);
   if (time === undefined)
     return {
       ...state,
-      mode: { ...mode, fault: 'Type 2026-11-21 or 2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit.' },
+      mode: {
+        ...mode,
+        fault:
+          'Type 2026-11-21 or 2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit.',
+      },
     };
   return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, [mode.of]: time });
 }
@@ -198,7 +228,10 @@ function withFilter(state: State, filter: DeliveryFilter): State {
 }
 
 function askToReplay(state: State, ids: string[], back: ListMode | DetailMode): State {
-  return { ...state, mode: { name: 'confirm', ids, outlook: null, trouble: null, running: false, back } };
+  return {
+    ...state,
+    mode: { name: 'confirm', ids, outlook: null, trouble: null, running: false, back },
+  };
 }
 
 function moveTo(state: State, wanted: number, page: number): State {

@@ -4,25 +4,43 @@ import { cells, Line, type Tone } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { moment } from './time.ts';
 
-export const toneOfStatus: Record<string, Tone> = { delivered: 'good', failed: 'bad', pending: 'warn', cancelled: 'dim' };
+export const toneOfStatus: Record<string, Tone> = {
+  delivered: 'good',
+  failed: 'bad',
+  pending: 'warn',
+  cancelled: 'dim',
+};
 
 /** The last attempt in a word: its HTTP status, or why there was no answer. */
-function outcome({ lastStatus, lastError }: Pick<DeliveryItem, 'lastStatus' | 'lastError'>): string {
+function outcome({
+  lastStatus,
+  lastError,
+}: Pick<DeliveryItem, 'lastStatus' | 'lastError'>): string {
   return lastError ?? (lastStatus === null ? '' : String(lastStatus));
 }
 
 /** Titles and widths of what fits beside the marks. */
-function columns(width: number): { title: string; width: number; cell: (row: DeliveryItem) => string }[] {
+function columns(
+  width: number,
+): { title: string; width: number; cell: (row: DeliveryItem) => string }[] {
   const wide = width >= 130;
   const fixed = [
-    { title: 'QUEUED, UTC', width: wide ? 19 : 14, cell: (row: DeliveryItem) => moment(row.createdAt, !wide) },
+    {
+      title: 'QUEUED, UTC',
+      width: wide ? 19 : 14,
+      cell: (row: DeliveryItem) => moment(row.createdAt, !wide),
+    },
     { title: 'STATUS', width: 9, cell: (row: DeliveryItem) => row.status },
     { title: 'TYPE', width: 20, cell: (row: DeliveryItem) => row.eventType },
     { title: 'TRIES', width: 5, cell: (row: DeliveryItem) => String(row.attempts) },
     { title: 'LAST', width: 8, cell: (row: DeliveryItem) => outcome(row) },
   ];
   const used = 3 + fixed.reduce((sum, column) => sum + column.width + 2, 0);
-  const app = (room: number) => ({ title: 'APP', width: Math.max(4, room), cell: (row: DeliveryItem) => safeText(row.appName) });
+  const app = (room: number) => ({
+    title: 'APP',
+    width: Math.max(4, room),
+    cell: (row: DeliveryItem) => safeText(row.appName),
+  });
   if (!wide) return [...fixed, app(width - used)];
   const rest = width - used - 38;
   const name = Math.min(24, Math.floor(rest / 3));
@@ -35,7 +53,15 @@ function columns(width: number): { title: string; width: number; cell: (row: Del
 }
 
 /** The head of the table, where there is room for it, and the rows that fit into `height` lines, the cursor's among them. */
-export function DeliveriesList({ state, width, height }: { state: State; width: number; height: number }): ReactNode {
+export function DeliveriesList({
+  state,
+  width,
+  height,
+}: {
+  state: State;
+  width: number;
+  height: number;
+}): ReactNode {
   const { list, index, marked } = state;
   const shown = columns(width);
   const headed = height > 1;
@@ -45,16 +71,30 @@ export function DeliveriesList({ state, width, height }: { state: State; width: 
   return (
     <>
       {headed && (
-        <Line parts={[{ text: `   ${cells(shown.map(({ title, width: columnWidth }) => [title, columnWidth]))}`, tone: 'dim' }]} />
+        <Line
+          parts={[
+            {
+              text: `   ${cells(shown.map(({ title, width: columnWidth }) => [title, columnWidth]))}`,
+              tone: 'dim',
+            },
+          ]}
+        />
       )}
       {rows.map((row, line) => {
         const chosen = offset + line === index;
-        const [before, status, after] = [shown.slice(0, 1), shown.slice(1, 2), shown.slice(2)].map((part) =>
-          cells(part.map(({ cell, width: columnWidth }) => [cell(row), columnWidth])),
+        const [before, status, after] = [shown.slice(0, 1), shown.slice(1, 2), shown.slice(2)].map(
+          (part) => cells(part.map(({ cell, width: columnWidth }) => [cell(row), columnWidth])),
         );
         const mark = `${chosen ? '>' : ' '}${marked.has(row.id) ? '*' : ' '} `;
         if (chosen)
-          return <Line key={row.id} parts={[{ text: `${mark}${before ?? ''}  ${status ?? ''}  ${after ?? ''}`, tone: 'chosen' }]} />;
+          return (
+            <Line
+              key={row.id}
+              parts={[
+                { text: `${mark}${before ?? ''}  ${status ?? ''}  ${after ?? ''}`, tone: 'chosen' },
+              ]}
+            />
+          );
         return (
           <Line
             key={row.id}
@@ -73,11 +113,16 @@ export function DeliveriesList({ state, width, height }: { state: State; width: 
 
 function emptiness({ asOf, lookedBackTo }: ListView): string {
   if (asOf !== null) return 'No delivery matches.';
-  return lookedBackTo === null ? 'Reading...' : `Nothing yet, looked back to ${moment(lookedBackTo)} and going on...`;
+  return lookedBackTo === null
+    ? 'Reading...'
+    : `Nothing yet, looked back to ${moment(lookedBackTo)} and going on...`;
 }
 
 /** The filter in words. */
-export function filterInWords({ status, appId, endpointId, type, since, until }: DeliveryFilter, appName: string | undefined): string {
+export function filterInWords(
+  { status, appId, endpointId, type, since, until }: DeliveryFilter,
+  appName: string | undefined,
+): string {
   const parts = [
     status === null ? '' : `status ${status}`,
     type === null ? '' : `type ${type}`,
@@ -92,7 +137,13 @@ export function filterInWords({ status, appId, endpointId, type, since, until }:
 /** How many rows there are to scroll over. */
 export function extent({ list, marked, index }: State): string {
   const { rows, more, asOf, lookedBackTo } = list;
-  const searching = asOf === null && lookedBackTo !== null ? `, looked back to ${moment(lookedBackTo)} and going on` : '';
-  const counted = rows.length === 0 ? '' : `${index + 1} of ${rows.length}${more ? ' or more' : ''}`;
-  return [counted + searching, marked.size === 0 ? '' : `${marked.size} marked`].filter((part) => part !== '').join(' · ');
+  const searching =
+    asOf === null && lookedBackTo !== null
+      ? `, looked back to ${moment(lookedBackTo)} and going on`
+      : '';
+  const counted =
+    rows.length === 0 ? '' : `${index + 1} of ${rows.length}${more ? ' or more' : ''}`;
+  return [counted + searching, marked.size === 0 ? '' : `${marked.size} marked`]
+    .filter((part) => part !== '')
+    .join(' · ');
 }

@@ -1,15 +1,17 @@
-// `billing deliveries` on a terminal. What it knows comes from a source that never makes it wait: views arrive when they do, keys are answered at once.
+// `billing deliveries` on a terminal. Its data comes from a source that pushes views, so that keys are answered at once.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { DeliveriesList, extent, filterInWords } from './deliveries-list.tsx';
+import { reduce } from './deliveries-reduce.ts';
 import {
+  type Action,
   type AppChoice,
   type DeliveryFilter,
   firstState,
   type ListView,
+  type Mode,
   optionsOf,
   type Outlook,
-  reduce,
   type State,
 } from './deliveries-state.ts';
 import { DeliveryDetail, type DetailView } from './delivery-detail.tsx';
@@ -17,11 +19,11 @@ import { deliveryLines } from './delivery-lines.ts';
 import { Choice, Confirm, Entry, Help } from './dialogs.tsx';
 import { freshness } from './freshness.ts';
 import { useKeys } from './keys.ts';
-import { Ends, Frame, Keys, Line } from './line.tsx';
+import { Ends, Frame, Keys, Line, type Part } from './line.tsx';
 import { useNow, useSize } from './screen.tsx';
 
 export interface ListWatch {
-  /** Wants this many rows, when there are so many. */
+  /** How many rows it shows at most. */
   want(rows: number): void;
   /** Reads again now. */
   look(): void;
@@ -29,7 +31,7 @@ export interface ListWatch {
 }
 
 export interface DeliveriesSource {
-  /** Tells of the deliveries that match, now and whenever they have been read again. */
+  /** Pushes the deliveries that match, now and after each read. */
   watch(filter: DeliveryFilter, tell: (list: ListView) => void): ListWatch;
   watchOne(id: string, tell: (detail: DetailView) => void): { look(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
@@ -91,34 +93,15 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   useEffect(() => {
     if (state.quit) exit();
   }, [state.quit, exit]);
-  useEffect(() => {
-    if (mode.name !== 'choose' || mode.of !== 'app') return;
-    source.apps().then(
-      (apps) => dispatch({ do: 'apps', apps }),
-      // A whole id can be typed all the same, and the list tells of the trouble.
-      () => undefined,
-    );
-  }, [source, mode.name, mode.name === 'choose' && mode.of]);
-  const asked = mode.name === 'confirm' ? mode.ids : null;
-  useEffect(() => {
-    if (asked === null) return;
-    source.outlook(asked).then(
-      (outlook) => dispatch({ do: 'outlook', ids: asked, outlook, trouble: null }),
-      (error: unknown) => dispatch({ do: 'outlook', ids: asked, outlook: null, trouble: words(error) }),
-    );
-  }, [source, asked]);
-  const running = mode.name === 'confirm' && mode.running ? mode.outlook : null;
-  useEffect(() => {
-    running?.run().then(
-      (done) => dispatch({ do: 'replayed', words: done, done: true }),
-      (error: unknown) =>
-        dispatch({ do: 'replayed', words: `${words(error)}. Look at the list before you try again: some may be queued.`, done: false }),
-    );
-  }, [running]);
+  useApps(source, mode, dispatch);
+  useReplay(source, mode, dispatch);
 
   const attempt = mode.name === 'detail' ? mode.attempt : null;
   const lines = useMemo(
-    () => (detail.item === undefined || detail.item === null ? [] : deliveryLines(detail.item, attempt, { width: size.columns, now })),
+    () =>
+      detail.item === undefined || detail.item === null
+        ? []
+        : deliveryLines(detail.item, attempt, { width: size.columns, now }),
     [detail.item, attempt, size.columns, now],
   );
   const scrollMax = Math.max(0, lines.length - height);
@@ -128,36 +111,120 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   const fresh = freshness(openId === null ? state.list : detail, now);
   const app = state.filter.appId;
   const appName = state.apps.find(({ id }) => id === app)?.name ?? state.list.rows[0]?.appName;
-  const title = openId === null ? 'Deliveries' : 'Delivery';
   const keys = mode.name === 'list' ? listKeys : mode.name === 'detail' ? detailKeys : dialogKeys;
   const below =
-    mode.name === 'detail' && scrollMax > 0 ? `lines ${mode.scroll + 1} to ${mode.scroll + height} of ${lines.length}` : extent(state);
+    mode.name === 'detail' && scrollMax > 0
+      ? `lines ${mode.scroll + 1} to ${mode.scroll + height} of ${lines.length}`
+      : extent(state);
+  const notice: Part =
+    state.notice === null ? { text: below, tone: 'dim' } : { text: state.notice, tone: 'warn' };
   return (
     <Frame
       size={size}
       head={
         <>
-          <Ends left={{ text: title, tone: 'head' }} right={fresh} width={size.columns} />
+          <Ends
+            left={{ text: openId === null ? 'Deliveries' : 'Delivery', tone: 'head' }}
+            right={fresh}
+            width={size.columns}
+          />
           <Line parts={[{ text: filterInWords(state.filter, appName), tone: 'dim' }]} />
         </>
       }
       foot={
         <>
-          <Line parts={[state.notice === null ? { text: below, tone: 'dim' } : { text: state.notice, tone: 'warn' }]} />
+          <Line parts={[notice]} />
           <Keys keys={keys} width={size.columns} />
         </>
       }
     >
-      {mode.name === 'list' && <DeliveriesList state={state} width={size.columns} height={height} />}
-      {mode.name === 'detail' && <DeliveryDetail view={detail} lines={lines} scroll={Math.min(mode.scroll, scrollMax)} height={height} />}
-      {mode.name === 'choose' && (
-        <Choice mode={mode} options={optionsOf(mode.of, mode.typed, { apps: state.apps, types })} height={height} />
-      )}
-      {mode.name === 'enter' && <Entry mode={mode} />}
-      {mode.name === 'confirm' && <Confirm mode={mode} width={size.columns} />}
-      {mode.name === 'help' && <Help />}
+      <Body
+        state={state}
+        types={types}
+        width={size.columns}
+        height={height}
+        detail={{ view: detail, lines, scrollMax }}
+      />
     </Frame>
   );
+}
+
+interface BodyProps {
+  state: State;
+  types: readonly string[];
+  width: number;
+  height: number;
+  detail: { view: DetailView; lines: ReturnType<typeof deliveryLines>; scrollMax: number };
+}
+
+/** The part of the screen between title and keys, by mode. */
+function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
+  const { mode, apps } = state;
+  switch (mode.name) {
+    case 'list':
+      return <DeliveriesList state={state} width={width} height={height} />;
+    case 'detail':
+      return (
+        <DeliveryDetail
+          view={detail.view}
+          lines={detail.lines}
+          scroll={Math.min(mode.scroll, detail.scrollMax)}
+          height={height}
+        />
+      );
+    case 'choose':
+      return (
+        <Choice
+          mode={mode}
+          options={optionsOf(mode.of, mode.typed, { apps, types })}
+          height={height}
+        />
+      );
+    case 'enter':
+      return <Entry mode={mode} />;
+    case 'confirm':
+      return <Confirm mode={mode} width={width} />;
+    case 'help':
+      return <Help />;
+  }
+}
+
+/** Reads the apps for the choice of one. */
+function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
+  const choosing = mode.name === 'choose' && mode.of === 'app';
+  useEffect(() => {
+    if (!choosing) return;
+    source.apps().then(
+      (apps) => dispatch({ do: 'apps', apps }),
+      // An id can still be typed, and the list shows the error.
+      () => undefined,
+    );
+  }, [source, choosing]);
+}
+
+/** Reads the outlook of a replay, and runs the replay once it is confirmed. */
+function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Action) => void): void {
+  const asked = mode.name === 'confirm' ? mode.ids : null;
+  useEffect(() => {
+    if (asked === null) return;
+    source.outlook(asked).then(
+      (outlook) => dispatch({ do: 'outlook', ids: asked, outlook, trouble: null }),
+      (error: unknown) =>
+        dispatch({ do: 'outlook', ids: asked, outlook: null, trouble: words(error) }),
+    );
+  }, [source, asked]);
+  const running = mode.name === 'confirm' && mode.running ? mode.outlook : null;
+  useEffect(() => {
+    running?.run().then(
+      (done) => dispatch({ do: 'replayed', words: done, done: true }),
+      (error: unknown) =>
+        dispatch({
+          do: 'replayed',
+          words: `${words(error)}. Look at the list before you try again: some may be queued.`,
+          done: false,
+        }),
+    );
+  }, [running]);
 }
 
 function idOf({ mode }: State): string | null {
@@ -165,8 +232,13 @@ function idOf({ mode }: State): string | null {
   return shown.name === 'detail' ? shown.id : null;
 }
 
-/** Keeps watching what the filter asks for, with a screen more than is scrolled to. */
-function useList(source: DeliveriesSource, { filter, looks, offset }: State, page: number, tell: (list: ListView) => void): void {
+/** Watches the rows of the filter, one screen further than scrolled. */
+function useList(
+  source: DeliveriesSource,
+  { filter, looks, offset }: State,
+  page: number,
+  tell: (list: ListView) => void,
+): void {
   const watch = useRef<ListWatch>(undefined);
   useEffect(() => {
     const watching = source.watch(filter, tell);
@@ -181,9 +253,12 @@ function useList(source: DeliveriesSource, { filter, looks, offset }: State, pag
   }, [looks]);
 }
 
-/** Keeps watching one delivery; what was told of another is not shown for it. */
+/** Watches one delivery; views of another one are dropped. */
 function useDetail(source: DeliveriesSource, id: string | null, looks: number): DetailView {
-  const [told, setTold] = useState<{ id: string | null; view: DetailView }>({ id: null, view: unread });
+  const [told, setTold] = useState<{ id: string | null; view: DetailView }>({
+    id: null,
+    view: unread,
+  });
   const watch = useRef<{ look(): void; stop(): void }>(undefined);
   useEffect(() => {
     if (id === null) return;

@@ -1,5 +1,4 @@
-// What the deliveries screen is in the middle of: every key press and every answer is an action, and one function says what comes of it.
-import { press } from './deliveries-keys.ts';
+// State of the deliveries screen and the actions that change it (deliveries-reduce.ts).
 import type { Freshness } from './freshness.ts';
 
 export interface DeliveryItem {
@@ -32,11 +31,11 @@ export interface ListView extends Freshness {
   lookedBackTo: Date | null;
 }
 
-/** What a replay would do, before anybody has said yes. */
+/** The outlook of a replay that is not confirmed yet. */
 export interface Outlook {
   count: number;
   words: string;
-  /** Does it and resolves with what came of it, in words. */
+  /** Runs the replay and resolves with a sentence about its result. */
   run: () => Promise<string>;
 }
 
@@ -52,7 +51,14 @@ export type Mode =
   | DetailMode
   | { name: 'choose'; of: 'status' | 'type' | 'app'; typed: string; at: number }
   | { name: 'enter'; of: 'since' | 'until'; typed: string; fault: string | null }
-  | { name: 'confirm'; ids: string[]; outlook: Outlook | null; trouble: string | null; running: boolean; back: ListMode | DetailMode }
+  | {
+      name: 'confirm';
+      ids: string[];
+      outlook: Outlook | null;
+      trouble: string | null;
+      running: boolean;
+      back: ListMode | DetailMode;
+    }
   | { name: 'help'; back: ListMode | DetailMode };
 
 export interface State {
@@ -74,14 +80,36 @@ export interface State {
 }
 
 export type Action =
-  | { do: 'key'; key: string; page: number; scrollMax: number; attempts: number; now: Date; types: readonly string[] }
+  | {
+      do: 'key';
+      key: string;
+      page: number;
+      scrollMax: number;
+      attempts: number;
+      now: Date;
+      types: readonly string[];
+    }
   | { do: 'list'; filter: DeliveryFilter; list: ListView }
   | { do: 'apps'; apps: AppChoice[] }
   | { do: 'outlook'; ids: string[]; outlook: Outlook | null; trouble: string | null }
   | { do: 'replayed'; words: string; done: boolean };
 
-export const noRows: ListView = { rows: [], more: false, lookedBackTo: null, asOf: null, askedAt: null, trouble: null };
-export const noFilter: DeliveryFilter = { status: null, appId: null, endpointId: null, type: null, since: null, until: null };
+export const noRows: ListView = {
+  rows: [],
+  more: false,
+  lookedBackTo: null,
+  asOf: null,
+  askedAt: null,
+  trouble: null,
+};
+export const noFilter: DeliveryFilter = {
+  status: null,
+  appId: null,
+  endpointId: null,
+  type: null,
+  since: null,
+  until: null,
+};
 const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
 
 export function firstState(filter: DeliveryFilter): State {
@@ -107,7 +135,7 @@ export interface Option {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** What can be chosen, by what has been typed so far; an app also by an id that is not in the list. */
+/** The choices that match the typed text; an app also by an id that is not in the list. */
 export function optionsOf(
   of: 'status' | 'type' | 'app',
   typed: string,
@@ -115,37 +143,14 @@ export function optionsOf(
 ): Option[] {
   const plain = of === 'status' ? statuses : types;
   const options: Option[] =
-    of === 'app' ? apps.map(({ id, name }) => ({ label: `${name}  ${id}`, value: id })) : plain.map((value) => ({ label: value, value }));
+    of === 'app'
+      ? apps.map(({ id, name }) => ({ label: `${name}  ${id}`, value: id }))
+      : plain.map((value) => ({ label: value, value }));
   const wanted = typed.toLowerCase();
-  const found = [{ label: 'any', value: null }, ...options].filter(({ label }) => label.toLowerCase().includes(wanted));
-  return of === 'app' && uuid.test(typed) && found.length === 0 ? [{ label: typed, value: wanted }] : found;
-}
-
-export function reduce(state: State, action: Action): State {
-  switch (action.do) {
-    case 'key':
-      return press({ ...state, notice: null }, action);
-    case 'list':
-      return action.filter === state.filter ? withRows(state, action.list) : state;
-    case 'apps':
-      return { ...state, apps: action.apps };
-    case 'outlook':
-      if (state.mode.name !== 'confirm' || state.mode.ids !== action.ids) return state;
-      return { ...state, mode: { ...state.mode, outlook: action.outlook, trouble: action.trouble } };
-    case 'replayed': {
-      const { mode } = state;
-      const next = { ...state, notice: action.words, looks: state.looks + 1, ...(action.done ? { marked: new Set<string>() } : {}) };
-      return mode.name === 'confirm' && mode.running ? { ...next, mode: mode.back } : next;
-    }
-  }
-}
-
-/** New rows move the cursor along with its row, which stays on its line of the screen. */
-function withRows(state: State, list: ListView): State {
-  const last = Math.max(0, list.rows.length - 1);
-  if (state.selected === null) return { ...state, list, index: 0, offset: 0 };
-  const at = list.rows.findIndex(({ id }) => id === state.selected);
-  const index = at === -1 ? Math.min(state.index, last) : at;
-  const selected = list.rows[index]?.id ?? state.selected;
-  return { ...state, list, index, selected, offset: Math.max(0, state.offset + index - state.index) };
+  const found = [{ label: 'any', value: null }, ...options].filter(({ label }) =>
+    label.toLowerCase().includes(wanted),
+  );
+  return of === 'app' && uuid.test(typed) && found.length === 0
+    ? [{ label: typed, value: wanted }]
+    : found;
 }

@@ -5,7 +5,7 @@ import type { StyledLine, WholeItem } from './delivery-lines.ts';
 import { Line } from './line.tsx';
 
 export interface DetailView extends Freshness {
-  /** undefined: not read yet; null: there is none, it has been deleted since. */
+  /** undefined: not read yet; null: deleted since. */
   item: WholeItem | null | undefined;
 }
 
@@ -21,10 +21,18 @@ export function DeliveryDetail({
   scroll: number;
   height: number;
 }): ReactNode {
-  if (view.item === null) return <Line parts={[{ text: 'This delivery is gone: it was older than is kept.', tone: 'warn' }]} />;
+  if (view.item === null)
+    return (
+      <Line parts={[{ text: 'This delivery is gone: it was older than is kept.', tone: 'warn' }]} />
+    );
   if (view.item === undefined) return <Line parts={[{ text: 'Reading...', tone: 'dim' }]} />;
   const { status } = view.item;
   return lines
     .slice(scroll, scroll + height)
-    .map((line, index) => <Line key={index} parts={[scroll + index === 1 ? { ...line, tone: toneOfStatus[status] ?? 'plain' } : line]} />);
+    .map((line, index) => (
+      <Line
+        key={index}
+        parts={[scroll + index === 1 ? { ...line, tone: toneOfStatus[status] ?? 'plain' } : line]}
+      />
+    ));
 }

@@ -1,4 +1,4 @@
-// One delivery as lines of text: what was sent, when, and what came of it.
+// One delivery as lines of text: the request, its attempts and their results.
 import { isUtf8 } from 'node:buffer';
 import type { DeliveryItem } from './deliveries-state.ts';
 import type { Tone } from './line.tsx';
@@ -38,18 +38,27 @@ export interface StyledLine {
   tone?: Tone;
 }
 
-// Beyond this a body is cut on the screen; what is sent is a few hundred bytes, what is kept of an answer 4 KiB.
+// A longer body is cut on the screen. Requests have a few hundred bytes; 4 KiB of an answer are stored.
 const linesShown = 2000;
 
 /** `attempt`: the one whose request and response are shown, the last when null. */
-export function deliveryLines(item: WholeItem, attempt: number | null, { width, now }: { width: number; now: Date }): StyledLine[] {
-  const shown = attempt === null ? item.attemptLog.at(-1) : item.attemptLog.find(({ number }) => number === attempt);
+export function deliveryLines(
+  item: WholeItem,
+  attempt: number | null,
+  { width, now }: { width: number; now: Date },
+): StyledLine[] {
+  const shown =
+    attempt === null
+      ? item.attemptLog.at(-1)
+      : item.attemptLog.find(({ number }) => number === attempt);
   const body = prettyJson(item.body);
   const lines: StyledLine[] = [
     ...facts(item, now),
     { text: '' },
     { text: 'Attempts', tone: 'head' },
-    ...(item.attemptLog.length === 0 ? [{ text: '  none yet' }] : item.attemptLog.map((each) => attemptLine(each, each === shown))),
+    ...(item.attemptLog.length === 0
+      ? [{ text: '  none yet' }]
+      : item.attemptLog.map((each) => attemptLine(each, each === shown))),
     { text: '' },
     { text: `Request${shown === undefined ? '' : ` of attempt ${shown.number}`}`, tone: 'head' },
     { text: `  POST ${safeText(item.url)}` },
@@ -58,14 +67,21 @@ export function deliveryLines(item: WholeItem, attempt: number | null, { width, 
     ...indented(body === undefined ? safeLines(item.body) : safeLines(body)),
     ...(shown === undefined ? [] : responseLines(shown)),
   ];
-  return lines.flatMap(({ text, ...tone }) => wrap(text, width).map((part) => ({ text: part, ...tone })));
+  return lines.flatMap(({ text, ...tone }) =>
+    wrap(text, width).map((part) => ({ text: part, ...tone })),
+  );
 }
 
 function facts(item: WholeItem, now: Date): StyledLine[] {
   const { status, attempts, nextAttemptAt, finishedAt, endpointDeletedAt, replayOf } = item;
-  const fact = (name: string, value: string): StyledLine => ({ text: `${fit(name, 10)}${safeText(value)}` });
+  const fact = (name: string, value: string): StyledLine => ({
+    text: `${fit(name, 10)}${safeText(value)}`,
+  });
   const due = nextAttemptAt === null ? 0 : nextAttemptAt.getTime() - now.getTime();
-  const next = nextAttemptAt === null ? '' : `next attempt ${exactMoment(nextAttemptAt)}, ${due > 0 ? `in ${span(due)}` : 'due now'}`;
+  const next =
+    nextAttemptAt === null
+      ? ''
+      : `next attempt ${exactMoment(nextAttemptAt)}, ${due > 0 ? `in ${span(due)}` : 'due now'}`;
   const end = finishedAt === null ? next : `ended ${exactMoment(finishedAt)}`;
   return [
     fact('Delivery', item.id),
@@ -73,28 +89,40 @@ function facts(item: WholeItem, now: Date): StyledLine[] {
     fact('Event', `${item.eventType} ${item.eventId}`),
     fact('App', `${item.appName} ${item.appId}`),
     fact('Merchant', item.merchant),
-    fact('Webhook', `${item.webhookId}${endpointDeletedAt === null ? '' : `, deleted ${exactMoment(endpointDeletedAt)}`}`),
+    fact(
+      'Webhook',
+      `${item.webhookId}${endpointDeletedAt === null ? '' : `, deleted ${exactMoment(endpointDeletedAt)}`}`,
+    ),
     fact('Queued', exactMoment(item.createdAt)),
     ...(replayOf === null ? [] : [fact('Replay of', replayOf)]),
   ];
 }
 
-function attemptLine({ number, startedAt, durationMs, httpStatus, error, address }: AttemptView, chosen: boolean): StyledLine {
+function attemptLine(
+  { number, startedAt, durationMs, httpStatus, error, address }: AttemptView,
+  chosen: boolean,
+): StyledLine {
   const outcome = httpStatus === null ? (error ?? '') : `HTTP ${httpStatus}`;
   const text = `${chosen ? '>' : ' '} ${number}  ${exactMoment(startedAt)}  ${fit(`${durationMs} ms`, 8)}  ${fit(outcome, 11)}  ${safeText(address ?? '')}`;
-  return { text, tone: httpStatus !== null && httpStatus >= 200 && httpStatus < 300 ? 'good' : 'bad' };
+  return {
+    text,
+    tone: httpStatus !== null && httpStatus >= 200 && httpStatus < 300 ? 'good' : 'bad',
+  };
 }
 
 function headerLines(shown: AttemptView | undefined): StyledLine[] {
   if (shown === undefined) return [{ text: '  It is signed when it is sent.', tone: 'dim' }];
   const { headers } = shown;
   if (typeof headers === 'string') return [{ text: `  ${headers}`, tone: 'warn' }];
-  return headers.flatMap((name, at) => (at % 2 === 0 ? [{ text: `  ${name}: ${safeText(headers[at + 1] ?? '')}` }] : []));
+  return headers.flatMap((name, at) =>
+    at % 2 === 0 ? [{ text: `  ${name}: ${safeText(headers[at + 1] ?? '')}` }] : [],
+  );
 }
 
 function responseLines({ number, httpStatus, error, response }: AttemptView): StyledLine[] {
   const title: StyledLine = { text: `Response to attempt ${number}`, tone: 'head' };
-  if (httpStatus === null) return [{ text: '' }, title, { text: `  none: ${error ?? ''}`, tone: 'bad' }];
+  if (httpStatus === null)
+    return [{ text: '' }, title, { text: `  none: ${error ?? ''}`, tone: 'bad' }];
   const bytes = response ?? Buffer.alloc(0);
   const size = `${bytes.length} bytes${bytes.length >= 4096 ? ', cut there' : ''}`;
   const lines = bytesAsLines(bytes);

@@ -1,11 +1,11 @@
-// What the deliveries screen asks: a choice out of a list, a time, a yes; and the help.
+// The dialogs of the deliveries screen: a choice from a list, a time, a confirmation; and the help.
 import type { ReactNode } from 'react';
 import type { Mode, Option } from './deliveries-state.ts';
 import { Line } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { wrap } from './width.ts';
 
-/** A list to choose from, narrowed by what is typed. */
+/** A list to choose from, narrowed by the typed text. */
 export function Choice({
   mode,
   options,
@@ -20,15 +20,33 @@ export function Choice({
   const from = Math.max(0, at - room + 1);
   return (
     <>
-      <Line parts={[{ text: `Which ${mode.of}? `, tone: 'head' }, { text: safeText(mode.typed) }, { text: '_' }]} />
+      <Line
+        parts={[
+          { text: `Which ${mode.of}? `, tone: 'head' },
+          { text: safeText(mode.typed) },
+          { text: '_' },
+        ]}
+      />
       {options.slice(from, from + room).map(({ label, value }, index) => (
         <Line
           key={value ?? ''}
-          parts={[{ text: `${from + index === at ? '>' : ' '} ${safeText(label)}`, tone: from + index === at ? 'chosen' : 'plain' }]}
+          parts={[
+            {
+              text: `${from + index === at ? '>' : ' '} ${safeText(label)}`,
+              tone: from + index === at ? 'chosen' : 'plain',
+            },
+          ]}
         />
       ))}
       {options.length === 0 && (
-        <Line parts={[{ text: mode.of === 'app' ? '  no app has that in its name; a whole id will do' : '  none' }]} />
+        <Line
+          parts={[
+            {
+              text:
+                mode.of === 'app' ? '  no app has that in its name; a whole id will do' : '  none',
+            },
+          ]}
+        />
       )}
     </>
   );
@@ -38,9 +56,22 @@ export function Choice({
 export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): ReactNode {
   return (
     <>
-      <Line parts={[{ text: `Queued ${mode.of}: `, tone: 'head' }, { text: safeText(mode.typed) }, { text: '_' }]} />
+      <Line
+        parts={[
+          { text: `Queued ${mode.of}: `, tone: 'head' },
+          { text: safeText(mode.typed) },
+          { text: '_' },
+        ]}
+      />
       {mode.fault === null ? (
-        <Line parts={[{ text: '2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit', tone: 'dim' }]} />
+        <Line
+          parts={[
+            {
+              text: '2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit',
+              tone: 'dim',
+            },
+          ]}
+        />
       ) : (
         <Line parts={[{ text: mode.fault, tone: 'bad' }]} />
       )}
@@ -48,14 +79,32 @@ export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): Rea
   );
 }
 
-/** Says what a replay would do and asks. */
-export function Confirm({ mode, width }: { mode: Extract<Mode, { name: 'confirm' }>; width: number }): ReactNode {
+/** Shows the outlook of a replay and asks for confirmation. */
+export function Confirm({
+  mode,
+  width,
+}: {
+  mode: Extract<Mode, { name: 'confirm' }>;
+  width: number;
+}): ReactNode {
   const { ids, outlook, trouble, running } = mode;
   const words = trouble ?? outlook?.words ?? 'Counting...';
-  const question = outlook === null ? '' : outlook.count === 0 ? 'Nothing to send; any key goes back.' : `Send ${outlook.count} again? y/N`;
+  const question =
+    outlook === null
+      ? ''
+      : outlook.count === 0
+        ? 'Nothing to send; any key goes back.'
+        : `Send ${outlook.count} again? y/N`;
   return (
     <>
-      <Line parts={[{ text: `Replay of ${ids.length === 1 ? `delivery ${ids[0] ?? ''}` : `${ids.length} deliveries`}`, tone: 'head' }]} />
+      <Line
+        parts={[
+          {
+            text: `Replay of ${ids.length === 1 ? `delivery ${ids[0] ?? ''}` : `${ids.length} deliveries`}`,
+            tone: 'head',
+          },
+        ]}
+      />
       {wrap(safeText(words), width).map((line, index) => (
         <Line key={index} parts={[{ text: line, tone: trouble === null ? 'plain' : 'bad' }]} />
       ))}
@@ -81,5 +130,7 @@ const help: readonly (readonly [string, string])[] = [
 
 /** Every key. */
 export function Help(): ReactNode {
-  return help.map(([keys, does]) => <Line key={keys} parts={[{ text: `  ${keys.padEnd(14)}`, tone: 'head' }, { text: does }]} />);
+  return help.map(([keys, does]) => (
+    <Line key={keys} parts={[{ text: `  ${keys.padEnd(14)}`, tone: 'head' }, { text: does }]} />
+  ));
 }

@@ -15,12 +15,13 @@ export interface Freshness {
 // Slower than this is worth a word.
 const slowMs = 2000;
 
-/** How old what is on the screen is, and what keeps newer from coming. */
+/** The age of the data on the screen, and the error that keeps newer data away. */
 export function freshness({ asOf, askedAt, trouble }: Freshness, now: Date): Part {
   const waiting = askedAt === null ? 0 : now.getTime() - askedAt.getTime();
   const age = asOf === null ? 'nothing read yet' : `as of ${moment(asOf).slice(11)}`;
   const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
   if (trouble !== null) return { text: `${old} · ${safeText(trouble)}`, tone: 'bad' };
-  if (waiting > slowMs) return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
+  if (waiting > slowMs)
+    return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
   return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
 }

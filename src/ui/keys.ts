@@ -44,7 +44,9 @@ function keysOf(input: string, key: Key): string[] {
   const name = Object.entries(named).find(([flag]) => key[flag as keyof typeof named])?.[1];
   if (name !== undefined) return [name];
   if (key.ctrl) return input === 'c' ? ['ctrl-c'] : [];
-  const characters = Array.from(input).flatMap((character) => byCharacter[character] ?? (character >= ' ' ? [character] : []));
+  const characters = Array.from(input).flatMap(
+    (character) => byCharacter[character] ?? (character >= ' ' ? [character] : []),
+  );
   // An escape and the key after it, read at once.
   return key.meta ? ['escape', ...characters] : characters;
 }

@@ -5,7 +5,10 @@ import { cut, fit, widthOf } from './width.ts';
 
 export type Tone = 'plain' | 'head' | 'dim' | 'good' | 'bad' | 'warn' | 'chosen';
 
-const looks: Record<Tone, { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }> = {
+const looks: Record<
+  Tone,
+  { color?: string; bold?: boolean; dimColor?: boolean; inverse?: boolean }
+> = {
   plain: {},
   head: { bold: true },
   dim: { dimColor: true },
@@ -36,21 +39,47 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
 }
 
 /** A line with something at its left and, where there is room, at its right. */
-export function Ends({ left, right, width }: { left: Part; right: Part; width: number }): ReactNode {
+export function Ends({
+  left,
+  right,
+  width,
+}: {
+  left: Part;
+  right: Part;
+  width: number;
+}): ReactNode {
   const room = width - widthOf(left.text) - 2;
   const end = cut(right.text, Math.max(0, room));
-  return <Line parts={[left, { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) }, { ...right, text: end }]} />;
+  return (
+    <Line
+      parts={[
+        left,
+        { text: ' '.repeat(Math.max(0, width - widthOf(left.text) - widthOf(end))) },
+        { ...right, text: end },
+      ]}
+    />
+  );
 }
 
 /** The frame of every screen: `body` takes what head and foot leave. One row stays free, so that ink need not clear the terminal for each picture. */
-export function Frame({ size, head, foot, children }: { size: Size; head: ReactNode; foot: ReactNode; children: ReactNode }): ReactNode {
+export function Frame({
+  size,
+  head,
+  foot,
+  children,
+}: {
+  size: Size;
+  head: ReactNode;
+  foot: ReactNode;
+  children: ReactNode;
+}): ReactNode {
   return (
     <Box flexDirection="column" height={Math.max(1, size.rows - 1)} width={size.columns}>
       <Box flexDirection="column" flexShrink={0}>
         {head}
       </Box>
       <Box flexDirection="column" flexGrow={1} flexShrink={1} overflow="hidden">
-        {/* What has no room is cut off below: lines that shrink would lie upon each other. */}
+        {/* Lines without room are cut off below: lines that shrink would overlap. */}
         <Box flexDirection="column" flexShrink={0}>
           {children}
         </Box>
@@ -62,10 +91,18 @@ export function Frame({ size, head, foot, children }: { size: Size; head: ReactN
   );
 }
 
-/** Keys and what they do, as many as fit, the most important first. */
-export function Keys({ keys, width }: { keys: readonly (readonly [string, string])[]; width: number }): ReactNode {
+/** Keys and their actions, as many as fit, the most important first. */
+export function Keys({
+  keys,
+  width,
+}: {
+  keys: readonly (readonly [string, string])[];
+  width: number;
+}): ReactNode {
   let used = 0;
-  const shown = keys.filter(([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2);
+  const shown = keys.filter(
+    ([key, does]) => (used += widthOf(key) + widthOf(does) + 3) <= width + 2,
+  );
   return (
     <Line
       parts={shown.flatMap(([key, does]) => [

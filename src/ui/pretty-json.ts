@@ -1,6 +1,9 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** JSON text set out over lines, each token as it was written: no number is rounded, no name dropped. undefined when it is no JSON object or array. */
+/** Deeper JSON is not laid out: its indentation would be far longer than its text. */
+const deepest = 64;
+
+/** JSON text laid out over lines, each token as it was written. undefined for anything but a JSON object or array of at most 64 levels. */
 export function prettyJson(text: string): string | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -22,6 +25,7 @@ export function prettyJson(text: string): string | undefined {
       if (opened || before === ',') pretty += newline();
       pretty += each === ':' ? ': ' : each;
       if (each === '{' || each === '[') depth += 1;
+      if (depth > deepest) return undefined;
     }
   }
   return pretty;

@@ -19,7 +19,11 @@ function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr
   const show = () => {
     const seconds = Math.floor((performance.now() - startedAt) / 1000);
     const line = `${what}: ${words === '' ? '' : `${words}, `}${seconds} s`;
-    stream.write(stream.isTTY ? `\r\u001b[K${line.slice(0, Math.max(20, stream.columns - 1))}` : `billing: ${line}\n`);
+    stream.write(
+      stream.isTTY
+        ? `\r\u001b[K${line.slice(0, Math.max(20, stream.columns - 1))}`
+        : `billing: ${line}\n`,
+    );
     shown = true;
   };
   let timer = setTimeout(function again() {
@@ -39,7 +43,10 @@ function startProgress(what: string, stream: NodeJS.WriteStream = process.stderr
 }
 
 /** Does the work with its progress shown; the line is gone when it settles. */
-export async function withProgress<T>(what: string, work: (progress: Progress) => Promise<T>): Promise<T> {
+export async function withProgress<T>(
+  what: string,
+  work: (progress: Progress) => Promise<T>,
+): Promise<T> {
   const progress = startProgress(what);
   try {
     return await work(progress);

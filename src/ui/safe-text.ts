@@ -1,4 +1,4 @@
-// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal: whatever is not plainly printable is spelled out.
+// Text that others wrote (a merchant's answer, names, URLs), made harmless for a terminal: everything that is not printable is spelled out.
 import { isUtf8 } from 'node:buffer';
 
 // Controls, invisible formatting (direction overrides among it), lone surrogates, private use, unassigned, line and paragraph separators.
@@ -8,7 +8,20 @@ const short: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /** One line of it: a newline becomes \n, an escape \x1b, a direction override \u202e. */
 export function safeText(text: string): string {
-  return text.replace(unprintable, (character) => short[character] ?? spelled(character.codePointAt(0) ?? 0));
+  return text.replace(
+    unprintable,
+    (character) => short[character] ?? spelled(character.codePointAt(0) ?? 0),
+  );
+}
+
+/** JSON text with every character that could control a terminal as a JSON escape: the same value, in plain characters. */
+export function safeJson(json: string): string {
+  return json.replace(unprintable, (character) =>
+    Array.from(
+      { length: character.length },
+      (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`,
+    ).join(''),
+  );
 }
 
 /** Several lines of it, cut where its own line ends are; tabs become spaces. */
@@ -22,7 +35,7 @@ function spelled(code: number): string {
   return code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\u{${hex}}`;
 }
 
-/** Bytes as lines: UTF-8 as text, with what is none of it as \xNN; a hex dump when it is no text for the most part. */
+/** Bytes as lines: UTF-8 as text with other bytes as \xNN; a hex dump when most of it is not text. */
 export function bytesAsLines(bytes: Buffer): string[] {
   if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
   const { text, strangers } = decode(bytes);

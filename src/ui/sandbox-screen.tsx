@@ -1,36 +1,15 @@
 // The sandbox at work: where the money and the webhooks are, and the newest of each on their way.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useState } from 'react';
+import { type FlowPayment, type FlowWebhook, paymentLines, webhookLines } from './flow-lines.ts';
 import { type Freshness, freshness } from './freshness.ts';
 import { useKeys } from './keys.ts';
-import { cells, Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
+import { Ends, Frame, Keys, Line, type Part, type Tone } from './line.tsx';
 import { shortUsdc } from './money.ts';
 import { safeText } from './safe-text.ts';
 import { useNow, useSize } from './screen.tsx';
 import { moment } from './time.ts';
 import { cut, widthOf, wrap } from './width.ts';
-
-export interface FlowPayment {
-  id: string;
-  occurredAt: Date;
-  subscriberWallet: string;
-  appName: string;
-  gross: bigint;
-  fee: bigint;
-  net: bigint;
-  failureReason: string | null;
-}
-
-export interface FlowWebhook {
-  deliveryId: string;
-  number: number;
-  startedAt: Date;
-  durationMs: number;
-  httpStatus: number | null;
-  error: string | null;
-  eventType: string;
-  appName: string;
-}
 
 export interface Flow {
   chainTime: Date;
@@ -58,9 +37,9 @@ export interface Flow {
 
 export interface SandboxView extends Freshness {
   flow: Flow | null;
-  /** What the play does at the moment, in words. */
+  /** The current step of the play as a sentence. */
   act: string;
-  /** What came of it, when it is over: each line with how good that is. */
+  /** The results when the play is over: each line with its rating. */
   outcome: { text: string; tone: Tone }[] | null;
 }
 
@@ -69,7 +48,7 @@ export interface SandboxSource {
   watch(tell: (view: SandboxView) => void): { stop(): void };
 }
 
-/** What the person in front wants next. */
+/** The user's next command. */
 export type Wish = 'leave' | 'access' | 'deliveries';
 
 interface Props {
@@ -82,9 +61,21 @@ const keys = [
   ['k', 'URLs, keys and tokens'],
   ['d', 'deliveries'],
 ] as const;
-const wishes: Record<string, Wish> = { q: 'leave', 'ctrl-c': 'leave', k: 'access', d: 'deliveries' };
+const wishes: Record<string, Wish> = {
+  q: 'leave',
+  'ctrl-c': 'leave',
+  k: 'access',
+  d: 'deliveries',
+};
 
-const nothing: SandboxView = { flow: null, act: '', outcome: null, asOf: null, askedAt: null, trouble: null };
+const nothing: SandboxView = {
+  flow: null,
+  act: '',
+  outcome: null,
+  asOf: null,
+  askedAt: null,
+  trouble: null,
+};
 // Title, what happens, and under the body where the API is and the keys.
 const frameLines = 4;
 // From here on there is room for the two lists side by side.
@@ -116,15 +107,27 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
       size={size}
       head={
         <>
-          <Ends left={{ text: cut(`Sandbox${time}`, columns), tone: 'head' }} right={freshness(view, now)} width={columns} />
-          <Line parts={[{ text: cut(safeText(act), columns), tone: outcome === null ? 'warn' : 'dim' }]} />
+          <Ends
+            left={{ text: cut(`Sandbox${time}`, columns), tone: 'head' }}
+            right={freshness(view, now)}
+            width={columns}
+          />
+          <Line
+            parts={[{ text: cut(safeText(act), columns), tone: outcome === null ? 'warn' : 'dim' }]}
+          />
         </>
       }
       foot={
         <>
           <Ends
             left={{ text: source.apiUrl, tone: 'dim' }}
-            right={{ text: flow === null || flow.restarts === 0 ? '' : `${flow.restarts} restarts of killed processes`, tone: 'warn' }}
+            right={{
+              text:
+                flow === null || flow.restarts === 0
+                  ? ''
+                  : `${flow.restarts} restarts of killed processes`,
+              tone: 'warn',
+            }}
             width={columns}
           />
           <Keys keys={keys} width={columns} />
@@ -139,11 +142,28 @@ export function SandboxScreen({ source, onWish }: Props): ReactNode {
   );
 }
 
-/** The sums, a line for each kind of thing, and what came of the play once that is known. */
+/** The sums, one line for each kind, and the results once the play is over. */
 function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
-  const { active, pastDue, cancelled, expired, succeeded, refused, gross, fees, net, taken, waiting, givenUp, attempts } = flow.totals;
-  const count = (number: number, what: string, tone: Tone): Part => ({ text: `${number} ${what}   `, tone: number === 0 ? 'dim' : tone });
+  const {
+    active,
+    pastDue,
+    cancelled,
+    expired,
+    succeeded,
+    refused,
+    gross,
+    fees,
+    net,
+    taken,
+    waiting,
+    givenUp,
+    attempts,
+  } = flow.totals;
+  const count = (number: number, what: string, tone: Tone): Part => ({
+    text: `${number} ${what}   `,
+    tone: number === 0 ? 'dim' : tone,
+  });
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
   return [
     [
@@ -153,8 +173,20 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
       count(cancelled, 'cancelled', 'plain'),
       count(expired, 'expired', 'plain'),
     ],
-    [name('Payments'), count(succeeded, 'collected', 'good'), count(refused, 'could not be', 'bad')],
-    [name('USDC'), { text: cut(`${shortUsdc(gross)} = ${shortUsdc(net)} to merchants + ${shortUsdc(fees)} fees`, width - 10) }],
+    [
+      name('Payments'),
+      count(succeeded, 'collected', 'good'),
+      count(refused, 'could not be', 'bad'),
+    ],
+    [
+      name('USDC'),
+      {
+        text: cut(
+          `${shortUsdc(gross)} = ${shortUsdc(net)} to merchants + ${shortUsdc(fees)} fees`,
+          width - 10,
+        ),
+      },
+    ],
     [
       name('Webhooks'),
       count(taken, 'delivered', 'good'),
@@ -162,7 +194,9 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
       count(givenUp, 'failed', 'bad'),
       { text: `${attempts} requests` },
     ],
-    ...(outcome ?? []).flatMap(({ text, tone }) => wrap(safeText(text), width).map((line) => [{ text: line, tone }])),
+    ...(outcome ?? []).flatMap(({ text, tone }) =>
+      wrap(safeText(text), width).map((line) => [{ text: line, tone }]),
+    ),
     [{ text: '' }],
   ];
 }
@@ -175,58 +209,17 @@ function Lists({ flow, width, height }: { flow: Flow; width: number; height: num
     return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => {
       const shown = left[index] ?? [];
       const gap = half + 3 - shown.reduce((sum, { text }) => sum + widthOf(text), 0);
-      return <Line key={index} parts={[...shown, { text: ' '.repeat(Math.max(0, gap)) }, ...(right[index] ?? [])]} />;
+      return (
+        <Line
+          key={index}
+          parts={[...shown, { text: ' '.repeat(Math.max(0, gap)) }, ...(right[index] ?? [])]}
+        />
+      );
     });
   }
   const upper = Math.ceil(height / 2);
-  return [...paymentLines(flow.payments, width, upper), ...webhookLines(flow.webhooks, width, height - upper)].map((parts, index) => (
-    <Line key={index} parts={parts} />
-  ));
-}
-
-/** Who pays whom, as arrows. `height` lines with the title. */
-function paymentLines(payments: FlowPayment[], width: number, height: number): Part[][] {
-  const title: Part[] = [{ text: cut("Money, by the chain's clock", width), tone: 'head' }];
   return [
-    title,
-    ...payments.map(({ occurredAt, subscriberWallet, appName, gross, fee, net, failureReason }): Part[] => {
-      const from = `${moment(occurredAt, true).slice(0, -3)}  ${shortWallet(subscriberWallet)}  `;
-      if (failureReason !== null)
-        return [
-          { text: from, tone: 'dim' },
-          ...toFit([{ text: `──✗ ${shortUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }], width - widthOf(from)),
-        ];
-      const arrow: Part = { text: `── ${shortUsdc(gross)} ──▶ `, tone: 'good' };
-      const to: Part = { text: `${safeText(appName)} ${shortUsdc(net)}, fee ${shortUsdc(fee)}` };
-      return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
-    }),
-  ].slice(0, Math.max(0, height));
-}
-
-/** Which merchant's server was told what, and what it said. `height` lines with the title. */
-function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
-  const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
-  return [
-    title,
-    ...webhooks.map(({ startedAt, eventType, appName, number, httpStatus, error, durationMs }): Part[] => {
-      const good = httpStatus !== null && httpStatus >= 200 && httpStatus < 300;
-      const from = `${moment(startedAt, true)}  ${cells([[eventType, 20]])}  `;
-      const answer = httpStatus === null ? (error ?? '') : String(httpStatus);
-      const arrow: Part = { text: `──▶ ${safeText(appName)}  `, tone: 'plain' };
-      const said: Part = { text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`, tone: good ? 'good' : 'bad' };
-      return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - widthOf(from))];
-    }),
-  ].slice(0, Math.max(0, height));
-}
-
-const shortWallet = (address: string) => (address.length <= 11 ? address : `${address.slice(0, 5)}…${address.slice(-4)}`);
-
-/** Parts that take at most `width` columns together. */
-function toFit(parts: Part[], width: number): Part[] {
-  let left = width;
-  return parts.map((part) => {
-    const text = cut(part.text, Math.max(0, left));
-    left -= widthOf(text);
-    return { ...part, text };
-  });
+    ...paymentLines(flow.payments, width, upper),
+    ...webhookLines(flow.webhooks, width, height - upper),
+  ].map((parts, index) => <Line key={index} parts={parts} />);
 }

@@ -12,16 +12,16 @@ export interface Size {
 }
 
 /**
- * Draws `node` on the terminal's other screen until it exits, the process is told to end, or `signal` aborts; resolves when the terminal is as it was
- * before. Rejects with what the drawing threw.
+ * Draws `node` on the terminal's alternate screen until it exits, the process gets a signal to end, or `signal` aborts. Resolves once the terminal is
+ * restored. Rejects with an error of the drawing.
  */
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(enter);
-  // Also when something calls process.exit, or throws where nobody catches it.
+  // Also after process.exit and an uncaught exception.
   const restore = () => void stdout.write(leave);
   process.once('exit', restore);
-  // What a narrower terminal made of the old picture cannot be erased line by line.
+  // A terminal that became narrower wraps the old picture, and it cannot be erased line by line.
   const onResize = () => void stdout.write(wipe);
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
@@ -40,19 +40,25 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
   }
 }
 
-/** The terminal without the sequence that erases what has scrolled off it: ink sends that when a terminal gets lower, and it is not ours to erase. */
+/** The terminal without the sequence that erases the scrollback: ink sends it when a terminal gets lower, and the scrollback is the user's. */
 function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {
   return new Proxy(stdout, {
     get(target, name) {
       if (name === 'write')
-        return (text: string, ...rest: []) => target.write(typeof text === 'string' ? text.replaceAll('\x1b[3J', '') : text, ...rest);
+        return (text: string, ...rest: []) =>
+          target.write(typeof text === 'string' ? text.replaceAll('\x1b[3J', '') : text, ...rest);
       const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
+      return typeof value === 'function'
+        ? (value as (...args: unknown[]) => unknown).bind(target)
+        : value;
     },
   });
 }
 
-const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({ columns: columns || 80, rows: rows || 24 });
+const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({
+  columns: columns || 80,
+  rows: rows || 24,
+});
 
 /** The terminal's size, as it changes. */
 export function useSize(): Size {

@@ -1,12 +1,15 @@
 // Tables without lines: readable on a terminal, and a row is a line for grep and awk.
 import Table from 'cli-table3';
 import { plain, type Paint } from './colour.ts';
+import { safeText } from './safe-text.ts';
 
 export type Cell = string | number | bigint | boolean | Date | null;
 
 const sides = ['top', 'bottom', 'left', 'right', 'mid'] as const;
 const lines = Object.fromEntries([
-  ...sides.flatMap((side) => [side, `${side}-mid`, `${side}-left`, `${side}-right`].map((name) => [name, ''])),
+  ...sides.flatMap((side) =>
+    [side, `${side}-mid`, `${side}-left`, `${side}-right`].map((name) => [name, '']),
+  ),
   ['mid-mid', ''],
   ['left-mid', ''],
   ['right-mid', ''],
@@ -14,8 +17,15 @@ const lines = Object.fromEntries([
 ]) as Record<Table.CharName, string>;
 
 /** A table as text that ends with a line break; '-' stands for null. */
-export function table(head: readonly string[], rows: readonly (readonly Cell[])[], paint: Paint = plain): string {
-  const drawn = new Table({ chars: lines, style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 } });
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  paint: Paint = plain,
+): string {
+  const drawn = new Table({
+    chars: lines,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+  });
   if (head.length > 0) drawn.push(head.map((name) => paint('bold', name)));
   drawn.push(...rows.map((row) => row.map(cellText)));
   return `${drawn
@@ -25,15 +35,10 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
     .join('\n')}\n`;
 }
 
-/** What a cell shows: what merchants wrote can hold no control character that a terminal would obey. */
+/** The text of a cell. Merchants write names and URLs, so nothing in them may control the terminal. */
 function cellText(cell: Cell): string {
   if (cell === null) return '-';
   if (cell instanceof Date) return cell.toISOString();
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
-  return printable(String(cell));
-}
-
-/** The text without control characters other than colours of our own. */
-export function printable(text: string): string {
-  return text.replace(/\u001b(?!\[\d{1,2}m)|[\u0000-\u001a\u001c-\u001f\u007f-\u009f]/g, ' ');
+  return safeText(String(cell));
 }

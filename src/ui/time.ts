@@ -16,7 +16,9 @@ export function span(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+  return seconds < 172_800
+    ? `${Math.floor(seconds / 3600)} h`
+    : `${Math.floor(seconds / 86_400)} d`;
 }
 
 const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -24,8 +26,12 @@ const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 /** A time as people type it: ISO 8601 (UTC where no zone is said), or 30m, 6h, 7d for so long before `now`. undefined when it is neither. */
 export function parseMoment(text: string, now: Date): Date | undefined {
   const ago = /^(\d{1,5})([mhd])$/.exec(text);
-  if (ago !== null) return new Date(now.getTime() - Number(ago[1]) * units[ago[2] as keyof typeof units]);
-  const iso = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?(Z|[+-]\d{2}:?\d{2})?$/.exec(text);
+  if (ago !== null)
+    return new Date(now.getTime() - Number(ago[1]) * units[ago[2] as keyof typeof units]);
+  const iso =
+    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?(Z|[+-]\d{2}:?\d{2})?$/.exec(
+      text,
+    );
   if (iso === null) return undefined;
   const time = new Date(`${iso[1] ?? ''}T${iso[2] ?? '00:00'}${iso[3] ?? 'Z'}`);
   return Number.isNaN(time.getTime()) ? undefined : time;

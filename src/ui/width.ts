@@ -36,7 +36,10 @@ export function fit(text: string, width: number): string {
 /** One line broken into lines of at most `width` columns, at spaces where that loses little; those after the first are indented as the first is. */
 export function wrap(text: string, width: number): string[] {
   // Beside the indent the widest character, of two columns, must have its place.
-  const indent = Math.max(0, Math.min(/^ */.exec(text)?.[0].length ?? 0, Math.floor(width / 2), width - 2));
+  const indent = Math.max(
+    0,
+    Math.min(/^ */.exec(text)?.[0].length ?? 0, Math.floor(width / 2), width - 2),
+  );
   const lines: string[] = [];
   let line = '';
   let used = 0;

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../../src/chain/accounts.ts';
-import { SUBSCRIPTIONS_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../src/chain/addresses.ts';
+import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { ChainDataError } from '../../src/chain/layouts.ts';
 
 const account = (owner: string, data: Buffer) => ({ owner, lamports: 1n, data });
@@ -30,9 +31,12 @@ void t.test('data counts only in an account of the program that writes such data
   t.end();
 });
 
-void t.test('no account, a closed one and an address with only lamports are no subscription', (t) => {
-  t.equal(subscriptionIn(null, SUBSCRIPTIONS_PROGRAM), null);
-  t.equal(subscriptionIn(account(SYSTEM_PROGRAM, Buffer.alloc(0)), SUBSCRIPTIONS_PROGRAM), null);
-  t.equal(tokenAccountIn(account(SYSTEM_PROGRAM, Buffer.alloc(0))), null);
-  t.end();
-});
+void t.test(
+  'no account, a closed one and an address with only lamports are no subscription',
+  (t) => {
+    t.equal(subscriptionIn(null, SUBSCRIPTIONS_PROGRAM), null);
+    t.equal(subscriptionIn(account(SYSTEM_PROGRAM, Buffer.alloc(0)), SUBSCRIPTIONS_PROGRAM), null);
+    t.equal(tokenAccountIn(account(SYSTEM_PROGRAM, Buffer.alloc(0))), null);
+    t.end();
+  },
+);

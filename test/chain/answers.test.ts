@@ -36,7 +36,9 @@ const transaction = (replaced: Record<string, unknown> = {}) => ({
     fee: 5000,
     logMessages: ['log'],
     loadedAddresses: { writable: ['looked up, writable'], readonly: ['looked up'] },
-    innerInstructions: [{ index: 0, instructions: [{ programIdIndex: 3, accounts: [1], data: '', stackHeight: 2 }] }],
+    innerInstructions: [
+      { index: 0, instructions: [{ programIdIndex: 3, accounts: [1], data: '', stackHeight: 2 }] },
+    ],
   },
   ...replaced,
 });
@@ -58,7 +60,10 @@ function corrupted(value: unknown, path: number[], by: unknown): unknown {
   const keys = Object.keys(value);
   const key = keys[at % Math.max(1, keys.length)];
   if (key === undefined) return by;
-  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<string, unknown>;
+  const copy = (Array.isArray(value) ? [...(value as unknown[])] : { ...value }) as Record<
+    string,
+    unknown
+  >;
   copy[key] = corrupted(copy[key], rest, by);
   return copy;
 }
@@ -68,11 +73,13 @@ const isFault = (run: () => unknown) => {
     run();
     return true;
   } catch (error) {
-    return error instanceof EndpointFailure && (error.fault === 'malformed' || error.fault === 'behind');
+    return (
+      error instanceof EndpointFailure && (error.fault === 'malformed' || error.fault === 'behind')
+    );
   }
 };
 
-void t.test('whatever comes in: it is read, or the endpoint is at fault', async (t) => {
+void t.test('any answer is either read or counted as the endpoint’s fault', async (t) => {
   for (const [name, read] of Object.entries(readers)) {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => isFault(() => read(value))),
@@ -82,29 +89,44 @@ void t.test('whatever comes in: it is read, or the endpoint is at fault', async 
     if (sample === undefined) continue;
     t.doesNotThrow(() => read(sample), name);
     fc.assert(
-      fc.property(fc.array(fc.nat(20), { maxLength: 6 }), fc.jsonValue({ maxDepth: 1 }), (path, by) =>
-        isFault(() => read(corrupted(sample, path, by))),
+      fc.property(
+        fc.array(fc.nat(20), { maxLength: 6 }),
+        fc.jsonValue({ maxDepth: 1 }),
+        (path, by) => isFault(() => read(corrupted(sample, path, by))),
       ),
       { numRuns: 500 },
     );
   }
 });
 
-void t.test('an answer of an older slot than asked for is of an endpoint that is behind', async (t) => {
-  const at = (slot: number, minSlot?: bigint) => answers.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
-  t.same(at(5), { slot: 5n, value: 'x' });
-  t.same(at(5, 5n), { slot: 5n, value: 'x' });
-  t.throws(() => at(4, 5n), { fault: 'behind', message: 'at slot 4, not yet at 5' });
-});
+void t.test(
+  'an answer of an older slot than asked for is of an endpoint that is behind',
+  async (t) => {
+    const at = (slot: number, minSlot?: bigint) =>
+      answers.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
+    t.same(at(5), { slot: 5n, value: 'x' });
+    t.same(at(5, 5n), { slot: 5n, value: 'x' });
+    t.throws(() => at(4, 5n), { fault: 'behind', message: 'at slot 4, not yet at 5' });
+  },
+);
 
 void t.test('accounts and statuses are as many as were asked for', async (t) => {
-  t.throws(() => answers.accounts([null], 2), { fault: 'malformed', message: /1 accounts instead of 2/ });
-  t.throws(() => answers.statuses([null, null, null], 2), { fault: 'malformed', message: /3 statuses instead of 2/ });
-  t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), { message: /not base64/ });
+  t.throws(() => answers.accounts([null], 2), {
+    fault: 'malformed',
+    message: /1 accounts instead of 2/,
+  });
+  t.throws(() => answers.statuses([null, null, null], 2), {
+    fault: 'malformed',
+    message: /3 statuses instead of 2/,
+  });
+  t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
+    message: /not base64/,
+  });
 });
 
 void t.test('how far a transaction is, also where a node leaves the commitment out', async (t) => {
-  const commitmentOf = (status: Record<string, unknown>) => answers.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
+  const commitmentOf = (status: Record<string, unknown>) =>
+    answers.statuses([{ slot: 1, err: null, ...status }], 1)[0]?.commitment;
   for (const commitment of ['processed', 'confirmed', 'finalized'])
     t.equal(commitmentOf({ confirmations: 3, confirmationStatus: commitment }), commitment);
   t.equal(commitmentOf({ confirmations: 12 }), 'processed', 'never taken for more than is certain');
@@ -112,23 +134,61 @@ void t.test('how far a transaction is, also where a node leaves the commitment o
   t.throws(() => commitmentOf({ confirmationStatus: 'rooted' }), EndpointFailure);
 });
 
-void t.test('a transaction is resolved: its own keys first, then the looked-up writable ones, then the others', async (t) => {
-  const found = answers.confirmedTransaction(transaction());
-  t.match(found, { signature: 'first', slot: 9n, blockTime: 1_800_000_000n, fee: 5000n, err: null, logs: ['log'] });
-  t.same(found?.instructions, [
-    { programId: 'program', accounts: ['payer', 'looked up, writable', 'looked up'], data: Buffer.from([1, 2, 3]), stackHeight: 1 },
-  ]);
-  t.same([...(found?.inner ?? [])], [[0, [{ programId: 'looked up', accounts: ['program'], data: Buffer.alloc(0), stackHeight: 2 }]]]);
-  t.equal(answers.confirmedTransaction(null), null);
-  const meta = { err: { InstructionError: [0, { Custom: 1 }] }, fee: 5000 };
-  t.match(
-    answers.confirmedTransaction(
-      transaction({ blockTime: null, meta, transaction: { signatures: ['s'], message: { accountKeys: ['p'], instructions: [] } } }),
-    ),
-    {
-      blockTime: null,
-      err: meta.err,
-      logs: null,
-    },
-  );
-});
+void t.test(
+  'a transaction is resolved: its own keys first, then the looked-up writable ones, then the others',
+  async (t) => {
+    const found = answers.confirmedTransaction(transaction());
+    t.match(found, {
+      signature: 'first',
+      slot: 9n,
+      blockTime: 1_800_000_000n,
+      fee: 5000n,
+      err: null,
+      logs: ['log'],
+    });
+    t.same(found.instructions, [
+      {
+        programId: 'program',
+        accounts: ['payer', 'looked up, writable', 'looked up'],
+        data: Buffer.from([1, 2, 3]),
+        stackHeight: 1,
+      },
+    ]);
+    t.same(
+      [...found.inner],
+      [
+        [
+          0,
+          [
+            {
+              programId: 'looked up',
+              accounts: ['program'],
+              data: Buffer.alloc(0),
+              stackHeight: 2,
+            },
+          ],
+        ],
+      ],
+    );
+    t.throws(
+      () => answers.readableTransaction(null),
+      new EndpointFailure('missing', 'it does not have the transaction'),
+    );
+    t.throws(() => answers.readableTransaction({ slot: 1 }), { message: /another shape/ });
+    const meta = { err: { InstructionError: [0, { Custom: 1 }] }, fee: 5000 };
+    t.match(
+      answers.confirmedTransaction(
+        transaction({
+          blockTime: null,
+          meta,
+          transaction: { signatures: ['s'], message: { accountKeys: ['p'], instructions: [] } },
+        }),
+      ),
+      {
+        blockTime: null,
+        err: meta.err,
+        logs: null,
+      },
+    );
+  },
+);

@@ -9,8 +9,14 @@ void t.test('an endpoint of another cluster is told by its genesis hash', (t) =>
   t.equal(clusterMismatch('mainnet-beta', mainnet), null);
   t.equal(clusterMismatch('devnet', devnet), null);
   t.equal(clusterMismatch('localnet', own), null);
-  t.equal(clusterMismatch('devnet', mainnet), 'SOLANA_CLUSTER is devnet, but the RPC endpoint serves mainnet-beta');
-  t.equal(clusterMismatch('localnet', mainnet), 'SOLANA_CLUSTER is localnet, but the RPC endpoint serves mainnet-beta');
+  t.equal(
+    clusterMismatch('devnet', mainnet),
+    'SOLANA_CLUSTER is devnet, but the RPC endpoint serves mainnet-beta',
+  );
+  t.equal(
+    clusterMismatch('localnet', mainnet),
+    'SOLANA_CLUSTER is localnet, but the RPC endpoint serves mainnet-beta',
+  );
   t.match(clusterMismatch('mainnet-beta', own), new RegExp(own));
   t.end();
 });
@@ -24,13 +30,16 @@ void t.test('mints and hashes are well-formed, and localnet’s are left open', 
   t.end();
 });
 
-void t.test('endpoints that stand in for each other are all of the cluster, and of one chain', (t) => {
-  const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
-  const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';
-  const local = oneChain('localnet');
-  t.match(local(mainnet), /serves mainnet-beta/);
-  t.equal(local(own), null);
-  t.equal(local(own), null);
-  t.match(local(own.replace('4', '5')), /another chain .* than the endpoint before it/);
-  t.end();
-});
+void t.test(
+  'endpoints that stand in for each other are all of the cluster, and of one chain',
+  (t) => {
+    const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
+    const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';
+    const local = oneChain('localnet');
+    t.match(local(mainnet), /serves mainnet-beta/);
+    t.equal(local(own), null);
+    t.equal(local(own), null);
+    t.match(local(own.replace('4', '5')), /another chain .* than the endpoint before it/);
+    t.end();
+  },
+);

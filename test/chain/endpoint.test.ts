@@ -1,12 +1,15 @@
 // What one endpoint's health says after what it did: failover and operators go by it. How endpoints stand in for each other: failover.test.ts.
 import t, { type Test } from 'tap';
-import { createEndpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
+import { Endpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../src/chain/rpc-errors.ts';
 import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
 
 async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<EndpointOptions> = {}) {
   const server = await startRpcServer(behaviour);
-  const endpoint = createEndpoint(`${server.url}/secret-path?api-key=secret`, { timeoutMs: 2000, ...options });
+  const endpoint = new Endpoint(`${server.url}/secret-path?api-key=secret`, {
+    timeoutMs: 2000,
+    ...options,
+  });
   t.teardown(async () => {
     await endpoint.close();
     server.close();
@@ -17,46 +20,66 @@ async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<Endpoi
 }
 
 void t.test('its name is scheme, host and port: paths and queries hold keys', async (t) => {
-  const { server, endpoint, ask } = await endpointOf(t, (_, response) => answer(response, 'no', 500));
+  const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
+    answer(response, 'no', 500),
+  );
   t.equal(endpoint.name, new URL(server.url).origin);
   const error = await ask();
   t.ok(error instanceof EndpointFailure);
   t.notMatch(JSON.stringify([error, (error as Error).message, endpoint.health()]), /secret/);
 });
 
-void t.test('a failure makes it down for a while, one at a time tries it again, and an answer makes it well', async (t) => {
-  const { server, endpoint, ask } = await endpointOf(t, (_, response) => answer(response, 'no', 500));
-  await Promise.all([ask(), ask(), ask()]);
-  t.match(endpoint.health(), { failures: 1, lastFault: 'http', requests: 3 }, 'what was under way together failed once');
-  t.ok(endpoint.down(performance.now()));
-  const later = performance.now() + 60_000;
-  t.notOk(endpoint.down(later));
-  server.behave(() => 5);
-  const trial = ask();
-  t.ok(endpoint.down(later), 'somebody is trying it');
-  t.equal(await trial, 5);
-  t.notOk(endpoint.down(performance.now()));
-  t.match(endpoint.health(), { failures: 0, lastFault: 'http' });
-  t.type(endpoint.health().latencyMs, 'number');
-});
-
-void t.test('a refusal, a slot that has not come and a method it lacks are no sickness', async (t) => {
-  const harmless: [Behaviour, (error: unknown) => boolean][] = [
-    [() => rpcError(-32602, 'Invalid params'), (error) => error instanceof RpcError && error.code === -32602],
-    ...[-32004, -32005, -32014, -32016].map((code): [Behaviour, (error: unknown) => boolean] => [
-      () => rpcError(code, 'not yet'),
-      (error) => error instanceof EndpointFailure && error.fault === 'behind',
-    ]),
-    [() => rpcError(-32601, 'Method not found'), (error) => error instanceof EndpointFailure && error.fault === 'unsupported'],
-  ];
-  const { server, endpoint, ask } = await endpointOf(t, () => 1);
-  for (const [behaviour, expected] of harmless) {
-    server.behave(behaviour);
-    t.ok(expected(await ask()));
-    t.equal(endpoint.health().failures, 0);
+void t.test(
+  'a failure makes it down for a while, one at a time tries it again, and an answer makes it well',
+  async (t) => {
+    const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
+      answer(response, 'no', 500),
+    );
+    await Promise.all([ask(), ask(), ask()]);
+    t.match(
+      endpoint.health(),
+      { failures: 1, lastFault: 'http', requests: 3 },
+      'what was under way together failed once',
+    );
+    t.ok(endpoint.down(performance.now()));
+    const later = performance.now() + 60_000;
+    t.notOk(endpoint.down(later));
+    server.behave(() => 5);
+    const trial = ask();
+    t.ok(endpoint.down(later), 'somebody is trying it');
+    t.equal(await trial, 5);
     t.notOk(endpoint.down(performance.now()));
-  }
-});
+    t.match(endpoint.health(), { failures: 0, lastFault: 'http' });
+    t.type(endpoint.health().latencyMs, 'number');
+  },
+);
+
+void t.test(
+  'a refusal, a slot that has not come and a method it lacks are no sickness',
+  async (t) => {
+    const harmless: [Behaviour, (error: unknown) => boolean][] = [
+      [
+        () => rpcError(-32602, 'Invalid params'),
+        (error) => error instanceof RpcError && error.code === -32602,
+      ],
+      ...[-32004, -32005, -32014, -32016].map((code): [Behaviour, (error: unknown) => boolean] => [
+        () => rpcError(code, 'not yet'),
+        (error) => error instanceof EndpointFailure && error.fault === 'behind',
+      ]),
+      [
+        () => rpcError(-32601, 'Method not found'),
+        (error) => error instanceof EndpointFailure && error.fault === 'unsupported',
+      ],
+    ];
+    const { server, endpoint, ask } = await endpointOf(t, () => 1);
+    for (const [behaviour, expected] of harmless) {
+      server.behave(behaviour);
+      t.ok(expected(await ask()));
+      t.equal(endpoint.health().failures, 0);
+      t.notOk(endpoint.down(performance.now()));
+    }
+  },
+);
 
 void t.test('asked to slow down it waits as long as it was told, and is not sick', async (t) => {
   for (const [header, from, to] of [
@@ -66,7 +89,9 @@ void t.test('asked to slow down it waits as long as it was told, and is not sick
     [new Date(Date.now() + 30_000).toUTCString(), 27_000, 30_000],
     ['soon', 500, 1000],
   ] as const) {
-    const { endpoint, ask } = await endpointOf(t, (_, response) => answer(response, '', 429, { 'retry-after': header }));
+    const { endpoint, ask } = await endpointOf(t, (_, response) =>
+      answer(response, '', 429, { 'retry-after': header }),
+    );
     t.match(await ask(), { fault: 'rate_limited' });
     const delay = endpoint.delay(performance.now());
     t.ok(delay > from && delay <= to, `${header}: ${delay}`);
@@ -97,21 +122,24 @@ void t.test('an answer that trickles is given up in time', async (t) => {
   t.match(await ask(), { fault: 'timeout' });
 });
 
-void t.test('what the caller makes of an answer can be the endpoint’s fault; a bug of the caller is not', async (t) => {
-  const { endpoint, ask } = await endpointOf(t, () => 1);
-  const malformed = await ask(() => {
-    throw new EndpointFailure('malformed', 'no slot');
-  });
-  t.match(malformed, { fault: 'malformed', endpoint: endpoint.name });
-  t.equal(endpoint.health().failures, 1);
-  const bug = await ask(() => {
-    throw new TypeError('a bug');
-  });
-  t.ok(bug instanceof TypeError);
-});
+void t.test(
+  'an answer that the caller cannot read is the endpoint’s fault; a bug of the caller is not',
+  async (t) => {
+    const { endpoint, ask } = await endpointOf(t, () => 1);
+    const malformed = await ask(() => {
+      throw new EndpointFailure('malformed', 'no slot');
+    });
+    t.match(malformed, { fault: 'malformed', endpoint: endpoint.name });
+    t.equal(endpoint.health().failures, 1);
+    const bug = await ask(() => {
+      throw new TypeError('a bug');
+    });
+    t.ok(bug instanceof TypeError);
+  },
+);
 
-void t.test('what is no http URL is refused', (t) => {
-  t.throws(() => createEndpoint('ws://127.0.0.1', { timeoutMs: 1 }), TypeError);
-  t.throws(() => createEndpoint('nonsense', { timeoutMs: 1 }), TypeError);
+void t.test('a URL that is not http or https is refused', (t) => {
+  t.throws(() => new Endpoint('ws://127.0.0.1', { timeoutMs: 1 }), TypeError);
+  t.throws(() => new Endpoint('nonsense', { timeoutMs: 1 }), TypeError);
   t.end();
 });

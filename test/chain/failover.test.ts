@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { createFailover, type FailoverOptions, type ObservedRequest } from '../../src/chain/failover.ts';
+import { Failover, type FailoverOptions, type ObservedRequest } from '../../src/chain/failover.ts';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
 
@@ -18,7 +18,13 @@ const text = (result: unknown) => {
 async function setup(t: Test, behaviours: Behaviour[], options: Partial<FailoverOptions> = {}) {
   const servers = await Promise.all(behaviours.map(startRpcServer));
   // Probes have tests of their own.
-  const failover = createFailover({ urls: servers.map(({ url }) => url), timeoutMs: 1500, probeMs: Infinity, log: silent, ...options });
+  const failover = new Failover({
+    urls: servers.map(({ url }) => url),
+    timeoutMs: 1500,
+    probeMs: Infinity,
+    log: silent,
+    ...options,
+  });
   t.teardown(async () => {
     await failover.close();
     servers.forEach((server) => server.close());
@@ -37,7 +43,8 @@ async function closedPort(): Promise<string> {
 
 const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
   const error: unknown = await promise.catch((reason: unknown) => reason);
-  if (!(error instanceof RpcUnreachable)) throw new Error(`expected RpcUnreachable, not ${String(error)}`);
+  if (!(error instanceof RpcUnreachable))
+    throw new Error(`expected RpcUnreachable, not ${String(error)}`);
   return error;
 };
 
@@ -91,53 +98,80 @@ void t.test('each way to fail makes the next endpoint answer', async (t) => {
   );
 });
 
-void t.test('when none answers the error names each endpoint and why, and no secret of its URL', async (t) => {
-  const nobody = await closedPort();
-  const [hung, broken] = await Promise.all([startRpcServer(() => HANDLED), startRpcServer((_, response) => answer(response, 'x', 502))]);
-  const urls = [`${nobody}/?api-key=SECRET`, `${hung.url}/SECRET`, broken.url.replace('//', '//user:SECRET@')];
-  const failover = createFailover({ urls, timeoutMs: 300, probeMs: Infinity, log: silent });
-  t.teardown(async () => {
-    await failover.close();
-    hung.close();
-    broken.close();
-  });
-  const error = await failed(failover.call('getSlot', [], text));
-  t.same(
-    error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
-    [
-      [nobody, 'unreachable'],
-      [hung.url, 'timeout'],
-      [broken.url, 'http'],
-    ],
-  );
-  t.match(error.message, /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no answer within 300 ms; .*HTTP status 502$/);
-  t.notMatch(JSON.stringify(error) + String(error.stack), /SECRET/);
-  t.equal(broken.calls[0]?.headers.authorization, `Basic ${Buffer.from('user:SECRET').toString('base64')}`);
-  t.equal(hung.calls[0]?.path, '/SECRET');
-});
+void t.test(
+  'without an answer the error names each endpoint and its fault, and no secret of its URL',
+  async (t) => {
+    const nobody = await closedPort();
+    const [hung, broken] = await Promise.all([
+      startRpcServer(() => HANDLED),
+      startRpcServer((_, response) => answer(response, 'x', 502)),
+    ]);
+    const urls = [
+      `${nobody}/?api-key=SECRET`,
+      `${hung.url}/SECRET`,
+      broken.url.replace('//', '//user:SECRET@'),
+    ];
+    const failover = new Failover({ urls, timeoutMs: 300, probeMs: Infinity, log: silent });
+    t.teardown(async () => {
+      await failover.close();
+      hung.close();
+      broken.close();
+    });
+    const error = await failed(failover.call('getSlot', [], text));
+    t.same(
+      error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
+      [
+        [nobody, 'unreachable'],
+        [hung.url, 'timeout'],
+        [broken.url, 'http'],
+      ],
+    );
+    t.match(
+      error.message,
+      /^no Solana RPC endpoint answered getSlot: .*ECONNREFUSED.*; .*no answer within 300 ms; .*HTTP status 502$/,
+    );
+    t.notMatch(JSON.stringify(error) + String(error.stack), /SECRET/);
+    t.equal(
+      broken.calls[0]?.headers.authorization,
+      `Basic ${Buffer.from('user:SECRET').toString('base64')}`,
+    );
+    t.equal(hung.calls[0]?.path, '/SECRET');
+  },
+);
 
-void t.test('the log tells of the first failure and of the recovery, without the secrets of a URL', async (t) => {
-  const lines: string[] = [];
-  const server = await startRpcServer((_, response) => answer(response, 'x', 502));
-  const log = pino({}, { write: (line: string) => lines.push(line) });
-  const failover = createFailover({ urls: [`${server.url}/SECRET?api-key=SECRET`], timeoutMs: 300, probeMs: Infinity, log });
-  t.teardown(async () => {
-    await failover.close();
-    server.close();
-  });
-  for (let call = 0; call < 3; call += 1) await failed(failover.call('m', [], text));
-  server.behave(() => 'well');
-  for (let call = 0; call < 3; call += 1) await failover.call('m', [], text);
-  t.same(
-    lines.map((line) => (JSON.parse(line) as { msg: string; endpoint: string }).msg),
-    ['RPC endpoint failed', 'RPC endpoint is back'],
-  );
-  t.match(lines[0], new RegExp(server.url));
-  t.notMatch(lines.join(), /SECRET/);
-});
+void t.test(
+  'the first failure and the recovery are logged, without the secrets of a URL',
+  async (t) => {
+    const lines: string[] = [];
+    const server = await startRpcServer((_, response) => answer(response, 'x', 502));
+    const log = pino({}, { write: (line: string) => lines.push(line) });
+    const failover = new Failover({
+      urls: [`${server.url}/SECRET?api-key=SECRET`],
+      timeoutMs: 300,
+      probeMs: Infinity,
+      log,
+    });
+    t.teardown(async () => {
+      await failover.close();
+      server.close();
+    });
+    for (let call = 0; call < 3; call += 1) await failed(failover.call('m', [], text));
+    server.behave(() => 'well');
+    for (let call = 0; call < 3; call += 1) await failover.call('m', [], text);
+    t.same(
+      lines.map((line) => (JSON.parse(line) as { msg: string; endpoint: string }).msg),
+      ['RPC endpoint failed', 'RPC endpoint is back'],
+    );
+    t.match(lines[0], new RegExp(server.url));
+    t.notMatch(lines.join(), /SECRET/);
+  },
+);
 
 void t.test('a definite refusal is not asked for again elsewhere', async (t) => {
-  const { failover, counts } = await setup(t, [() => rpcError(-32602, 'Invalid param', { at: 0 }), () => 'second']);
+  const { failover, counts } = await setup(t, [
+    () => rpcError(-32602, 'Invalid param', { at: 0 }),
+    () => 'second',
+  ]);
   await t.rejects(failover.call('m', [], text), {
     constructor: RpcError,
     code: -32602,
@@ -149,7 +183,9 @@ void t.test('a definite refusal is not asked for again elsewhere', async (t) => 
 });
 
 void t.test('a refusal in an HTTP error is a refusal all the same', async (t) => {
-  const { failover } = await setup(t, [(_, response) => answer(response, { error: { code: -32600, message: 'Invalid request' } }, 400)]);
+  const { failover } = await setup(t, [
+    (_, response) => answer(response, { error: { code: -32600, message: 'Invalid request' } }, 400),
+  ]);
   await t.rejects(failover.call('m', [], text), RpcError);
 });
 
@@ -167,37 +203,53 @@ void t.test('an endpoint that trickles is given up after the timeout', async (t)
   t.ok(performance.now() - started < 1200);
 });
 
-void t.test('after a failure an endpoint is left alone for a while, then tried by one request only', async (t) => {
-  let sick = true;
-  const held: (() => void)[] = [];
-  const { failover, servers, counts } = await setup(t, [(_, response) => (sick ? answer(response, '', 503) : 'first'), () => 'second']);
-  const began = performance.now();
-  t.equal(await failover.call('m', [], text), 'second');
-  for (let call = 0; call < 10; call += 1) {
-    await failover.call('m', [], text);
-    // The shortest time that it is left alone: on a busy machine a call may be made after it.
-    if (performance.now() - began < 250) assert.deepEqual(counts(), [1, call + 2], 'nobody asks it again at once');
-  }
+void t.test(
+  'after a failure an endpoint is left alone for a while, then tried by one request only',
+  async (t) => {
+    let sick = true;
+    const held: (() => void)[] = [];
+    const { failover, servers, counts } = await setup(t, [
+      (_, response) => (sick ? answer(response, '', 503) : 'first'),
+      () => 'second',
+    ]);
+    const began = performance.now();
+    t.equal(await failover.call('m', [], text), 'second');
+    for (let call = 0; call < 10; call += 1) {
+      await failover.call('m', [], text);
+      // The shortest time that it is left alone: on a busy machine a call may be made after it.
+      if (performance.now() - began < 250)
+        assert.deepEqual(counts(), [1, call + 2], 'nobody asks it again at once');
+    }
 
-  sick = false;
-  servers[0]!.behave((_, response) => {
-    held.push(() => answer(response, { result: 'first' }));
-    return HANDLED;
-  });
-  // The longest that it is left alone after one failure is 500 ms, and twice that for each that a busy machine added.
-  await new Promise((resolve) => setTimeout(resolve, 20 + 500 * 2 ** (failover.health()[0]!.failures - 1)));
-  const trial = failover.call('m', [], text);
-  while (held.length === 0) await new Promise(setImmediate);
-  t.same(await Promise.all([1, 2, 3].map(() => failover.call('m', [], text))), ['second', 'second', 'second']);
-  held[0]!();
-  t.equal(await trial, 'first');
-  servers[0]!.behave(() => 'first');
-  t.equal(await failover.call('m', [], text), 'first', 'and is back for all');
-  t.match(failover.health()[0], { failures: 0, lastFault: 'http' });
-});
+    sick = false;
+    servers[0]!.behave((_, response) => {
+      held.push(() => answer(response, { result: 'first' }));
+      return HANDLED;
+    });
+    // The longest that it is left alone after one failure is 500 ms, and twice that for each that a busy machine added.
+    await new Promise((resolve) =>
+      setTimeout(resolve, 20 + 500 * 2 ** (failover.health()[0]!.failures - 1)),
+    );
+    const trial = failover.call('m', [], text);
+    while (held.length === 0) await new Promise(setImmediate);
+    t.same(await Promise.all([1, 2, 3].map(() => failover.call('m', [], text))), [
+      'second',
+      'second',
+      'second',
+    ]);
+    held[0]!();
+    t.equal(await trial, 'first');
+    servers[0]!.behave(() => 'first');
+    t.equal(await failover.call('m', [], text), 'first', 'and is back for all');
+    t.match(failover.health()[0], { failures: 0, lastFault: 'http' });
+  },
+);
 
 void t.test('when all endpoints are down they are tried nevertheless', async (t) => {
-  const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 503), (_, response) => answer(response, '', 503)]);
+  const { failover, servers } = await setup(t, [
+    (_, response) => answer(response, '', 503),
+    (_, response) => answer(response, '', 503),
+  ]);
   await failed(failover.call('m', [], text));
   servers[1]!.behave(() => 'second');
   t.equal(await failover.call('m', [], text), 'second');
@@ -209,55 +261,67 @@ void t.test('a burst of failures counts as one', async (t) => {
   t.equal(failover.health()[0]?.failures, 1);
 });
 
-void t.test('Retry-After is respected: no request before its time, the other endpoint meanwhile', async (t) => {
-  const limited: Behaviour = (_, response) => answer(response, '', 429, { 'retry-after': '1' });
-  const { failover, servers, counts } = await setup(t, [limited, () => 'second']);
-  // The pause begins when the answer comes, later than this.
-  const until = performance.now() + 1000;
-  t.equal(await failover.call('m', [], text), 'second');
-  servers[0]!.behave(() => 'first');
-  while (performance.now() < until) {
-    const answered = await failover.call('m', [], text);
-    // On a busy machine the last call may be made after the pause.
-    if (performance.now() < until) {
-      assert.equal(answered, 'second');
-      assert.equal(counts()[0], 1);
+void t.test(
+  'Retry-After is respected: no request before its time, the other endpoint meanwhile',
+  async (t) => {
+    const limited: Behaviour = (_, response) => answer(response, '', 429, { 'retry-after': '1' });
+    const { failover, servers, counts } = await setup(t, [limited, () => 'second']);
+    // The pause begins when the answer comes, later than this.
+    const until = performance.now() + 1000;
+    t.equal(await failover.call('m', [], text), 'second');
+    servers[0]!.behave(() => 'first');
+    while (performance.now() < until) {
+      const answered = await failover.call('m', [], text);
+      // On a busy machine the last call may be made after the pause.
+      if (performance.now() < until) {
+        assert.equal(answered, 'second');
+        assert.equal(counts()[0], 1);
+      }
     }
-  }
-  let answered: string;
-  do answered = await failover.call('m', [], text);
-  while (answered !== 'first');
-  t.equal(counts()[0], 2);
-});
+    let answered: string;
+    do answered = await failover.call('m', [], text);
+    while (answered !== 'first');
+    t.equal(counts()[0], 2);
+  },
+);
 
-void t.test('alone and limited, a call waits when the pause is shorter than the timeout, and says so when not', async (t) => {
-  let limit = '1';
-  const { failover, servers, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': limit })]);
-  const call = failover.call('m', [], text);
-  while (counts()[0] === 0) await new Promise(setImmediate);
-  const started = performance.now();
-  servers[0]!.behave(() => 'at last');
-  t.equal(await call, 'at last');
-  t.ok(performance.now() - started > 900);
+void t.test(
+  'alone and limited, a call waits when the pause is shorter than the timeout, and says so when not',
+  async (t) => {
+    let limit = '1';
+    const { failover, servers, counts } = await setup(t, [
+      (_, response) => answer(response, '', 429, { 'retry-after': limit }),
+    ]);
+    const call = failover.call('m', [], text);
+    while (counts()[0] === 0) await new Promise(setImmediate);
+    const started = performance.now();
+    servers[0]!.behave(() => 'at last');
+    t.equal(await call, 'at last');
+    t.ok(performance.now() - started > 900);
 
-  limit = new Date(Date.now() + 30_000).toUTCString();
-  servers[0]!.behave((_, response) => answer(response, '', 429, { 'retry-after': limit }));
-  const error = await failed(failover.call('m', [], text));
-  t.equal(error.failures[0]?.fault, 'rate_limited');
-  const again = performance.now();
-  await failed(failover.call('m', [], text));
-  t.ok(performance.now() - again < 500, 'at once');
-  t.equal(counts()[0], 3, 'and without asking');
-});
+    limit = new Date(Date.now() + 30_000).toUTCString();
+    servers[0]!.behave((_, response) => answer(response, '', 429, { 'retry-after': limit }));
+    const error = await failed(failover.call('m', [], text));
+    t.equal(error.failures[0]?.fault, 'rate_limited');
+    const again = performance.now();
+    await failed(failover.call('m', [], text));
+    t.ok(performance.now() - again < 500, 'at once');
+    t.equal(counts()[0], 3, 'and without asking');
+  },
+);
 
 void t.test('an endpoint that asks for no pause gets one all the same', async (t) => {
-  const { failover, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '0' })]);
+  const { failover, counts } = await setup(t, [
+    (_, response) => answer(response, '', 429, { 'retry-after': '0' }),
+  ]);
   await failed(failover.call('m', [], text));
   t.ok((counts()[0] ?? 0) <= 7, `1.5 seconds of asking every quarter: ${counts()[0]} requests`);
 });
 
 void t.test('the rate per endpoint is kept, the others take the rest', async (t) => {
-  const { failover, counts } = await setup(t, [() => 'first', () => 'second'], { requestsPerSecond: 1 });
+  const { failover, counts } = await setup(t, [() => 'first', () => 'second'], {
+    requestsPerSecond: 1,
+  });
   const started = performance.now();
   const answers = await Promise.all(Array.from({ length: 2 }, () => failover.call('m', [], text)));
   t.equal(answers.length, 2);
@@ -272,7 +336,9 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
     (slot: number, name: string): Behaviour =>
     ({ method }) =>
       method === 'getSlot' ? slot : name;
-  const { failover, servers } = await setup(t, [at(1000, 'first'), at(1040, 'second')], { probeMs: 200 });
+  const { failover, servers } = await setup(t, [at(1000, 'first'), at(1040, 'second')], {
+    probeMs: 200,
+  });
   while ((failover.health()[0]?.lag ?? 0) === 0) {
     await failover.call('m', [], text);
     await new Promise(setImmediate);
@@ -287,25 +353,39 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   t.equal(await failover.call('m', [], text), 'first', 'until it has caught up');
 });
 
-void t.test('an endpoint of another chain is not believed, and each is asked once which it is of', async (t) => {
-  const of =
-    (hash: string, name: string): Behaviour =>
-    ({ method }) =>
-      method === 'getGenesisHash' ? hash : name;
-  const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 500), of('theirs', 'second'), of('ours', 'third')], {
-    refuses: (hash) => (hash === 'ours' ? null : `it serves ${hash}`),
-  });
-  t.equal(await failover.call('m', [], text), 'third');
-  t.same(await failover.callAll('m', [], text), ['third']);
-  t.match(failover.health()[1], { failures: 1, lastFault: 'malformed' });
-  await Promise.all([failover.call('m', [], text), failover.call('m', [], text)]);
-  const asked = servers.map(({ calls }) => calls.map(({ method }) => method));
-  t.same(asked.slice(1), [['getGenesisHash'], ['getGenesisHash', 'm', 'm', 'm', 'm']]);
-  servers[2]!.behave((_, response) => answer(response, '', 500));
-  const { failures } = await failed(failover.call('m', [], text));
-  t.match(failures.find(({ endpoint }) => endpoint === servers[1]!.url)?.reason, 'it serves theirs');
-  t.equal(await failover.call('getGenesisHash', [], text), 'theirs', 'whoever asks for the hash hears it');
-});
+void t.test(
+  'an endpoint of another chain is not believed, and each is asked once which it is of',
+  async (t) => {
+    const of =
+      (hash: string, name: string): Behaviour =>
+      ({ method }) =>
+        method === 'getGenesisHash' ? hash : name;
+    const { failover, servers } = await setup(
+      t,
+      [(_, response) => answer(response, '', 500), of('theirs', 'second'), of('ours', 'third')],
+      {
+        refuses: (hash) => (hash === 'ours' ? null : `it serves ${hash}`),
+      },
+    );
+    t.equal(await failover.call('m', [], text), 'third');
+    t.same(await failover.callAll('m', [], text), ['third']);
+    t.match(failover.health()[1], { failures: 1, lastFault: 'malformed' });
+    await Promise.all([failover.call('m', [], text), failover.call('m', [], text)]);
+    const asked = servers.map(({ calls }) => calls.map(({ method }) => method));
+    t.same(asked.slice(1), [['getGenesisHash'], ['getGenesisHash', 'm', 'm', 'm', 'm']]);
+    servers[2]!.behave((_, response) => answer(response, '', 500));
+    const { failures } = await failed(failover.call('m', [], text));
+    t.match(
+      failures.find(({ endpoint }) => endpoint === servers[1]!.url)?.reason,
+      'it serves theirs',
+    );
+    t.equal(
+      await failover.call('getGenesisHash', [], text),
+      'theirs',
+      'whoever asks for the hash hears it',
+    );
+  },
+);
 
 void t.test('a preferred endpoint that answers far more slowly is passed over', async (t) => {
   const slow: Behaviour = (_, response) => {
@@ -318,7 +398,8 @@ void t.test('a preferred endpoint that answers far more slowly is passed over', 
 });
 
 void t.test('one endpoint is never probed, several are only while they are used', async (t) => {
-  const probes = (calls: { method: string }[]) => calls.filter(({ method }) => method === 'getSlot').length;
+  const probes = (calls: { method: string }[]) =>
+    calls.filter(({ method }) => method === 'getSlot').length;
   const alone = await setup(t, [() => 'x'], { probeMs: 10 });
   for (let call = 0; call < 5; call += 1) {
     await alone.failover.call('m', [], text);
@@ -326,9 +407,16 @@ void t.test('one endpoint is never probed, several are only while they are used'
   }
   t.equal(probes(alone.servers[0]!.calls), 0);
 
-  const two = await setup(t, [({ method }) => (method === 'getSlot' ? 1 : 'x'), ({ method }) => (method === 'getSlot' ? 1 : 'x')], {
-    probeMs: 10,
-  });
+  const two = await setup(
+    t,
+    [
+      ({ method }) => (method === 'getSlot' ? 1 : 'x'),
+      ({ method }) => (method === 'getSlot' ? 1 : 'x'),
+    ],
+    {
+      probeMs: 10,
+    },
+  );
   await two.failover.call('m', [], text);
   await new Promise((resolve) => setTimeout(resolve, 100));
   t.same(
@@ -339,17 +427,28 @@ void t.test('one endpoint is never probed, several are only while they are used'
 
 void t.test('asking everyone at once', async (t) => {
   await t.test('takes the first answer and lets the others run on', async (t) => {
-    const { failover, counts } = await setup(t, [() => HANDLED, () => 'second', (_, response) => answer(response, '', 500)]);
+    const { failover, counts } = await setup(t, [
+      () => HANDLED,
+      () => 'second',
+      (_, response) => answer(response, '', 500),
+    ]);
     t.equal(await failover.callAny('m', [], text), 'second');
     while (counts().includes(0)) await new Promise(setImmediate);
     t.same(counts(), [1, 1, 1]);
   });
   await t.test('collects all answers there are', async (t) => {
-    const { failover } = await setup(t, [() => 'first', (_, response) => answer(response, '', 500), () => 'third']);
+    const { failover } = await setup(t, [
+      () => 'first',
+      (_, response) => answer(response, '', 500),
+      () => 'third',
+    ]);
     t.same(await failover.callAll('m', [], text), ['first', 'third']);
   });
   await t.test('leaves those that are down alone, unless there are no others', async (t) => {
-    const { failover, servers, counts } = await setup(t, [(_, response) => answer(response, '', 500), () => 'second']);
+    const { failover, servers, counts } = await setup(t, [
+      (_, response) => answer(response, '', 500),
+      () => 'second',
+    ]);
     await failover.callAll('m', [], text);
     await failover.callAll('m', [], text);
     t.same(counts(), [1, 2]);
@@ -359,7 +458,11 @@ void t.test('asking everyone at once', async (t) => {
     t.equal(await failover.callAny('m', [], text), 'first');
   });
   await t.test('fails with each endpoint’s own reason', async (t) => {
-    const { failover, servers } = await setup(t, [(_, response) => answer(response, '', 500), () => HANDLED], { timeoutMs: 300 });
+    const { failover, servers } = await setup(
+      t,
+      [(_, response) => answer(response, '', 500), () => HANDLED],
+      { timeoutMs: 300 },
+    );
     const error = await failed(failover.callAny('m', [], text));
     t.same(
       error.failures.map(({ endpoint, fault }) => [endpoint, fault]),
@@ -370,30 +473,38 @@ void t.test('asking everyone at once', async (t) => {
     );
   });
   await t.test('fails with a refusal when there is one', async (t) => {
-    const { failover } = await setup(t, [(_, response) => answer(response, '', 500), () => rpcError(-32602, 'Invalid param')]);
+    const { failover } = await setup(t, [
+      (_, response) => answer(response, '', 500),
+      () => rpcError(-32602, 'Invalid param'),
+    ]);
     await t.rejects(failover.callAny('m', [], text), RpcError);
     await t.rejects(failover.callAll('m', [], text), RpcError);
   });
 });
 
-void t.test('a connection that the server closed between two requests is opened again, once', async (t) => {
-  const { failover, servers, counts } = await setup(t, [() => 'first']);
-  await failover.call('m', [], text);
-  let resets = 1;
-  servers[0]!.behave((_, response) => {
-    if (resets-- <= 0) return 'again';
-    response.socket?.destroy();
-    return HANDLED;
-  });
-  t.equal(await failover.call('m', [], text), 'again');
-  t.equal(failover.health()[0]?.failures, 0);
-  resets = 2;
-  await failed(failover.call('m', [], text));
-  t.equal(counts()[0], 5);
-});
+void t.test(
+  'a connection that the server closed between two requests is opened again, once',
+  async (t) => {
+    const { failover, servers, counts } = await setup(t, [() => 'first']);
+    await failover.call('m', [], text);
+    let resets = 1;
+    servers[0]!.behave((_, response) => {
+      if (resets-- <= 0) return 'again';
+      response.socket?.destroy();
+      return HANDLED;
+    });
+    t.equal(await failover.call('m', [], text), 'again');
+    t.equal(failover.health()[0]?.failures, 0);
+    resets = 2;
+    await failed(failover.call('m', [], text));
+    t.equal(counts()[0], 5);
+  },
+);
 
-void t.test('closing ends what is under way, waiting included', async (t) => {
-  const { failover } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '1' })]);
+void t.test('closing ends requests that are under way or waiting', async (t) => {
+  const { failover } = await setup(t, [
+    (_, response) => answer(response, '', 429, { 'retry-after': '1' }),
+  ]);
   const hung = await setup(t, [() => HANDLED]);
   const calls = [failed(failover.call('m', [], text)), failed(hung.failover.call('m', [], text))];
   while (hung.counts()[0] === 0) await new Promise(setImmediate);
@@ -410,71 +521,93 @@ void t.test('a bug in the reading of an answer stays a bug', async (t) => {
   await t.rejects(failover.call('m', [], bug), { name: 'TypeError', message: 'a bug' });
 });
 
-void t.test('URLs that are none are refused at the start', (t) => {
-  t.throws(() => createFailover({ urls: [], log: silent }), /at least one RPC URL/);
-  t.throws(() => createFailover({ urls: ['ftp://127.0.0.1'], log: silent }), /http:\/\/ or https:\/\//);
-  t.throws(() => createFailover({ urls: ['nonsense'], log: silent }), TypeError);
+void t.test('a bad URL is refused at the start', (t) => {
+  t.throws(() => new Failover({ urls: [], log: silent }), /at least one RPC URL/);
+  t.throws(
+    () => new Failover({ urls: ['ftp://127.0.0.1'], log: silent }),
+    /http:\/\/ or https:\/\//,
+  );
+  t.throws(() => new Failover({ urls: ['nonsense'], log: silent }), TypeError);
   t.end();
 });
 
-void t.test('what must go out soon is handed to no endpoint later', async (t) => {
-  const { failover, counts } = await setup(t, [(_, response) => answer(response, '', 429, { 'retry-after': '1' })]);
+void t.test('a request with a deadline is handed to no endpoint after it', async (t) => {
+  const { failover, counts } = await setup(t, [
+    (_, response) => answer(response, '', 429, { 'retry-after': '1' }),
+  ]);
   await t.rejects(failover.call('m', [], text, { withinMs: 300 }), RpcUnreachable);
   await new Promise((resolve) => setTimeout(resolve, 1200));
   t.same(counts(), [1], 'not after the pause that was asked for');
 });
 
-void t.test('what must go out soon is not sent once a connection is free at last', async (t) => {
-  const held: (() => void)[] = [];
-  const hold: Behaviour = (_, response) => {
-    held.push(() => answer(response, { result: 'late' }));
-    return HANDLED;
-  };
-  for (const ask of ['call', 'callAny'] as const) {
-    const { failover, servers } = await setup(t, [hold]);
-    const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
-    while (held.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
-    const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch((error: unknown) => error);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    for (const release of held.splice(0)) release();
-    await Promise.all(hung);
-    t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
-    servers[0]!.behave(() => 'well');
-    t.equal(await failover[ask]('soon', [], text, { withinMs: 10_000 }), 'well', 'its connection is as good as before');
-    t.equal(servers[0]!.calls.filter(({ method }) => method === 'soon').length, 1);
-    t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is not to blame');
-  }
-});
+void t.test(
+  'a request with a deadline is not sent when a connection becomes free after it',
+  async (t) => {
+    const held: (() => void)[] = [];
+    const hold: Behaviour = (_, response) => {
+      held.push(() => answer(response, { result: 'late' }));
+      return HANDLED;
+    };
+    for (const ask of ['call', 'callAny'] as const) {
+      const { failover, servers } = await setup(t, [hold]);
+      const hung = Array.from({ length: 64 }, () => failover.call('hung', [], text));
+      while (held.length < 64) await new Promise((resolve) => setTimeout(resolve, 5));
+      const soon = failover[ask]('soon', [], text, { withinMs: 100 }).catch(
+        (error: unknown) => error,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      for (const release of held.splice(0)) release();
+      await Promise.all(hung);
+      t.match(await soon, { failures: [{ fault: 'busy' }] }, ask);
+      servers[0]!.behave(() => 'well');
+      t.equal(
+        await failover[ask]('soon', [], text, { withinMs: 10_000 }),
+        'well',
+        'its connection is as good as before',
+      );
+      t.equal(servers[0]!.calls.filter(({ method }) => method === 'soon').length, 1);
+      t.equal(failover.health()[0]?.failures, 0, 'and the endpoint is not to blame');
+    }
+  },
+);
 
-void t.test('what must go out soon is not sent once more when its connection breaks later', async (t) => {
-  const { failover, servers, counts } = await setup(t, [() => 'first']);
-  await failover.call('m', [], text);
-  servers[0]!.behave((_, response) => {
-    setTimeout(() => response.socket?.destroy(), 200);
-    return HANDLED;
-  });
-  await failed(failover.callAny('m', [], text, { withinMs: 100 }));
-  t.same(counts(), [2]);
-});
+void t.test(
+  'a request with a deadline is not repeated when its connection breaks after it',
+  async (t) => {
+    const { failover, servers, counts } = await setup(t, [() => 'first']);
+    await failover.call('m', [], text);
+    servers[0]!.behave((_, response) => {
+      setTimeout(() => response.socket?.destroy(), 200);
+      return HANDLED;
+    });
+    await failed(failover.callAny('m', [], text, { withinMs: 100 }));
+    t.same(counts(), [2]);
+  },
+);
 
-void t.test('each request to an endpoint is told of, by outcome, with how long it took and without the secrets of its URL', async (t) => {
-  const seen: ObservedRequest[] = [];
-  const dead = await closedPort();
-  const server = await startRpcServer(({ method }) => (method === 'no' ? rpcError(-32602, 'no') : 'yes'));
-  t.teardown(() => server.close());
-  const failover = createFailover({
-    urls: [`${dead}/?key=secret`, `${server.url}/secret`],
-    probeMs: Infinity,
-    log: silent,
-    observe: (request) => seen.push(request),
-  });
-  t.teardown(() => failover.close());
-  await failover.call('yes', [], text);
-  await t.rejects(failover.call('no', [], text), RpcError);
-  t.match(seen, [
-    { endpoint: dead, method: 'yes', outcome: 'unreachable' },
-    { endpoint: server.url, method: 'yes', outcome: 'ok' },
-    { endpoint: server.url, method: 'no', outcome: 'refused' },
-  ]);
-  t.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 60));
-});
+void t.test(
+  'each request to an endpoint is told of, by outcome, with how long it took and without the secrets of its URL',
+  async (t) => {
+    const seen: ObservedRequest[] = [];
+    const dead = await closedPort();
+    const server = await startRpcServer(({ method }) =>
+      method === 'no' ? rpcError(-32602, 'no') : 'yes',
+    );
+    t.teardown(() => server.close());
+    const failover = new Failover({
+      urls: [`${dead}/?key=secret`, `${server.url}/secret`],
+      probeMs: Infinity,
+      log: silent,
+      observe: (request) => seen.push(request),
+    });
+    t.teardown(() => failover.close());
+    await failover.call('yes', [], text);
+    await t.rejects(failover.call('no', [], text), RpcError);
+    t.match(seen, [
+      { endpoint: dead, method: 'yes', outcome: 'unreachable' },
+      { endpoint: server.url, method: 'yes', outcome: 'ok' },
+      { endpoint: server.url, method: 'no', outcome: 'refused' },
+    ]);
+    t.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 60));
+  },
+);

@@ -24,23 +24,45 @@ import {
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
 const i64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const u8 = fc.nat(255);
-const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes): Address => address(bs58.encode(bytes)));
+const key = fc
+  .uint8Array({ minLength: 32, maxLength: 32 })
+  .map((bytes): Address => address(bs58.encode(bytes)));
 const keys = fc.array(
   key.filter((one) => one !== SYSTEM_PROGRAM),
   { maxLength: 4 },
 );
-const slots = (some: Address[]) => [...some, ...Array.from({ length: 4 - some.length }, () => address(SYSTEM_PROGRAM))];
+const slots = (some: Address[]) => [
+  ...some,
+  ...Array.from({ length: 4 - some.length }, () => address(SYSTEM_PROGRAM)),
+];
 
 void t.test('a plan that the published client encodes is decoded field by field', (t) => {
-  const uri = fc.string({ unit: 'grapheme-ascii', maxLength: 128 }).filter((text) => !text.includes('\0'));
+  const uri = fc
+    .string({ unit: 'grapheme-ascii', maxLength: 128 })
+    .filter((text) => !text.includes('\0'));
   fc.assert(
     fc.property(
-      fc.record({ owner: key, bump: u8, planId: u64, mint: key, amount: u64, periodHours: u64, createdAt: i64, endTs: i64 }),
+      fc.record({
+        owner: key,
+        bump: u8,
+        planId: u64,
+        mint: key,
+        amount: u64,
+        periodHours: u64,
+        createdAt: i64,
+        endTs: i64,
+      }),
       fc.boolean(),
       keys,
       keys,
       uri,
-      ({ owner, bump, planId, mint, amount, periodHours, createdAt, endTs }, active, destinations, pullers, metadataUri) => {
+      (
+        { owner, bump, planId, mint, amount, periodHours, createdAt, endTs },
+        active,
+        destinations,
+        pullers,
+        metadataUri,
+      ) => {
         const bytes = getPlanEncoder().encode({
           discriminator: 1,
           owner,
@@ -81,7 +103,14 @@ void t.test('a subscription that the published client encodes is decoded field b
   fc.assert(
     fc.property(
       fc.record({ bump: u8, subscriber: key, plan: key, payer: key, initId: i64 }),
-      fc.record({ amount: u64, periodHours: u64, planCreatedAt: i64, amountPulled: u64, periodStart: i64, expiresAt: i64 }),
+      fc.record({
+        amount: u64,
+        periodHours: u64,
+        planCreatedAt: i64,
+        amountPulled: u64,
+        periodStart: i64,
+        expiresAt: i64,
+      }),
       (head, body) => {
         const bytes = getSubscriptionDelegationEncoder().encode({
           header: {
@@ -93,7 +122,11 @@ void t.test('a subscription that the published client encodes is decoded field b
             payer: head.payer,
             initId: head.initId,
           },
-          terms: { amount: body.amount, periodHours: body.periodHours, createdAt: body.planCreatedAt },
+          terms: {
+            amount: body.amount,
+            periodHours: body.periodHours,
+            createdAt: body.planCreatedAt,
+          },
           amountPulledInPeriod: body.amountPulled,
           currentPeriodStartTs: body.periodStart,
           expiresAtTs: body.expiresAt,
@@ -108,13 +141,20 @@ void t.test('a subscription that the published client encodes is decoded field b
 
 void t.test('an authority that the published client encodes is decoded field by field', (t) => {
   fc.assert(
-    fc.property(fc.record({ user: key, mint: key, payer: key, bump: u8, initId: i64 }), (authority) => {
-      const { mint: tokenMint, ...rest } = authority;
-      assert.deepEqual(
-        decodeAuthority(new Uint8Array(getSubscriptionAuthorityEncoder().encode({ discriminator: 0, tokenMint, ...rest }))),
-        { ...authority },
-      );
-    }),
+    fc.property(
+      fc.record({ user: key, mint: key, payer: key, bump: u8, initId: i64 }),
+      (authority) => {
+        const { mint: tokenMint, ...rest } = authority;
+        assert.deepEqual(
+          decodeAuthority(
+            new Uint8Array(
+              getSubscriptionAuthorityEncoder().encode({ discriminator: 0, tokenMint, ...rest }),
+            ),
+          ),
+          { ...authority },
+        );
+      },
+    ),
   );
   t.pass();
   t.end();
@@ -159,8 +199,9 @@ void t.test('a token account that SPL Token encodes is decoded field by field', 
   t.end();
 });
 
-void t.test('data of another length, kind or version is refused with what is wrong', (t) => {
-  const refused = (decode: () => unknown, message: RegExp) => t.throws(decode, { constructor: ChainDataError, message });
+void t.test('data of another length, kind or version is refused with the reason', (t) => {
+  const refused = (decode: () => unknown, message: RegExp) =>
+    t.throws(decode, { constructor: ChainDataError, message });
   const plan = new Uint8Array(491).fill(0);
   refused(() => decodePlan(plan), /Plan account has the discriminator 1, this one has 0/);
   refused(() => decodePlan(plan.subarray(1)), /Plan account has 491 bytes, this one has 490/);
@@ -172,19 +213,40 @@ void t.test('data of another length, kind or version is refused with what is wro
   refused(() => decodeSubscription(subscription), /discriminator 4, this one has 0/);
   subscription.set([4, 2]);
   refused(() => decodeSubscription(subscription), /version 1 is known, this one has 2/);
-  refused(() => decodeAuthority(new Uint8Array(155)), /106 bytes/);
+  refused(() => decodeAuthority(new Uint8Array(105)), /106 bytes/);
   refused(() => decodeTokenAccount(new Uint8Array(165)), /state is 1 or 2, this one has 0/);
   refused(() => decodeTokenAccount(new Uint8Array(170)), /165 bytes/);
   refused(() => decodeClock(new Uint8Array(8)), /40 bytes/);
   t.end();
 });
 
-void t.test('no bytes whatever make a decoder throw anything but ChainDataError', (t) => {
+void t.test('accounts that grew by appended fields are read', (t) => {
+  for (const [decode, length, head] of [
+    [decodePlan, 491, [1]],
+    [decodeSubscription, 155, [4, 1]],
+    [decodeAuthority, 106, [0]],
+  ] as const) {
+    const known = new Uint8Array(length);
+    known.set(head);
+    const grown = new Uint8Array(length + 40).fill(7);
+    grown.set(known);
+    t.same(decode(grown), decode(known));
+  }
+  t.end();
+});
+
+void t.test('for any bytes a decoder throws nothing but ChainDataError', (t) => {
   const lengths = fc.constantFrom(0, 1, 40, 106, 155, 165, 491);
   const bytes = lengths.chain((length) => fc.uint8Array({ minLength: length, maxLength: length }));
   fc.assert(
     fc.property(bytes, (data) => {
-      for (const decode of [decodePlan, decodeSubscription, decodeAuthority, decodeTokenAccount, decodeClock]) {
+      for (const decode of [
+        decodePlan,
+        decodeSubscription,
+        decodeAuthority,
+        decodeTokenAccount,
+        decodeClock,
+      ]) {
         try {
           decode(data);
         } catch (error) {

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { SUBSCRIPTIONS_PROGRAM as P, TOKEN_PROGRAM as T } from '../../src/chain/addresses.ts';
+import { TOKEN_PROGRAM as T } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM as P } from '../../src/chain/clusters.ts';
 import { hasSilentCall } from '../../src/chain/logs.ts';
 
 const COMPUTE = 'ComputeBudget111111111111111111111111111111';
@@ -18,17 +19,30 @@ void t.test('a call that tells an event is told apart from one that does not', (
     ['a pull', [...call(COMPUTE, 1), ...pull, ...pull], false],
     ['an authority revoked, with its approval', call(P, 1, call(T, 2)), true],
     ['an authority closed', call(P, 1), true],
-    ['an authority opened and a subscription made', [...call(P, 1, call(T, 2)), ...call(P, 1, event(2))], true],
+    [
+      'an authority opened and a subscription made',
+      [...call(P, 1, call(T, 2)), ...call(P, 1, event(2))],
+      true,
+    ],
     ['the second of two', [...pull, ...call(P, 1)], true],
     ['by another program, with its event', call(T, 1, call(P, 2, event(3))), false],
     ['by another program, without', call(T, 1, call(P, 2), call(T, 2)), true],
-    ['an event of a call elsewhere does not count', call(T, 1, call(P, 2), call(P, 2, event(3))), true],
+    [
+      'an event of a call elsewhere does not count',
+      call(T, 1, call(P, 2), call(P, 2, event(3))),
+      true,
+    ],
     ['nothing of the program', call(T, 1, call(COMPUTE, 2)), false],
     ['no logs', [], false],
     ['cut short', [...pull.slice(0, 3), 'Log truncated'], true],
     [
       'a log line that looks like an end',
-      [`Program ${P} invoke [1]`, `Program log: Program ${P} success`, ...event(2), `Program ${P} success`],
+      [
+        `Program ${P} invoke [1]`,
+        `Program log: Program ${P} success`,
+        ...event(2),
+        `Program ${P} success`,
+      ],
       false,
     ],
   ];

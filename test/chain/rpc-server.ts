@@ -24,12 +24,20 @@ export async function startRpcServer(first: Behaviour) {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString()) as { id: number; method: string; params: unknown[] };
+      const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString()) as {
+        id: number;
+        method: string;
+        params: unknown[];
+      };
       const seen = { method, params, path: request.url ?? '', headers: request.headers };
       calls.push(seen);
       const result = behaviour(seen, response, request);
       if (result === HANDLED) return;
-      answer(response, { jsonrpc: '2.0', id, ...(isError(result) ? { error: result.rpcError } : { result }) });
+      answer(response, {
+        jsonrpc: '2.0',
+        id,
+        ...(isError(result) ? { error: result.rpcError } : { result }),
+      });
     });
   });
   server.listen(0, '127.0.0.1');
@@ -46,14 +54,21 @@ export async function startRpcServer(first: Behaviour) {
 }
 
 /** Writes JSON with a status. */
-export function answer(response: ServerResponse, body: unknown, status = 200, headers: Record<string, string> = {}): typeof HANDLED {
+export function answer(
+  response: ServerResponse,
+  body: unknown,
+  status = 200,
+  headers: Record<string, string> = {},
+): typeof HANDLED {
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
   return HANDLED;
 }
 
 /** A result that goes out as a JSON-RPC error. */
-export const rpcError = (code: number, message: string, data?: unknown) => ({ rpcError: { code, message, data } });
+export const rpcError = (code: number, message: string, data?: unknown) => ({
+  rpcError: { code, message, data },
+});
 
 function isError(result: unknown): result is ReturnType<typeof rpcError> {
   return typeof result === 'object' && result !== null && 'rpcError' in result;

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import websocket from '@fastify/websocket';
 import Fastify from 'fastify';
 import type { Test } from 'tap';
-import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 
 /** Resolves when it holds. */
 export const until = async (condition: () => boolean) => {
@@ -16,7 +16,11 @@ export interface Socket {
   close: () => void;
 }
 
-const SUBSCRIPTIONS: Record<string, number> = { programSubscribe: 100, slotSubscribe: 200, logsSubscribe: 300 };
+const SUBSCRIPTIONS: Record<string, number> = {
+  programSubscribe: 100,
+  slotSubscribe: 200,
+  logsSubscribe: 300,
+};
 
 /** A node's WebSocket: answers subscriptions (program 100, slots 200, logs 300) and says what it is told to. */
 export async function startNode(t: Test, port = 0) {
@@ -41,7 +45,9 @@ export async function startNode(t: Test, port = 0) {
   };
   t.teardown(close);
   const notify = (method: string, subscription: number, result: unknown) =>
-    sockets.at(-1)?.send(JSON.stringify({ jsonrpc: '2.0', method, params: { subscription, result } }));
+    sockets
+      .at(-1)
+      ?.send(JSON.stringify({ jsonrpc: '2.0', method, params: { subscription, result } }));
   return {
     url: `ws://127.0.0.1:${(app.server.address() as AddressInfo).port}`,
     port: (app.server.address() as AddressInfo).port,
@@ -55,11 +61,17 @@ export async function startNode(t: Test, port = 0) {
         context: { slot },
         value: {
           pubkey: address,
-          account: { data: [Buffer.from(data).toString('base64'), 'base64'], owner: SUBSCRIPTIONS_PROGRAM, lamports: 5, executable: false },
+          account: {
+            data: [Buffer.from(data).toString('base64'), 'base64'],
+            owner: SUBSCRIPTIONS_PROGRAM,
+            lamports: 5,
+            executable: false,
+          },
         },
       }),
     logs: (signature: string, slot: number, logs: string[], err: unknown = null) =>
       notify('logsNotification', 300, { context: { slot }, value: { signature, err, logs } }),
-    slot: (slot: number) => notify('slotNotification', 200, { slot, parent: slot - 1, root: slot - 32 }),
+    slot: (slot: number) =>
+      notify('slotNotification', 200, { slot, parent: slot - 1, root: slot - 32 }),
   };
 }

@@ -1,7 +1,11 @@
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../src/chain/addresses.ts';
-import { type AccountNotice, followAccounts, type FollowAccountsOptions } from '../../src/chain/subscribe-accounts.ts';
+import {
+  type AccountNotice,
+  followAccounts,
+  type FollowAccountsOptions,
+} from '../../src/chain/subscribe-accounts.ts';
 import { startNode, until } from './stream-node.ts';
 
 const log = pino({ level: 'silent' });
@@ -16,7 +20,9 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
   let most = 0;
   node.onRequest((socket, { id, method, params }) => {
     if (method !== 'accountSubscribe') {
-      socket.send(JSON.stringify({ jsonrpc: '2.0', id, result: method === 'slotSubscribe' ? 1 : true }));
+      socket.send(
+        JSON.stringify({ jsonrpc: '2.0', id, result: method === 'slotSubscribe' ? 1 : true }),
+      );
       return;
     }
     unanswered += 1;
@@ -25,14 +31,21 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
       unanswered -= 1;
       const refused = refuses(params[0]);
       if (!refused) ids.set(params[0], (last += 1));
-      const outcome = refused ? { error: { code: -32600, message: 'too many subscriptions' } } : { result: ids.get(params[0]) };
+      const outcome = refused
+        ? { error: { code: -32600, message: 'too many subscriptions' } }
+        : { result: ids.get(params[0]) };
       socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
     });
   });
   const tell = (address: string, slot: number, owner = TOKEN_PROGRAM) =>
     node.notify('accountNotification', ids.get(address) ?? 0, {
       context: { slot },
-      value: { owner, lamports: 7, data: [Buffer.from(address).toString('base64'), 'base64'], executable: false },
+      value: {
+        owner,
+        lamports: 7,
+        data: [Buffer.from(address).toString('base64'), 'base64'],
+        executable: false,
+      },
     });
   return { ...node, ids, tell, mostUnanswered: () => most };
 }
@@ -56,88 +69,109 @@ const names = (count: number) => Array.from({ length: count }, (_, place) => `ac
 const subscribed = (node: Node, method = 'accountSubscribe') =>
   node.requests.filter((request) => request.method === method).map(({ params }) => params[0]);
 
-void t.test('each change is told with address and slot, a closing as an empty account of the System program', async (t) => {
-  const node = await startAccountsNode(t);
-  const { follower, notices } = follow(t, node);
-  t.equal(node.sockets.length, 0, 'nothing is opened for nothing');
-  for (const address of ['a', 'b', 'a']) t.ok(follower.add(address));
-  await until(() => follower.followed() === 2);
-  t.same(subscribed(node), ['a', 'b']);
-  node.tell('b', 8);
-  node.tell('a', 9, SYSTEM_PROGRAM);
-  node.notify('accountNotification', 4, 'of nobody');
-  node.tell('b', 10);
-  await until(() => notices.length === 3);
-  t.match(notices, [
-    { address: 'b', slot: 8n, owner: TOKEN_PROGRAM, lamports: 7n, data: Buffer.from('b') },
-    { address: 'a', slot: 9n, owner: SYSTEM_PROGRAM },
-    { address: 'b', slot: 10n },
-  ]);
-});
+void t.test(
+  'each change is told with address and slot, a closing as an empty account of the System program',
+  async (t) => {
+    const node = await startAccountsNode(t);
+    const { follower, notices } = follow(t, node);
+    t.equal(node.sockets.length, 0, 'nothing is opened for nothing');
+    for (const address of ['a', 'b', 'a']) t.ok(follower.add(address));
+    await until(() => follower.followed() === 2);
+    t.same(subscribed(node), ['a', 'b']);
+    node.tell('b', 8);
+    node.tell('a', 9, SYSTEM_PROGRAM);
+    node.notify('accountNotification', 4, 'of nobody');
+    node.tell('b', 10);
+    await until(() => notices.length === 3);
+    t.match(notices, [
+      { address: 'b', slot: 8n, owner: TOKEN_PROGRAM, lamports: 7n, data: Buffer.from('b') },
+      { address: 'a', slot: 9n, owner: SYSTEM_PROGRAM },
+      { address: 'b', slot: 10n },
+    ]);
+  },
+);
 
-void t.test('so many on a connection, so many in all, and so many asked for at once', async (t) => {
-  const node = await startAccountsNode(t);
-  const { follower } = follow(t, node, { most: 250, perConnection: 100 });
-  t.equal(names(300).filter((name) => follower.add(name)).length, 250);
-  await until(() => follower.followed() === 250);
-  t.equal(node.sockets.length, 3);
-  t.ok(node.mostUnanswered() <= 150, 'fifty on each');
-  follower.drop('account 7');
-  t.ok(follower.add('another'), 'in its place');
-  await until(() => node.ids.has('another'));
-  t.same(subscribed(node, 'accountUnsubscribe'), [node.ids.get('account 7')]);
-  t.equal(node.sockets.length, 3);
-});
+void t.test(
+  'limits hold for accounts on a connection, in all, and requested at once',
+  async (t) => {
+    const node = await startAccountsNode(t);
+    const { follower } = follow(t, node, { most: 250, perConnection: 100 });
+    t.equal(names(300).filter((name) => follower.add(name)).length, 250);
+    await until(() => follower.followed() === 250);
+    t.equal(node.sockets.length, 3);
+    t.ok(node.mostUnanswered() <= 150, 'fifty on each');
+    follower.drop('account 7');
+    t.ok(follower.add('another'), 'in its place');
+    await until(() => node.ids.has('another'));
+    t.same(subscribed(node, 'accountUnsubscribe'), [node.ids.get('account 7')]);
+    t.equal(node.sockets.length, 3);
+  },
+);
 
-void t.test('what a node refuses is not followed, nothing more is asked for a while, and the others stay', async (t) => {
-  let refusing = true;
-  const node = await startAccountsNode(t, (address) => refusing && Number(String(address).slice(8)) >= 10);
-  const { follower, notices, gaps } = follow(t, node, { refusedMs: 300 });
-  for (const name of names(100)) follower.add(name);
-  await until(() => follower.followed() === 10 && !follower.add('account 50'));
-  const asked = subscribed(node).length;
-  t.ok(asked < 100);
-  node.tell('account 3', 5);
-  await until(() => notices.length === 1);
-  t.equal(node.sockets.length, 1, 'on the same connection');
-  refusing = false;
-  await until(() => follower.add('account 50'));
-  await until(() => follower.followed() === 11);
-  t.equal(gaps(), 0);
-});
+void t.test(
+  'a refused account is not followed, no more are asked for a while, and the others stay',
+  async (t) => {
+    let refusing = true;
+    const node = await startAccountsNode(
+      t,
+      (address) => refusing && Number(String(address).slice(8)) >= 10,
+    );
+    const { follower, notices, gaps } = follow(t, node, { refusedMs: 300 });
+    for (const name of names(100)) follower.add(name);
+    await until(() => follower.followed() === 10 && !follower.add('account 50'));
+    const asked = subscribed(node).length;
+    t.ok(asked < 100);
+    node.tell('account 3', 5);
+    await until(() => notices.length === 1);
+    t.equal(node.sockets.length, 1, 'on the same connection');
+    refusing = false;
+    await until(() => follower.add('account 50'));
+    await until(() => follower.followed() === 11);
+    t.equal(gaps(), 0);
+  },
+);
 
-void t.test('after it broke off all are asked for again, and the gap is told when they are followed', async (t) => {
-  const node = await startAccountsNode(t);
-  const { follower, notices, gaps } = follow(t, node);
-  for (const name of names(120)) follower.add(name);
-  await until(() => follower.followed() === 120);
-  t.equal(gaps(), 0, 'none at first: whoever asks to follow has just looked');
-  follower.drop('account 0');
-  node.sockets[0]!.terminate();
-  await until(() => gaps() === 1);
-  t.equal(follower.followed(), 119);
-  t.notOk(subscribed(node).slice(120).includes('account 0'));
-  node.tell('account 119', 3);
-  await until(() => notices.length === 1);
-  // A message that cannot be read is a known gap too.
-  node.notify('accountNotification', node.ids.get('account 1')!, { context: { slot: 1 }, value: { owner: 7 } });
-  await until(() => gaps() === 2);
-});
+void t.test(
+  'after it broke off all are asked for again, and the gap is told when they are followed',
+  async (t) => {
+    const node = await startAccountsNode(t);
+    const { follower, notices, gaps } = follow(t, node);
+    for (const name of names(120)) follower.add(name);
+    await until(() => follower.followed() === 120);
+    t.equal(gaps(), 0, 'none at first: whoever asks to follow has just looked');
+    follower.drop('account 0');
+    node.sockets[0]!.terminate();
+    await until(() => gaps() === 1);
+    t.equal(follower.followed(), 119);
+    t.notOk(subscribed(node).slice(120).includes('account 0'));
+    node.tell('account 119', 3);
+    await until(() => notices.length === 1);
+    // A message that cannot be read is a known gap too.
+    node.notify('accountNotification', node.ids.get('account 1')!, {
+      context: { slot: 1 },
+      value: { owner: 7 },
+    });
+    await until(() => gaps() === 2);
+  },
+);
 
-void t.test('dropped before it was answered: given back to the node, and not told of', async (t) => {
-  const node = await startAccountsNode(t);
-  const { follower, notices } = follow(t, node);
-  follower.add('a');
-  await until(() => subscribed(node).length === 1);
-  follower.drop('a');
-  await until(() => subscribed(node, 'accountUnsubscribe').length === 1);
-  follower.add('b');
-  await until(() => follower.followed() === 1);
-  node.tell('a', 1);
-  node.tell('b', 2);
-  await until(() => notices.length === 1);
-  t.equal(notices[0]?.address, 'b');
-});
+void t.test(
+  'dropped before it was answered: given back to the node, and not told of',
+  async (t) => {
+    const node = await startAccountsNode(t);
+    const { follower, notices } = follow(t, node);
+    follower.add('a');
+    await until(() => subscribed(node).length === 1);
+    follower.drop('a');
+    await until(() => subscribed(node, 'accountUnsubscribe').length === 1);
+    follower.add('b');
+    await until(() => follower.followed() === 1);
+    node.tell('a', 1);
+    node.tell('b', 2);
+    await until(() => notices.length === 1);
+    t.equal(notices[0]?.address, 'b');
+  },
+);
 
 void t.test('closing ends it for good, and nothing is followed afterwards', async (t) => {
   const node = await startAccountsNode(t);

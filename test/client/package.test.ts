@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const run = promisify(execFile);
 
-/** What the README's code is in the middle of. */
+/** Declarations around the pages' code. */
 const given = `
 import type { IncomingMessage } from 'node:http';
 declare const [appId, rawBody, secret, request]: [string, Buffer, string, IncomingMessage];
@@ -31,7 +31,7 @@ export async function use(appId: string) {
     const due: string | null = subscription.nextPaymentDue;
     void [amount, due];
   }
-  await billing.post('/merchant/apps/{appId}/plans', { path: { appId }, body: { name, amount: '1', periodHours: 1 }, idempotencyKey: 'k' });
+  await billing.post('/merchant/apps/{appId}/plans', { path: { appId }, body: { name, amount: '1000000', periodHours: 1 }, idempotencyKey: 'k' });
   // @ts-expect-error there is no such route
   await billing.get('/merchant/nothing');
   // @ts-expect-error the path's parameter is missing
@@ -55,46 +55,71 @@ try {
 console.log(JSON.stringify([refused, reason]));
 `;
 
-void t.test('a project that installs the package compiles against its declarations and runs', async (t) => {
-  const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
-  t.teardown(() => rm(project, { recursive: true, force: true }));
-  // What npm would install: the files that package.json names, and no dependency of theirs.
-  const installed = join(project, 'node_modules/billing');
-  await mkdir(join(project, 'node_modules/@types'), { recursive: true });
-  await mkdir(installed);
-  await cp(join(root, 'package.json'), join(installed, 'package.json'));
-  await cp(join(root, 'dist/client'), join(installed, 'dist/client'), { recursive: true });
-  await symlink(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
-  await symlink(join(root, 'node_modules/undici-types'), join(project, 'node_modules/undici-types')).catch(() => undefined);
-  await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
-  await writeFile(join(project, 'index.ts'), consumer);
-  // What the README and docs/webhooks.md show, as they show it.
-  const shown = (await blocksOf('../README.md')).filter(({ language }) => language === 'ts').map(({ code }) => code);
-  t.equal(shown.length, 1);
-  await writeFile(join(project, 'readme.ts'), given + shown.join(''));
-  await writeFile(join(project, 'receiver.ts'), await blockOf('webhooks.md', 'with-the-package.ts'));
-  const compilerOptions = {
-    strict: true,
-    noUncheckedIndexedAccess: true,
-    module: 'nodenext',
-    target: 'es2023',
-    lib: ['es2023'],
-    types: ['node'],
-    outDir: 'out',
-  };
-  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts', 'readme.ts', 'receiver.ts'] }));
-  const compiled = await run(process.execPath, [tsc, '-p', project]).catch((error: unknown) => error as { stdout: string });
-  t.equal(compiled.stdout, '', 'no complaint of the compiler, of declarations neither');
-  const { stdout } = await run(process.execPath, [join(project, 'out/index.js')]);
-  t.same(JSON.parse(stdout), ['no answer', 'missing_signature']);
-});
+void t.test(
+  'a project that installs the package compiles against its declarations and runs',
+  async (t) => {
+    const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
+    t.teardown(() => rm(project, { recursive: true, force: true }));
+    // What npm would install: the files that package.json names, and no dependency of theirs.
+    const installed = join(project, 'node_modules/billing');
+    await mkdir(join(project, 'node_modules/@types'), { recursive: true });
+    await mkdir(installed);
+    await cp(join(root, 'package.json'), join(installed, 'package.json'));
+    await cp(join(root, 'dist/client'), join(installed, 'dist/client'), { recursive: true });
+    await symlink(
+      join(root, 'node_modules/@types/node'),
+      join(project, 'node_modules/@types/node'),
+    );
+    await symlink(
+      join(root, 'node_modules/undici-types'),
+      join(project, 'node_modules/undici-types'),
+    ).catch(() => undefined);
+    await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
+    await writeFile(join(project, 'index.ts'), consumer);
+    // The code of the pages, unchanged.
+    const pages = { 'readme.ts': '../README.md', 'merchants.ts': 'merchants.md' };
+    for (const [file, page] of Object.entries(pages)) {
+      const shown = (await blocksOf(page)).filter(({ language }) => language === 'ts');
+      t.equal(shown.length, 1);
+      await writeFile(join(project, file), given + shown.map(({ code }) => code).join(''));
+    }
+    await writeFile(
+      join(project, 'receiver.ts'),
+      await blockOf('webhooks.md', 'with-the-package.ts'),
+    );
+    const compilerOptions = {
+      strict: true,
+      noUncheckedIndexedAccess: true,
+      module: 'nodenext',
+      target: 'es2023',
+      lib: ['es2023'],
+      types: ['node'],
+      outDir: 'out',
+    };
+    await writeFile(
+      join(project, 'tsconfig.json'),
+      JSON.stringify({
+        compilerOptions,
+        files: ['index.ts', ...Object.keys(pages), 'receiver.ts'],
+      }),
+    );
+    const compiled = await run(process.execPath, [tsc, '-p', project]).catch(
+      (error: unknown) => error as { stdout: string },
+    );
+    t.equal(compiled.stdout, '', 'no complaint of the compiler, of declarations neither');
+    const { stdout } = await run(process.execPath, [join(project, 'out/index.js')]);
+    t.same(JSON.parse(stdout), ['no answer', 'missing_signature']);
+  },
+);
 
-void t.test('neither needs anything at run time but Node', async (t) => {
+void t.test('neither archive has run-time dependencies', async (t) => {
   const folder = join(root, 'dist/client');
   for (const file of (await readdir(folder)).filter((name) => name.endsWith('.js'))) {
-    const imported = [...(await readFile(join(folder, file), 'utf8')).matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)].map(
-      ([, name]) => name!,
-    );
+    const imported = [
+      ...(await readFile(join(folder, file), 'utf8')).matchAll(
+        /(?:from|import)\s*\(?\s*'([^']+)'/g,
+      ),
+    ].map(([, name]) => name!);
     t.same(
       imported.filter((name) => !name.startsWith('./') && !name.startsWith('node:')),
       [],
@@ -104,5 +129,7 @@ void t.test('neither needs anything at run time but Node', async (t) => {
 });
 
 void t.test('the client’s types are those of the document', { timeout: 60_000 }, async (t) => {
-  await t.resolves(run(process.execPath, ['--import', 'tsx', 'docs/client-types.ts', '--check'], { cwd: root }));
+  await t.resolves(
+    run(process.execPath, ['--import', 'tsx', 'docs/client-types.ts', '--check'], { cwd: root }),
+  );
 });

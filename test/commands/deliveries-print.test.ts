@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { run, start } from '../fixtures/command.ts';
 import { envOf, openDeliveries } from '../fixtures/deliveries.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
-import { queueDeliveries, seedApp, until } from '../fixtures/webhooks.ts';
+import { queueDeliveries, seedApp, until, finishDeliveries } from '../fixtures/webhooks.ts';
 
 const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const nobody = '01a1feba-fd7d-7cf9-bf66-f681e9c4356b';
@@ -18,64 +18,78 @@ async function withDeliveries(t: Test, count: number) {
   return { ...database, app, ids, env: envOf(database) };
 }
 
-void t.test('a table of the newest, or JSON lines, without colour; filters as on the screen', async (t) => {
-  const { sql, app, ids, env } = await withDeliveries(t, 60);
-  await sql`update deliveries set status = 'failed', finished_at = now(), attempts = 6 where id = any(${ids.slice(0, 3)}::uuid[])`;
-  const [plain, some, lines, failed, none] = await Promise.all([
-    run(t, ['deliveries'], env),
-    run(t, ['deliveries', '--limit', '2', '--app', app.appId], env),
-    run(t, ['deliveries', '--json', '--limit', '1000'], env),
-    run(t, ['deliveries', '--json', '--status', 'failed', '--webhook', app.endpointId], env),
-    run(t, ['deliveries', '--type', 'cancel_forced'], env),
-  ]);
-  t.match(plain, { code: 0, stderr: /^These are the newest 50: --limit <n> shows more\.\n$/ });
-  const rows = plain.stdout.split('\n');
-  t.match(rows[0], /DELIVERY +QUEUED +STATUS +TYPE +TRIES +LAST +NEXT ATTEMPT +APP +ENDPOINT/);
-  t.equal(rows.filter((line) => line.includes('pending')).length, 50);
-  t.notMatch(plain.stdout, /\x1b/);
-  t.match(some.stdout, new RegExp(`${ids.at(-1) ?? ''}[^]*${ids.at(-2) ?? ''}`), 'newest first');
-  t.same(
-    lines.stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id),
-    ids.toReversed(),
-  );
-  t.match(JSON.parse(lines.stdout.split('\n')[0] ?? ''), {
-    status: 'pending',
-    eventType: 'payment_success',
-    appName: 'an app',
-    lastError: null,
-  });
-  t.equal(failed.stdout.split('\n').length, 3);
-  t.match(none, { code: 0, stdout: '', stderr: 'No delivery matches.\n' });
-});
+void t.test(
+  'a table of the newest, or JSON lines, without colour; filters as on the screen',
+  async (t) => {
+    const { sql, app, ids, env } = await withDeliveries(t, 60);
+    await finishDeliveries(sql, 'failed', { ids: ids.slice(0, 3), attempts: 6 });
+    const [plain, some, lines, failed, none] = await Promise.all([
+      run(t, ['deliveries'], env),
+      run(t, ['deliveries', '--limit', '2', '--app', app.appId], env),
+      run(t, ['deliveries', '--json', '--limit', '1000'], env),
+      run(t, ['deliveries', '--json', '--status', 'failed', '--webhook', app.endpointId], env),
+      run(t, ['deliveries', '--type', 'cancel_forced'], env),
+    ]);
+    t.match(plain, { code: 0, stderr: /^These are the newest 50: --limit <n> shows more\.\n$/ });
+    const rows = plain.stdout.split('\n');
+    t.match(rows[0], /DELIVERY +QUEUED +STATUS +TYPE +TRIES +LAST +NEXT ATTEMPT +APP +ENDPOINT/);
+    t.equal(rows.filter((line) => line.includes('pending')).length, 50);
+    t.notMatch(plain.stdout, /\x1b/);
+    t.match(some.stdout, new RegExp(`${ids.at(-1) ?? ''}[^]*${ids.at(-2) ?? ''}`), 'newest first');
+    t.same(
+      lines.stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id),
+      ids.toReversed(),
+    );
+    t.match(JSON.parse(lines.stdout.split('\n')[0] ?? ''), {
+      status: 'pending',
+      eventType: 'payment_success',
+      appName: 'an app',
+      lastError: null,
+    });
+    t.equal(failed.stdout.split('\n').length, 3);
+    t.match(none, { code: 0, stdout: '', stderr: 'No delivery matches.\n' });
+  },
+);
 
-void t.test('wrong usage: one line that says what would be right, the exit code, and no stack trace', async (t) => {
-  const { env } = await withDeliveries(t, 1);
-  const cases: [string[], number, RegExp][] = [
-    [['--status', 'lost'], 2, /--status must be one of pending, delivered, failed, cancelled\./],
-    [['--type', 'payment'], 2, /--type must be one of subscription_created, /],
-    [['--app', 'tea'], 2, /"?tea"? is no id|tea/],
-    [['--app', nobody], 1, new RegExp(`There is no app ${nobody}\\.`)],
-    [['--webhook', nobody], 1, new RegExp(`There is no webhook endpoint ${nobody}\\.`)],
-    [['--since', 'yesterday'], 2, /--since/],
-    [['--since', '2026-02-01', '--until', '2026-01-01'], 2, /--since must be before --until\./],
-    [['--limit', '0'], 2, /--limit/],
-  ];
-  await Promise.all(
-    cases.map(async ([args, code, words]) => {
-      const ended = await run(t, ['deliveries', ...args], env);
-      t.match(ended, { code, stdout: '', stderr: words }, args.join(' '));
-      t.notMatch(ended.stderr, /\n\s+at /, args.join(' '));
-    }),
-  );
-  const terminal = openDeliveries(t, { url: env.DATABASE_URL }, ['--app', nobody]);
-  t.match(await terminal.ended, { code: 1 });
-  t.match(terminal.screen(), `billing: There is no app ${nobody}.`, 'on a terminal too, and before the screen is taken');
-  t.notMatch(terminal.written(), /\x1b\[\?1049h/);
-});
+void t.test(
+  'wrong usage: one line with the right form, exit code 2, and no stack trace',
+  async (t) => {
+    const { env } = await withDeliveries(t, 1);
+    const cases: [string[], number, RegExp][] = [
+      [['--status', 'lost'], 2, /--status must be one of pending, delivered, failed, cancelled\./],
+      [['--type', 'payment'], 2, /--type must be one of subscription_created, /],
+      [['--app', 'tea'], 2, /"?tea"? is no id|tea/],
+      [['--app', nobody], 1, new RegExp(`There is no app ${nobody}\\.`)],
+      [['--webhook', nobody], 1, new RegExp(`There is no webhook endpoint ${nobody}\\.`)],
+      [['--since', 'yesterday'], 2, /--since/],
+      [['--since', '2026-02-01', '--until', '2026-01-01'], 2, /--since must be before --until\./],
+      [['--limit', '0'], 2, /--limit/],
+    ];
+    await Promise.all(
+      cases.map(async ([args, code, words]) => {
+        const ended = await run(t, ['deliveries', ...args], env);
+        t.match(ended, { code, stdout: '', stderr: words }, args.join(' '));
+        t.notMatch(ended.stderr, /\n\s+at /, args.join(' '));
+      }),
+    );
+    const terminal = openDeliveries(t, { url: env.DATABASE_URL }, ['--app', nobody]);
+    t.match(await terminal.ended, { code: 1 });
+    t.match(
+      terminal.screen(),
+      `billing: There is no app ${nobody}.`,
+      'on a terminal too, and before the screen is taken',
+    );
+    t.notMatch(terminal.written(), /\x1b\[\?1049h/);
+  },
+);
 
 void t.test('a terminal that cannot be drawn on gets the table', async (t) => {
   const { url, ids } = await withDeliveries(t, 1);
-  const terminal = openDeliveries(t, { url }, [], { columns: 200, rows: 24, env: { TERM: 'dumb' } });
+  const terminal = openDeliveries(t, { url }, [], {
+    columns: 200,
+    rows: 24,
+    env: { TERM: 'dumb' },
+  });
   t.match(await terminal.ended, { code: 0 });
   t.match(terminal.screen(), ids[0]);
   t.notMatch(terminal.written(), /\x1b\[\?1049h/);
@@ -85,7 +99,12 @@ void t.test('a reader that goes away (| head) is no failure', async (t) => {
   const { env } = await withDeliveries(t, 3000);
   const child = spawn(
     '/bin/sh',
-    ['-c', '{ "$0" "$1" deliveries --json --limit 3000; echo "exit $?" >&2; } | head -n 1', process.execPath, program],
+    [
+      '-c',
+      '{ "$0" "$1" deliveries --json --limit 3000; echo "exit $?" >&2; } | head -n 1',
+      process.execPath,
+      program,
+    ],
     {
       env: { ...env, PATH: process.env.PATH },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
 import { appendEvents } from '../../src/domain/events.ts';
 import { sampleTypes } from '../../src/domain/samples.ts';
 import { run, start } from '../fixtures/command.ts';
@@ -25,13 +26,24 @@ async function developer() {
   const planId = await insertPlan(sql, merchant);
   const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
+  const notifier = createNotifier(sql, deliveriesQueued);
   const happen = async (count = 1) => {
-    for (let made = 0; made < count; made += 1) await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
+    for (let made = 0; made < count; made += 1)
+      notifier.notify(
+        await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }])),
+      );
   };
   const bodies = async () =>
-    (await sql<{ body: string }[]>`select body from events where app_id = ${merchant.appId} order by sequence`).map(({ body }) => body);
+    (
+      await sql<
+        { body: string }[]
+      >`select body from events where app_id = ${merchant.appId} order by sequence`
+    ).map(({ body }) => body);
   const endpoint = (target: string) =>
-    served.call<{ secret: string }>('POST', `/merchant/apps/${merchant.appId}/webhooks`, { token: merchant.key, body: { url: target } });
+    served.call<{ secret: string }>('POST', `/merchant/apps/${merchant.appId}/webhooks`, {
+      token: merchant.key,
+      body: { url: target },
+    });
   return { merchant, env, happen, bodies, endpoint };
 }
 
@@ -50,8 +62,13 @@ void t.test(
     for (const { headers, body } of receiver.requests) {
       const timestamp = String(headers['x-service-timestamp']);
       t.ok(Math.abs(Number(timestamp) - Date.now() / 1000) < 300);
-      t.equal(headers['x-service-signature'], `sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`);
-      t.match(new Webhook(secret).verify(body.toString(), headers as Record<string, string>), { type: 'payment_success' });
+      t.equal(
+        headers['x-service-signature'],
+        `sha256=${createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')}`,
+      );
+      t.match(new Webhook(secret).verify(body.toString(), headers as Record<string, string>), {
+        type: 'payment_success',
+      });
       t.equal(headers['content-type'], 'application/json');
     }
     await listening.line(/payment_success .*200 in \d+ ms/);
@@ -62,16 +79,25 @@ void t.test(
     t.equal(stdout.split('whsec_').length, 2, 'the secret is printed once');
     t.notOk(`${stdout}${stderr}`.includes(merchant.key));
 
-    const again = start(t, ['listen', '--forward-to', receiver.url.replace('http://', ''), '--json'], env);
+    const again = start(
+      t,
+      ['listen', '--forward-to', receiver.url.replace('http://', ''), '--json'],
+      env,
+    );
     const ready = JSON.parse(await again.line('"ready":true')) as { secret: string };
     t.equal(ready.secret, secret, 'the secret stays the same for a key and an app');
     await happen();
-    t.match(JSON.parse(await again.line('"eventId"')), { type: 'payment_success', sample: false, status: 200, error: null });
+    t.match(JSON.parse(await again.line('"eventId"')), {
+      type: 'payment_success',
+      sample: false,
+      status: 200,
+      error: null,
+    });
   },
 );
 
 void t.test(
-  'a wire that breaks, while it waits and in the middle of an answer: no event is lost, none comes twice, the order holds',
+  'the connection breaks while waiting and within an answer: each event comes once and in order',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -102,28 +128,37 @@ void t.test(
     listening.child.kill('SIGTERM');
     const { code, stderr } = await listening.ended;
     t.equal(code, 0);
-    t.match(stderr, /does not answer.*nothing is missed meanwhile\.[^]*The API answers again; nothing was missed\./);
+    t.match(
+      stderr,
+      /does not answer.*nothing is missed meanwhile\.[^]*The API answers again; nothing was missed\./,
+    );
     t.notMatch(stderr, /\n\s+at /);
   },
 );
 
-void t.test('a server that is killed and comes back, with what happened meanwhile: nothing is missed, nothing comes twice', async (t) => {
-  const { env, happen, bodies } = await developer();
-  const receiver = await startReceiver(t);
-  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
-  await listening.line(/^whsec_/);
-  await happen(2);
-  await receiver.got(2);
-  await served.stop('SIGKILL');
-  await happen(3);
-  await served.restart();
-  await receiver.got(5);
-  await happen();
-  await receiver.got(6);
-  t.same(receiver.requests.map(bodyOf), await bodies());
-  listening.child.kill('SIGINT');
-  t.match(await listening.ended, { code: 0, stderr: /does not answer[^]*answers again; nothing was missed\.[^]*6 forwarded, 0 failed/ });
-});
+void t.test(
+  'the server is killed and comes back: events of the meantime come once each',
+  async (t) => {
+    const { env, happen, bodies } = await developer();
+    const receiver = await startReceiver(t);
+    const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+    await listening.line(/^whsec_/);
+    await happen(2);
+    await receiver.got(2);
+    await served.stop('SIGKILL');
+    await happen(3);
+    await served.restart();
+    await receiver.got(5);
+    await happen();
+    await receiver.got(6);
+    t.same(receiver.requests.map(bodyOf), await bodies());
+    listening.child.kill('SIGINT');
+    t.match(await listening.ended, {
+      code: 0,
+      stderr: /does not answer[^]*answers again; nothing was missed\.[^]*6 forwarded, 0 failed/,
+    });
+  },
+);
 
 void t.test(
   'a sample of each type reaches the endpoint and who listens, marked, and leaves subscriptions, events and payments as they are',
@@ -140,7 +175,7 @@ void t.test(
           await sql`select * from subscriptions`,
           await sql`select * from events`,
           await sql`select * from payments`,
-          await sql`select * from deliveries`,
+          await sql`select * from all_deliveries`,
         ],
         { depth: null },
       );
@@ -150,17 +185,28 @@ void t.test(
       t.equal(outcomes[place]?.code, 0, type);
       t.match(
         outcomes[place]?.stdout,
-        new RegExp(`^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms\\.$`),
+        new RegExp(
+          `^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms\\.$`,
+        ),
       );
     }
     await local.got(sampleTypes.length);
     t.same(local.requests.map(bodyOf).sort(), endpoint.requests.map(bodyOf).sort());
     t.equal(await state(), before);
     for (const type of sampleTypes) {
-      const { headers, body: sent } = endpoint.requests.find((request) => bodyOf(request).includes(`"type":"${type}"`))!;
+      const { headers, body: sent } = endpoint.requests.find((request) =>
+        bodyOf(request).includes(`"type":"${type}"`),
+      )!;
       new Webhook(secret).verify(sent.toString(), headers as Record<string, string>);
-      const event = JSON.parse(sent.toString()) as { id: string; type: string; data: Record<string, unknown> };
-      t.match(event, { type, data: { appId: merchant.appId, test: true, ...(type === 'ping' ? {} : { sequence: 0 }) } });
+      const event = JSON.parse(sent.toString()) as {
+        id: string;
+        type: string;
+        data: Record<string, unknown>;
+      };
+      t.match(event, {
+        type,
+        data: { appId: merchant.appId, test: true, ...(type === 'ping' ? {} : { sequence: 0 }) },
+      });
       t.equal(headers['webhook-id'], event.id);
       if (type === 'payment_success')
         t.match(event.data, {
@@ -170,53 +216,81 @@ void t.test(
           txSignature: String,
           nextPaymentDue: String,
         });
-      if (type.startsWith('cancel_')) t.notOk('amountGross' in event.data || 'txSignature' in event.data, type);
+      if (type.startsWith('cancel_'))
+        t.notOk('amountGross' in event.data || 'txSignature' in event.data, type);
     }
     await listening.line(/payment_success \(sample\)/);
     const help = await run(t, ['trigger', '--help']);
-    for (const type of sampleTypes) t.match(help.stdout.replace(/\s+/g, ' '), type, 'the help names every type');
+    for (const type of sampleTypes)
+      t.match(help.stdout.replace(/\s+/g, ' '), type, 'the help names every type');
   },
 );
 
-void t.test('a sample to an endpoint that fails is exit code 1; without an endpoint it says so; none in production', async (t) => {
-  const { env, endpoint: createEndpoint } = await developer();
-  t.match(await run(t, ['trigger', 'ping'], env), { code: 0, stdout: /the app has no webhook endpoint/, stderr: /billing listen/ });
-  const endpoint = await startReceiver(t, status(500));
-  await createEndpoint(endpoint.url);
-  t.match(await run(t, ['trigger', 'ping', '--json'], env), { code: 1, stdout: /"status":500/ });
-  const production = await testApi(t, { environment: 'production' });
-  const live = await production.merchant();
-  const refused = await production.call('POST', `/merchant/apps/${live.appId}/events/sample`, { token: live.key, body: { type: 'ping' } });
-  t.match(refused, { status: 403, body: { error: { code: 'FORBIDDEN', message: /development alone/ } } });
-});
+void t.test(
+  'a sample to a failing endpoint is exit code 1; without an endpoint it says so; refused in production',
+  async (t) => {
+    const { env, endpoint: createEndpoint } = await developer();
+    t.match(await run(t, ['trigger', 'ping'], env), {
+      code: 0,
+      stdout: /the app has no webhook endpoint/,
+      stderr: /billing listen/,
+    });
+    const endpoint = await startReceiver(t, status(500));
+    await createEndpoint(endpoint.url);
+    t.match(await run(t, ['trigger', 'ping', '--json'], env), { code: 1, stdout: /"status":500/ });
+    const production = await testApi(t, { environment: 'production' });
+    const live = await production.merchant();
+    const refused = await production.call('POST', `/merchant/apps/${live.appId}/events/sample`, {
+      token: live.key,
+      body: { type: 'ping' },
+    });
+    t.match(refused, {
+      status: 403,
+      body: { error: { code: 'FORBIDDEN', message: /development alone/ } },
+    });
+  },
+);
 
-void t.test('a local server that is away: the event is reported as not answered, and the next one comes', async (t) => {
-  const { env, happen } = await developer();
-  const receiver = await startReceiver(t, (_response, _received, request) => request.socket.destroy());
-  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
-  await listening.line(/^whsec_/);
-  await happen();
-  await listening.line(/payment_success .*no answer \(reset\)/);
-  receiver.answer = (response) => response.end('ok');
-  await happen();
-  await listening.line(/payment_success .*200 in/);
-  listening.child.kill('SIGINT');
-  t.match(await listening.ended, { code: 0, stderr: /1 forwarded, 1 failed/ });
-});
+void t.test(
+  'a local server that is away: the event is reported as not answered, and the next one comes',
+  async (t) => {
+    const { env, happen } = await developer();
+    const receiver = await startReceiver(t, (_response, _received, request) =>
+      request.socket.destroy(),
+    );
+    const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+    await listening.line(/^whsec_/);
+    await happen();
+    await listening.line(/payment_success .*no answer \(reset\)/);
+    receiver.answer = (response) => response.end('ok');
+    await happen();
+    await listening.line(/payment_success .*200 in/);
+    listening.child.kill('SIGINT');
+    t.match(await listening.ended, { code: 0, stderr: /1 forwarded, 1 failed/ });
+  },
+);
 
-void t.test('a key that is revoked meanwhile ends it with a clear line and exit code 1', async (t) => {
-  const { env, merchant, happen } = await developer();
-  const receiver = await startReceiver(t);
-  const listening = start(t, ['listen', '--forward-to', receiver.url], env);
-  await listening.line(/^whsec_/);
-  await happen();
-  await receiver.got(1);
-  const [{ id: keyId }] = await served.call<[{ id: string }]>('GET', '/merchant/api-keys', { token: merchant.token });
-  await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
-  // A request that was let in before waits for an event, and is answered; the next one is refused.
-  await happen();
-  t.match(await listening.ended, { code: 1, stderr: 'billing: The API key is not valid here or has been revoked.\n' });
-});
+void t.test(
+  'a key that is revoked meanwhile ends it with a clear line and exit code 1',
+  async (t) => {
+    const { env, merchant, happen } = await developer();
+    const receiver = await startReceiver(t);
+    const listening = start(t, ['listen', '--forward-to', receiver.url], env);
+    await listening.line(/^whsec_/);
+    await happen();
+    await receiver.got(1);
+    const [{ id: keyId }] = await served.call<[{ id: string }]>('GET', '/merchant/api-keys', {
+      token: merchant.token,
+    });
+    await served.call('DELETE', `/merchant/api-keys/${keyId}`, { token: merchant.token });
+    // A request that was let in before waits for an event, and is answered; the next one is refused.
+    await happen();
+    t.match(await listening.ended, {
+      code: 1,
+      stderr: 'billing: The API key is not valid here or has been revoked.\n',
+    });
+  },
+);
 
 void t.test('a closed pipe ends it', async (t) => {
   const { env, happen } = await developer();
@@ -230,72 +304,114 @@ void t.test('a closed pipe ends it', async (t) => {
   t.notMatch(stderr, /\n\s+at |EPIPE/);
 });
 
-void t.test('wrong usage: a clear line, the right exit code, no stack trace, and never the key', async (t) => {
-  const { env, merchant } = await developer();
-  const listen = ['listen', '--forward-to', 'localhost:3000'];
-  const keyless = { BILLING_API_URL: env.BILLING_API_URL };
-  const unknown = '01a1fd7a-183d-7a6e-8756-a417420d830b';
-  const missing = join(t.testdir(), 'missing');
-  const cases: [string[], Record<string, string>, number, RegExp][] = [
-    [['listen'], env, 2, /required option '--forward-to <url>'/],
-    [['listen', '--forward-to', 'ftp://x'], env, 2, /--forward-to must be an absolute/],
-    [listen, keyless, 2, /An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file/],
-    [listen, { ...env, BILLING_API_KEY: 'secret' }, 2, /not an API key: it should start with sk_test_/],
-    [
-      listen,
-      { ...env, BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')) },
-      1,
-      /not valid here or has been revoked/,
-    ],
-    [listen, { ...env, BILLING_API_KEY: merchant.key.replace('test', 'live') }, 2, /live key.*Add --live/],
-    [listen, { ...env, BILLING_API_URL: 'http://billing.example' }, 2, /billing\.example in clear text: use https/],
-    [
-      listen,
-      { ...env, BILLING_API_URL: 'http://127.0.0.1:1' },
-      1,
-      /http:\/\/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*BILLING_API_URL/,
-    ],
-    [[...listen, '--api-key-file', missing], keyless, 2, /--api-key-file cannot be read/],
-    [[...listen, '--app', unknown], env, 1, /There is no such app/],
-    [[...listen, '--app', 'x'], env, 2, /"x" is not an id/],
-    [['trigger', 'payment'], env, 2, /"payment" is not a type of event: give one of subscription_created/],
-    [['trigger'], env, 2, /missing required argument 'type'/],
-    [['trigger', 'ping'], { ...env, BILLING_API_URL: 'http://127.0.0.1:1' }, 1, /does not answer/],
-  ];
-  const outcomes = await Promise.all(cases.map(([args, given]) => run(t, args, given)));
-  for (const [place, [args, , code, message]] of cases.entries()) {
-    const outcome = outcomes[place]!;
-    t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
-    t.notMatch(outcome.stderr, /\n\s+at /);
-    t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));
-  }
-  const receiver = await startReceiver(t);
-  t.match(await run(t, ['trigger', 'ping'], { ...env, BILLING_API_URL: receiver.url }), {
-    code: 1,
-    stderr: /is not the billing API \(HTTP 200\)/,
-  });
-  await served.call('POST', '/merchant/apps', { token: merchant.key, body: { name: 'Tea' } });
-  t.match(await run(t, listen, env), { code: 2, stderr: /several apps: name one with --app\.\n {2}[0-9a-f-]{36} {2}Tea\n/ });
-});
+void t.test(
+  'wrong usage: a clear line, the right exit code, no stack trace, and never the key',
+  async (t) => {
+    const { env, merchant } = await developer();
+    const listen = ['listen', '--forward-to', 'localhost:3000'];
+    const keyless = { BILLING_API_URL: env.BILLING_API_URL };
+    const unknown = '01a1fd7a-183d-7a6e-8756-a417420d830b';
+    const missing = join(t.testdir(), 'missing');
+    const cases: [string[], Record<string, string>, number, RegExp][] = [
+      [['listen'], env, 2, /required option '--forward-to <url>'/],
+      [['listen', '--forward-to', 'ftp://x'], env, 2, /--forward-to must be an absolute/],
+      [
+        listen,
+        keyless,
+        2,
+        /An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_KEY: 'secret' },
+        2,
+        /not an API key: it should start with sk_test_/,
+      ],
+      [
+        listen,
+        {
+          ...env,
+          BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')),
+        },
+        1,
+        /not valid here or has been revoked/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_KEY: merchant.key.replace('test', 'live') },
+        2,
+        /live key.*Add --live/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_URL: 'http://billing.example' },
+        2,
+        /billing\.example in clear text: use https/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_URL: 'http://127.0.0.1:1' },
+        1,
+        /http:\/\/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*BILLING_API_URL/,
+      ],
+      [[...listen, '--api-key-file', missing], keyless, 2, /--api-key-file cannot be read/],
+      [[...listen, '--app', unknown], env, 1, /There is no such app/],
+      [[...listen, '--app', 'x'], env, 2, /"x" is not an id/],
+      [
+        ['trigger', 'payment'],
+        env,
+        2,
+        /"payment" is not a type of event: give one of subscription_created/,
+      ],
+      [['trigger'], env, 2, /missing required argument 'type'/],
+      [
+        ['trigger', 'ping'],
+        { ...env, BILLING_API_URL: 'http://127.0.0.1:1' },
+        1,
+        /does not answer/,
+      ],
+    ];
+    const outcomes = await Promise.all(cases.map(([args, given]) => run(t, args, given)));
+    for (const [place, [args, , code, message]] of cases.entries()) {
+      const outcome = outcomes[place]!;
+      t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
+      t.notMatch(outcome.stderr, /\n\s+at /);
+      t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));
+    }
+    const receiver = await startReceiver(t);
+    t.match(await run(t, ['trigger', 'ping'], { ...env, BILLING_API_URL: receiver.url }), {
+      code: 1,
+      stderr: /is not the billing API \(HTTP 200\)/,
+    });
+    await served.call('POST', '/merchant/apps', { token: merchant.key, body: { name: 'Tea' } });
+    t.match(await run(t, listen, env), {
+      code: 2,
+      stderr: /several apps: name one with --app\.\n {2}[0-9a-f-]{36} {2}Tea\n/,
+    });
+  },
+);
 
-void t.test('the key of a file, and of a question on a terminal, where it is not shown; ctrl-C there does nothing', async (t) => {
-  const { env, merchant } = await developer();
-  const keyless = { BILLING_API_URL: env.BILLING_API_URL };
-  const file = join(t.testdir(), 'key');
-  await writeFile(file, `${merchant.key}\n`);
-  t.match(await run(t, ['trigger', 'ping', '--api-key-file', file], keyless), { code: 0 });
+void t.test(
+  'the key of a file, and of a question on a terminal, where it is not shown; ctrl-C there does nothing',
+  async (t) => {
+    const { env, merchant } = await developer();
+    const keyless = { BILLING_API_URL: env.BILLING_API_URL };
+    const file = join(t.testdir(), 'key');
+    await writeFile(file, `${merchant.key}\n`);
+    t.match(await run(t, ['trigger', 'ping', '--api-key-file', file], keyless), { code: 0 });
 
-  const asked = startTerminal(t, ['trigger', 'ping'], { env: keyless });
-  await asked.waitFor('API key:');
-  asked.press(merchant.key, 'enter');
-  t.match(await asked.ended, { code: 0 });
-  t.match(asked.screen(), /Sample ping/);
-  t.notOk(asked.written().includes(merchant.key.slice(8, 20)), 'what was typed is not shown');
+    const asked = startTerminal(t, ['trigger', 'ping'], { env: keyless });
+    await asked.waitFor('API key:');
+    asked.press(merchant.key, 'enter');
+    t.match(await asked.ended, { code: 0 });
+    t.match(asked.screen(), /Sample ping/);
+    t.notOk(asked.written().includes(merchant.key.slice(8, 20)), 'what was typed is not shown');
 
-  const interrupted = startTerminal(t, ['trigger', 'ping'], { env: keyless });
-  await interrupted.waitFor('API key:');
-  interrupted.press('ctrl-c');
-  t.match(await interrupted.ended, { code: 1 });
-  t.match(interrupted.screen(), /billing: Interrupted: nothing was done\./);
-  t.notMatch(interrupted.screen(), /\n\s+at /);
-});
+    const interrupted = startTerminal(t, ['trigger', 'ping'], { env: keyless });
+    await interrupted.waitFor('API key:');
+    interrupted.press('ctrl-c');
+    t.match(await interrupted.ended, { code: 1 });
+    t.match(interrupted.screen(), /billing: Interrupted: nothing was done\./);
+    t.notMatch(interrupted.screen(), /\n\s+at /);
+  },
+);

@@ -1,14 +1,16 @@
 // billing merchants, beside a running serve that heeds what is set.
 import t from 'tap';
+import { appendEvents } from '../../src/domain/events.ts';
 import { run } from '../fixtures/command.ts';
 import { insertMerchant, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
+import { finishDeliveries } from '../fixtures/webhooks.ts';
 
 const served = await startServe(t);
 const { sql } = served;
 const env = { DATABASE_URL: served.databaseUrl };
 
-void t.test('show adds up what a merchant has, to the base unit', async (t) => {
+void t.test('show adds up a merchant’s amounts to the base unit', async (t) => {
   const merchant = await insertMerchant(sql, { name: 'Beans' });
   const planId = await insertPlan(sql, merchant);
   const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
@@ -19,44 +21,155 @@ void t.test('show adds up what a merchant has, to the base unit', async (t) => {
     amountNet: '9007199254740992',
   });
   await insertPayment(sql, subscriptionId, '2026-02-01T00:00:00Z');
-  await insertPayment(sql, subscriptionId, '2026-03-01T00:00:00Z', { failureReason: 'insufficient_funds', attempt: 1 });
+  await insertPayment(sql, subscriptionId, '2026-03-01T00:00:00Z', {
+    failureReason: 'insufficient_funds',
+    attempt: 1,
+  });
   const { code, stdout } = await run(t, ['merchants', 'show', merchant.id], env);
   t.equal(code, 0);
   t.match(stdout, /^Collected +9007199264\.740993 USDC in 2 payments, 0\.100001 of it fees$/m);
   t.match(stdout, /^Subscriptions +1 active, 0 past due, 0 cancelled, 1 expired$/m);
   t.match(stdout, /^Fee +1% \(default\)$/m);
   t.match(stdout, new RegExp(`^${merchant.appId} +Coffee +-$`, 'm'));
-  t.match(JSON.parse((await run(t, ['merchants', 'show', merchant.wallet, '--json'], env)).stdout), {
-    id: merchant.id,
-    payments: 2,
-    gross: '9007199264740993',
-    fees: '100001',
-    effectiveFeeBps: 100,
-  });
+  t.match(
+    JSON.parse((await run(t, ['merchants', 'show', merchant.wallet, '--json'], env)).stdout),
+    {
+      id: merchant.id,
+      payments: 2,
+      gross: '9007199264740993',
+      fees: '100001',
+      effectiveFeeBps: 100,
+    },
+  );
 });
 
-void t.test('a tier holds from the next request on, a fee is told with what it was; lists filter by tier', async (t) => {
-  const merchant = await served.merchant();
-  const limit = async () =>
-    (await fetch(`${served.url}/merchant/profile`, { headers: { authorization: `Bearer ${merchant.key}` } })).headers.get(
-      'ratelimit-limit',
+void t.test(
+  'a tier holds from the next request on, a fee change shows the old fee; lists filter by tier',
+  async (t) => {
+    const merchant = await served.merchant();
+    const limit = async () =>
+      (
+        await fetch(`${served.url}/merchant/profile`, {
+          headers: { authorization: `Bearer ${merchant.key}` },
+        })
+      ).headers.get('ratelimit-limit');
+    t.equal(await limit(), '100');
+    t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
+      code: 0,
+      stdout: /is pro now \(1000 requests per minute\); it was free\.$/,
+    });
+    t.equal(await limit(), '1000');
+    t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
+      code: 0,
+      stdout: /is pro already\.$/,
+    });
+
+    t.match(await run(t, ['merchants', 'set-fee', merchant.wallet, '25'], env), {
+      code: 0,
+      stdout: /is 0\.25% now, .*; it was 1% \(default\)\.$/,
+    });
+    t.same(await sql`select fee_bps from merchants where wallet = ${merchant.wallet}`, [
+      { feeBps: 25 },
+    ]);
+    const back = await run(t, ['merchants', 'set-fee', merchant.wallet, 'default', '--json'], env);
+    t.match(JSON.parse(back.stdout), { wallet: merchant.wallet, feeBps: null, before: 25 });
+
+    t.equal(
+      (await run(t, ['merchants', 'list', '--tier', 'pro', '--json'], env)).stdout.split('\n')
+        .length,
+      1,
     );
-  t.equal(await limit(), '100');
-  t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
-    code: 0,
-    stdout: /is pro now \(1000 requests per minute\); it was free\.$/,
-  });
-  t.equal(await limit(), '1000');
-  t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), { code: 0, stdout: /is pro already\.$/ });
+    t.match((await run(t, ['merchants', 'list', '--tier', 'pro'], env)).stdout, merchant.wallet);
+  },
+);
 
-  t.match(await run(t, ['merchants', 'set-fee', merchant.wallet, '25'], env), {
-    code: 0,
-    stdout: /is 0\.25% now, .*; it was 1% \(default\)\.$/,
-  });
-  t.same(await sql`select fee_bps from merchants where wallet = ${merchant.wallet}`, [{ feeBps: 25 }]);
-  const back = await run(t, ['merchants', 'set-fee', merchant.wallet, 'default', '--json'], env);
-  t.match(JSON.parse(back.stdout), { wallet: merchant.wallet, feeBps: null, before: 25 });
+void t.test(
+  'erase leaves nothing personal of a merchant, the books as they were, and other merchants alone',
+  async (t) => {
+    const { merchant: made, ...shop } = await (async () => {
+      const merchant = await served.merchant();
+      await served.call('PATCH', '/merchant/profile', {
+        token: merchant.token,
+        body: { name: 'Zanzibar Ltd', email: 'zanzibar@example.com' },
+      });
+      await served.call('PATCH', `/merchant/apps/${merchant.appId}`, {
+        token: merchant.token,
+        body: { name: 'Zanzibar', description: 'zanzibar', websiteUrl: 'https://zanzibar.example' },
+      });
+      await served.call('POST', `/merchant/apps/${merchant.appId}/webhooks`, {
+        token: merchant.key,
+        body: { url: 'http://127.0.0.1:1/zanzibar' },
+      });
+      const planId = await insertPlan(sql, merchant);
+      await sql`update plans set name = 'Zanzibar plan' where id = ${planId}`;
+      const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
+      await sql`update subscriptions set external_id = 'zanzibar-7', metadata = '{"who": "zanzibar"}' where id = ${subscriptionId}`;
+      await insertPayment(sql, subscriptionId, '2026-01-01T00:00:00Z');
+      for (let n = 0; n < 3; n += 1)
+        await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
+      await finishDeliveries(sql, 'failed', undefined);
+      await sql`update deliveries set last_response = convert_to('hello zanzibar', 'UTF8')`;
+      return { merchant, subscriptionId };
+    })();
+    const other = await served.merchant();
+    const erase = (...flags: string[]) =>
+      run(t, ['merchants', 'erase', made.wallet, ...flags], env);
+    const everything = async () => {
+      const tables = await sql<{ name: string }[]>`
+        select relname as name from pg_class
+        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`;
+      const texts = await Promise.all(
+        tables.map(async ({ name }) => {
+          const rows = await sql.unsafe<Record<string, unknown>[]>(`select * from ${name}`);
+          return rows.map((row) =>
+            Object.values(row)
+              .map((value) =>
+                Buffer.isBuffer(value)
+                  ? value.toString('latin1')
+                  : JSON.stringify(value, (_key, part: unknown) =>
+                      typeof part === 'bigint' ? String(part) : part,
+                    ),
+              )
+              .join(' '),
+          );
+        }),
+      );
+      return texts.flat().join('\n');
+    };
+    t.match(await everything(), /zanzibar/i);
+    const payments = () => sql`select * from payments where app_id = ${made.appId}`;
+    const books = await payments();
 
-  t.equal((await run(t, ['merchants', 'list', '--tier', 'pro', '--json'], env)).stdout.split('\n').length, 1);
-  t.match((await run(t, ['merchants', 'list', '--tier', 'pro'], env)).stdout, merchant.wallet);
-});
+    t.match(await erase('--yes'), { code: 1, stderr: /1 active or past due.*nothing was erased/s });
+    await sql`update subscriptions set status = 'expired', ended_at = now(), past_due_since = null, due_at = null where id = ${shop.subscriptionId}`;
+    t.match(await erase(), { code: 2, stderr: /add --yes/ });
+    t.match(await everything(), /zanzibar/i, 'nothing happens without a yes');
+    const { code, stdout, stderr } = await erase('--yes', '--json');
+    t.equal(code, 0, stderr);
+    t.match(JSON.parse(stdout), {
+      apps: 1,
+      plans: 1,
+      keys: 1,
+      endpoints: 1,
+      subscriptions: 1,
+      events: 3,
+      deliveries: 3,
+    });
+    t.notMatch(await everything(), /zanzibar/i);
+    t.same(await payments(), books, 'payments stay');
+    t.equal(
+      (await sql`select from events where app_id = ${made.appId}`).length,
+      3,
+      'sequences have no gap',
+    );
+    await t.rejects(served.call('GET', '/merchant/profile', { token: made.key }), /401/);
+    t.match(await served.call('GET', '/merchant/profile', { token: other.key }), {
+      wallet: other.wallet,
+    });
+    t.match(
+      JSON.parse((await erase('--yes', '--json')).stdout),
+      { apps: 0, keys: 0, events: 0, deliveries: 0 },
+      'a second time there is nothing',
+    );
+  },
+);

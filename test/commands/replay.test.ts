@@ -3,7 +3,7 @@ import { run, start } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertEvent, insertMerchant, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startTerminal } from '../fixtures/terminal.ts';
-import { until } from '../fixtures/webhooks.ts';
+import { until, finishDeliveries } from '../fixtures/webhooks.ts';
 import { parseSelection } from '../../src/commands/replay.ts';
 
 const id = '01a1fd7a-183d-7a6e-8756-a417420d830b';
@@ -11,7 +11,13 @@ const id = '01a1fd7a-183d-7a6e-8756-a417420d830b';
 void t.test('ids or filters become a selection', async (t) => {
   t.match(parseSelection([id.toUpperCase(), id], {}), { ids: [id], appId: null, endpointId: null });
   t.same(
-    parseSelection([], { app: id, status: 'failed', type: 'payment_success', since: '2026-01-01', until: '2026-02-01T12:00:00+02:00' }),
+    parseSelection([], {
+      app: id,
+      status: 'failed',
+      type: 'payment_success',
+      since: '2026-01-01',
+      until: '2026-02-01T12:00:00+02:00',
+    }),
     {
       ids: null,
       endpointId: null,
@@ -35,68 +41,81 @@ void t.test('wrong usage says what would be right, with exit code 2', async (t) 
     [[], { app: id, status: 'lost' }, /--status must be one of pending/],
     [[], { webhook: id, status: 'unsent' }, /needs --app/],
     [[], { app: id, type: 'constructor' }, /--type must be one of subscription_created/],
-    [[], { app: id, since: 'yesterday' }, /--since must be an ISO 8601 time/],
-    [[], { app: id, until: '12' }, /--until must be an ISO 8601 time/],
+    [[], { app: id, since: 'yesterday' }, /--since must be a time such as 2026-11-21T09:00:00Z/],
+    [[], { app: id, until: '12' }, /--until must be a time such as 2026-11-21T09:00:00Z/],
   ];
-  for (const [ids, flags, message] of wrong) t.throws(() => parseSelection(ids, flags), { message, exitCode: 2 }, String(message));
+  for (const [ids, flags, message] of wrong)
+    t.throws(() => parseSelection(ids, flags), { message, exitCode: 2 }, String(message));
 });
 
-void t.test('it counts, asks on a terminal, wants --yes off one, and goes on after an interruption without queueing twice', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const merchant = await insertMerchant(sql);
-  await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
-  const planId = await insertPlan(sql, merchant);
-  const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
-  for (let made = 0; made < 3; made += 1) await insertEvent(sql, subscriptionId);
-  await sql`update deliveries set status = 'failed', attempts = 6, finished_at = now()`;
-  const env = { DATABASE_URL: url };
-  const args = ['replay', '--app', merchant.appId, '--status', 'failed'];
-  const replays = async () => (await sql`select 1 from deliveries where replay_of is not null`).length;
+void t.test(
+  'it counts, asks on a terminal, wants --yes off one, and goes on after an interruption without queueing twice',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const merchant = await insertMerchant(sql);
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
+    const planId = await insertPlan(sql, merchant);
+    const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
+    for (let made = 0; made < 3; made += 1) await insertEvent(sql, subscriptionId);
+    await finishDeliveries(sql, 'failed', { attempts: 6 });
+    const env = { DATABASE_URL: url };
+    const args = ['replay', '--app', merchant.appId, '--status', 'failed'];
+    const replays = async () =>
+      (await sql`select 1 from all_deliveries where replay_of is not null`).length;
 
-  t.match(await run(t, args, env), { code: 2, stdout: '3 match (3 failed).', stderr: /no terminal to ask on: add --yes/ });
-  t.match(await run(t, [...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
-  for (const [keys, code, words] of [
-    [['n', 'enter'], 1, 'Nothing was queued.'],
-    [['enter'], 1, 'Nothing was queued.'],
-    [['\u0004'], 1, 'Nothing was queued.'],
-    [['ctrl-c'], 1, 'billing: Interrupted: nothing was done.'],
-  ] as const) {
-    const asked = startTerminal(t, args, { env });
-    await asked.waitFor('Queue 3 again? [y/N]');
-    asked.press(...keys);
-    t.match(await asked.ended, { code });
-    t.match(asked.screen(), words);
-    t.notMatch(asked.screen(), /\n\s+at /);
-  }
-  t.equal(await replays(), 0);
+    t.match(await run(t, args, env), {
+      code: 2,
+      stdout: '3 match (3 failed).',
+      stderr: /no terminal to ask on: add --yes/,
+    });
+    t.match(await run(t, [...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
+    for (const [keys, code, words] of [
+      [['n', 'enter'], 1, 'Nothing was queued.'],
+      [['enter'], 1, 'Nothing was queued.'],
+      [['\u0004'], 1, 'Nothing was queued.'],
+      [['ctrl-c'], 1, 'billing: Interrupted: nothing was done.'],
+    ] as const) {
+      const asked = startTerminal(t, args, { env });
+      await asked.waitFor('Queue 3 again? [y/N]');
+      asked.press(...keys);
+      t.match(await asked.ended, { code });
+      t.match(asked.screen(), words);
+      t.notMatch(asked.screen(), /\n\s+at /);
+    }
+    t.equal(await replays(), 0);
 
-  // Interrupted while it waits for its first batch.
-  let release: () => void = () => undefined;
-  const released = new Promise<void>((resolve) => (release = resolve));
-  const held = sql.begin(async (tx) => {
-    await tx`lock table replays in share row exclusive mode`;
-    await released;
-  });
-  const cut = start(t, [...args, '--yes', '--json'], env);
-  await until(
-    async () => (await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`).length > 0,
-  );
-  cut.child.kill('SIGINT');
-  // It is told of the signal before it is let go on.
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  release();
-  await held;
-  t.match(await cut.ended, {
-    code: 1,
-    stdout: /"queued":0,"finished":false/,
-    stderr: /Interrupted after 0\. Run the same command again to go on; nothing is queued twice\./,
-  });
+    // Interrupted while it waits for its first batch.
+    let release: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const held = sql.begin(async (tx) => {
+      await tx`lock table replays in share row exclusive mode`;
+      await released;
+    });
+    const cut = start(t, [...args, '--yes', '--json'], env);
+    await until(
+      async () =>
+        (
+          await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+        ).length > 0,
+    );
+    cut.child.kill('SIGINT');
+    // It is told of the signal before it is let go on.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    release();
+    await held;
+    t.match(await cut.ended, {
+      code: 1,
+      stdout: /"queued":0,"finished":false/,
+      stderr:
+        /Interrupted after 0\. Run the same command again to go on; nothing is queued twice\./,
+    });
 
-  const yes = startTerminal(t, args, { env });
-  await yes.waitFor('Queue 3 again? [y/N]');
-  t.match(yes.screen(), /was interrupted after 0 of 3: it goes\s+on\s+from\s+there/);
-  yes.press('y', 'enter');
-  t.match(await yes.ended, { code: 0 });
-  t.match(yes.screen(), 'Queued 3.');
-  t.equal(await replays(), 3);
-});
+    const yes = startTerminal(t, args, { env });
+    await yes.waitFor('Queue 3 again? [y/N]');
+    t.match(yes.screen(), /was interrupted after 0 of 3: it goes\s+on\s+from\s+there/);
+    yes.press('y', 'enter');
+    t.match(await yes.ended, { code: 0 });
+    t.match(yes.screen(), 'Queued 3.');
+    t.equal(await replays(), 3);
+  },
+);

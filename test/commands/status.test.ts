@@ -7,53 +7,100 @@ import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { insertEvent, insertMerchant, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
-void t.test('well: exit code 0 and one screen; past a limit: each named, exit code 1', async (t) => {
-  const { sql, url } = await testDatabase(t);
-  const chain = await startTestChain(t);
-  const keeper = generateKeypair().address;
-  chain.fund(keeper, { lamports: 1_500_000_000n });
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  const env = { DATABASE_URL: url, SOLANA_RPC_URL: chain.rpcUrl, SOLANA_CLUSTER: 'localnet', KEEPER_ADDRESS: keeper };
-  const well = await run(t, ['status'], env);
-  t.equal(well.code, 0, well.stderr);
-  t.match(well.stdout, /^billing development, \S+Z: OK$/m);
-  t.match(well.stdout, `${keeper}, 1.5 SOL`);
-  t.ok(well.stdout.split('\n').length <= 24);
-  t.match(JSON.parse((await run(t, ['status', '--json'], env)).stdout), {
-    ok: true,
-    problems: [],
-    payments: { due: 0 },
-    keeper: { sol: 1.5 },
-  });
+void t.test(
+  'well: exit code 0 and one screen; past a limit: each named, exit code 1',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const chain = await startTestChain(t);
+    const keeper = generateKeypair().address;
+    chain.fund(keeper, { lamports: 1_500_000_000n });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const env = {
+      DATABASE_URL: url,
+      SOLANA_RPC_URL: chain.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      KEEPER_ADDRESS: keeper,
+    };
+    const well = await run(t, ['status'], env);
+    t.equal(well.code, 0, well.stderr);
+    t.match(well.stdout, /^billing development, \S+Z: OK$/m);
+    t.match(well.stdout, `${keeper}, 1.5 SOL`);
+    t.ok(well.stdout.split('\n').length <= 24);
+    t.match(JSON.parse((await run(t, ['status', '--json'], env)).stdout), {
+      ok: true,
+      problems: [],
+      payments: { due: 0 },
+      keeper: { sol: 1.5 },
+    });
 
-  const merchant = await insertMerchant(sql);
-  await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
-  const planId = await insertPlan(sql, merchant);
-  const due = new Date(Date.now() - 3_600_000);
-  const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId }, { nextPaymentDue: due, dueAt: due });
-  await insertEvent(sql, subscriptionId);
-  await sql`update deliveries set due_at = now() - interval '10 minutes'`;
-  const late = await run(t, ['status', '--min-sol', '2'], env);
-  t.equal(late.code, 1);
-  t.match(late.stdout, /3 PAST THEIR LIMITS/);
-  t.match(late.stdout, /! a payment has been due for \d+ min; the limit is 15 min/);
-  t.match(late.stdout, /! a delivery has been due for \d+ min; the limit is 5 min/);
-  t.match(late.stdout, `! the keeper has 1.5 SOL; the limit is 2: send some to ${keeper}`);
-  t.ok(late.stdout.split('\n').length <= 24);
-  const lenient = ['status', '--json', '--max-payment-delay', '7200', '--max-delivery-delay', '7200'];
-  t.match(await run(t, lenient, env), { code: 0, stdout: /"ok":true/ });
+    const merchant = await insertMerchant(sql);
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
+    const planId = await insertPlan(sql, merchant);
+    const due = new Date(Date.now() - 3_600_000);
+    const subscriptionId = await insertSubscription(
+      sql,
+      { appId: merchant.appId, planId },
+      { nextPaymentDue: due, dueAt: due },
+    );
+    await insertEvent(sql, subscriptionId);
+    await sql`update delivery_queue set due_at = now() - interval '10 minutes'`;
+    const late = await run(t, ['status', '--min-sol', '2'], env);
+    t.equal(late.code, 1);
+    t.match(late.stdout, /3 PAST THEIR LIMITS/);
+    t.match(late.stdout, /! a payment has been due for \d+ min; the limit is 15 min/);
+    t.match(late.stdout, /! a delivery has been due for \d+ min; the limit is 5 min/);
+    t.match(late.stdout, `! the keeper has 1.5 SOL; the limit is 2: send some to ${keeper}`);
+    t.ok(late.stdout.split('\n').length <= 24);
+    const lenient = [
+      'status',
+      '--json',
+      '--max-payment-delay',
+      '7200',
+      '--max-delivery-delay',
+      '7200',
+    ];
+    t.match(await run(t, lenient, env), { code: 0, stdout: /"ok":true/ });
 
-  const other = await startReceiver(t);
-  const chains = await run(t, [...lenient, '--min-sol', '0'], { ...env, SOLANA_RPC_URL: `${other.url},${chain.rpcUrl}` });
-  t.equal(chains.code, 1, 'one endpoint that is down is not hidden behind one that is up');
-  t.equal((JSON.parse(chains.stdout) as { problems: string[] }).problems.length, 1);
-});
+    const other = await startReceiver(t);
+    const chains = await run(t, [...lenient, '--min-sol', '0'], {
+      ...env,
+      SOLANA_RPC_URL: `${other.url},${chain.rpcUrl}`,
+    });
+    t.equal(chains.code, 1, 'one endpoint that is down is not hidden behind one that is up');
+    t.equal((JSON.parse(chains.stdout) as { problems: string[] }).problems.length, 1);
+  },
+);
 
-void t.test('no Postgres: a monitor is told in JSON as well; a wrong configuration is no status', async (t) => {
-  const gone = { DATABASE_URL: 'postgres://billing:hunter2@127.0.0.1:1/ledger' };
-  const told = await run(t, ['status', '--json'], gone);
-  t.match(told, { code: 1, stderr: /^billing: Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used/ });
-  t.match(JSON.parse(told.stdout), { ok: false, problems: [/Postgres at 127\.0\.0\.1:1/], at: String });
-  t.notMatch(told.stdout + told.stderr, 'hunter2');
-  t.match(await run(t, ['status', '--json'], {}), { code: 2, stdout: '', stderr: /DATABASE_URL is required/ });
-});
+void t.test(
+  'without Postgres the chain and the keeper’s SOL are shown; a wrong configuration is no status',
+  async (t) => {
+    const chain = await startTestChain(t);
+    const keeper = generateKeypair().address;
+    chain.fund(keeper, { lamports: 1_500_000_000n });
+    const gone = {
+      DATABASE_URL: 'postgres://billing:hunter2@127.0.0.1:1/ledger',
+      SOLANA_RPC_URL: chain.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      KEEPER_ADDRESS: keeper,
+    };
+    const told = await run(t, ['status', '--json'], gone);
+    t.match(told, { code: 1, stderr: '' });
+    t.match(JSON.parse(told.stdout), {
+      ok: false,
+      problems: [/^Postgres at 127\.0\.0\.1:1, database "ledger" cannot be used/],
+      at: String,
+      payments: null,
+      chain: { endpoints: [{ fault: null }] },
+      keeper: { sol: 1.5 },
+    });
+    const shown = await run(t, ['status'], gone);
+    t.match(shown.stdout, /! Postgres at 127\.0\.0\.1:1/);
+    t.match(shown.stdout, /1\.5 SOL/);
+    t.notMatch(told.stdout + told.stderr, 'hunter2');
+    t.match(await run(t, ['status', '--json'], {}), {
+      code: 2,
+      stdout: '',
+      stderr: /DATABASE_URL is required/,
+    });
+  },
+);

@@ -1,12 +1,20 @@
 import t from 'tap';
 import { supervision } from '../../src/config/supervision.ts';
 
-void t.test('only what systemd asks for is done', (t) => {
+void t.test('only the variables that systemd set are used', (t) => {
   t.equal(supervision({}), undefined);
-  t.same(supervision({ NOTIFY_SOCKET: '/run/n', PATH: '/bin' }), { socket: '/run/n', watchdogMs: undefined, path: '/bin' });
+  t.same(supervision({ NOTIFY_SOCKET: '/run/n', PATH: '/bin' }), {
+    socket: '/run/n',
+    watchdogMs: undefined,
+    path: '/bin',
+  });
   const watched = { NOTIFY_SOCKET: '@n', WATCHDOG_USEC: '30000000' };
   t.match(supervision(watched), { socket: '@n', watchdogMs: 30_000 });
   t.match(supervision({ ...watched, WATCHDOG_PID: String(process.pid) }), { watchdogMs: 30_000 });
-  t.match(supervision({ ...watched, WATCHDOG_PID: '1' }), { watchdogMs: undefined }, "the watchdog is another process's");
+  t.match(
+    supervision({ ...watched, WATCHDOG_PID: '1' }),
+    { watchdogMs: undefined },
+    "the watchdog is another process's",
+  );
   t.end();
 });

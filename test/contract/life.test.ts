@@ -1,4 +1,4 @@
-// service.md: what happens to subscriptions, and what merchants are told of it. One play of everything that can happen: real wallets on a real chain, a
+// docs/contract.md: what happens to subscriptions, and what merchants are told of it. One play of everything that can happen: real wallets on a real chain, a
 // real keeper, a dispatcher as its own process, an HTTPS server of the merchant's. The tests look at what came of it.
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -45,7 +45,12 @@ const { sql, net } = stage;
 const api = await testApi(t, {
   database: { sql, url: stage.databaseUrl },
   rpcUrl: net.rpcUrl,
-  network: { programId: net.programId, mint: net.mint, puller: stage.keeper.address, treasury: stage.treasury.address },
+  network: {
+    programId: net.programId,
+    mint: net.mint,
+    puller: stage.keeper.address,
+    treasury: stage.treasury.address,
+  },
   environment: 'production',
 });
 const fixture = (name: string) => new URL(`../fixtures/tls/${name}`, import.meta.url);
@@ -71,12 +76,19 @@ const plans = {
 const secrets: Record<string, string> = {};
 for (const { appId } of Object.values(plans)) {
   const url = `https://secure.example:${receiver.port}/hook`;
-  const { body } = await api.call<{ secret: string }>('POST', `/merchant/apps/${appId}/webhooks`, { token: merchant.token, body: { url } });
+  const { body } = await api.call<{ secret: string }>('POST', `/merchant/apps/${appId}/webhooks`, {
+    token: merchant.token,
+    body: { url },
+  });
   secrets[appId] = body.data.secret;
 }
 
 /** A wallet that opens a subscription on chain. */
-async function open(plan: Plan, usdc: bigint, payer?: Keypair): Promise<{ wallet: Keypair; pda: string; plan: Plan }> {
+async function open(
+  plan: Plan,
+  usdc: bigint,
+  payer?: Keypair,
+): Promise<{ wallet: Keypair; pda: string; plan: Plan }> {
   const wallet = stage.wallet({ usdc });
   return { wallet, plan, pda: await stage.open(plan, wallet, payer) };
 }
@@ -120,7 +132,12 @@ await stage.send(
 const has = async (subscription: Subscription, type: EventType, count = 1) =>
   (await stage.events(subscription)).filter((event) => event.type === type).length >= count;
 const told = (what: string, wanted: [Subscription, EventType, number?][]) =>
-  stage.until(what, async () => (await Promise.all(wanted.map(([one, type, count]) => has(one, type, count)))).every(Boolean), 30_000);
+  stage.until(
+    what,
+    async () =>
+      (await Promise.all(wanted.map(([one, type, count]) => has(one, type, count)))).every(Boolean),
+    30_000,
+  );
 
 await stage.startKeeper();
 const payers = [all.leaving, all.forced, all.revoking, all.returning, all.dismissed, all.huge];
@@ -131,8 +148,13 @@ await told('the first period is collected', [
 ]);
 await stage.quiet();
 const show = async (subscription: Subscription) =>
-  (await api.call<Shown>('GET', `/merchant/apps/${subscription.plan.appId}/subscriptions/${subscription.id}`, { token: merchant.token }))
-    .body.data;
+  (
+    await api.call<Shown>(
+      'GET',
+      `/merchant/apps/${subscription.plan.appId}/subscriptions/${subscription.id}`,
+      { token: merchant.token },
+    )
+  ).body.data;
 const paid = await show(all.leaving);
 const balances = {
   merchant: await stage.balance(merchant.wallet),
@@ -141,12 +163,26 @@ const balances = {
   unregistered: await stage.balance(unregistered.wallet.address),
 };
 
-const parties = ({ wallet, pda, plan }: Subscription) => ({ subscriber: wallet.address, plan: plan.pda, subscription: pda });
+const parties = ({ wallet, pda, plan }: Subscription) => ({
+  subscriber: wallet.address,
+  plan: plan.pda,
+  subscription: pda,
+});
 const cancel = (mode: string, { id, plan }: Subscription) =>
-  api.call<Shown>('POST', `/merchant/apps/${plan.appId}/subscriptions/${id}/cancel`, { token: merchant.token, body: { mode } });
-for (const one of [all.leaving, all.returning]) await stage.send([one.wallet], [cancelSubscription(net.programId, parties(one))]);
-await stage.send([all.revoking.wallet], [revokeApproval({ owner: all.revoking.wallet.address, mint: net.mint })]);
-const [forced, dismissed] = [await cancel('force', all.forced), await cancel('period_end', all.dismissed)];
+  api.call<Shown>('POST', `/merchant/apps/${plan.appId}/subscriptions/${id}/cancel`, {
+    token: merchant.token,
+    body: { mode },
+  });
+for (const one of [all.leaving, all.returning])
+  await stage.send([one.wallet], [cancelSubscription(net.programId, parties(one))]);
+await stage.send(
+  [all.revoking.wallet],
+  [revokeApproval({ owner: all.revoking.wallet.address, mint: net.mint })],
+);
+const [forced, dismissed] = [
+  await cancel('force', all.forced),
+  await cancel('period_end', all.dismissed),
+];
 await told('what the wallets did is seen', [
   [all.leaving, 'cancel_requested'],
   [all.returning, 'cancel_requested'],
@@ -154,7 +190,10 @@ await told('what the wallets did is seen', [
 ]);
 const asked = await show(all.leaving);
 const { expiresAt } = (await stage.onChain(all.returning))!;
-await stage.send([all.returning.wallet], [resumeSubscription(net.programId, { ...parties(all.returning), mint: net.mint, expiresAt })]);
+await stage.send(
+  [all.returning.wallet],
+  [resumeSubscription(net.programId, { ...parties(all.returning), mint: net.mint, expiresAt })],
+);
 await told('the resumption is seen', [[all.returning, 'subscription_resumed']]);
 const beforeTheEnd = (await stage.events(all.leaving)).map(({ type }) => type);
 
@@ -176,11 +215,15 @@ const requests = receiver.requests.map((request) => {
 });
 const events = requests.map(({ event }) => event);
 const of = (type: EventType, subscription?: Subscription) =>
-  events.filter((event) => event.type === type && (subscription === undefined || event.data.subscriptionId === subscription.id));
+  events.filter(
+    (event) =>
+      event.type === type &&
+      (subscription === undefined || event.data.subscriptionId === subscription.id),
+  );
 const ids = Object.values(all).map(({ id }) => id);
 const whose = ({ data }: Event) => Object.values(all).find(({ id }) => id === data.subscriptionId)!;
 
-rule('The service handles recurring payments between merchants and subscribers.', async (t) => {
+rule('The service collects recurring payments from subscribers for merchants.', async (t) => {
   const pulls = await pullsOnChain(stage, all.returning);
   t.equal(pulls.length, 2, 'one each period');
   t.equal(pulls[1]!.periodStart - pulls[0]!.periodStart, BigInt(PERIOD * HOUR));
@@ -188,49 +231,69 @@ rule('The service handles recurring payments between merchants and subscribers.'
 });
 
 rule(
-  'The subscriber then registers that subscription with the service, so that a background payment collector (the keeper) can track it and collect payments.',
+  'The subscriber then registers that account with the service; from then on the keeper follows it and collects its payments.',
   async (t) => {
     for (const one of payers) t.ok((await pullsOnChain(stage, one)).length > 0);
     t.equal(balances.unregistered, rich, 'what is on chain and not registered is left alone');
     t.equal(await stage.balance(unregistered.wallet.address), rich);
-    const [row] = await sql`select 1 from subscriptions where subscription_pda = ${unregistered.pda}`;
+    const [row] =
+      await sql`select 1 from subscriptions where subscription_pda = ${unregistered.pda}`;
     t.equal(row, undefined);
   },
 );
 
-rule('Payments are made in USDC.', async (t) => {
+rule('Payments are in USDC.', async (t) => {
   t.equal(CLUSTERS['mainnet-beta'].usdcMint, 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v');
   // stage.balance is of the token account of the mint that USDC_MINT names here.
   t.equal(balances.huge, 3n * HUGE - HUGE);
 });
 
-rule('A platform fee is deducted from the gross amount and the merchant receives the net amount.', async (t) => {
-  const hugeFee = HUGE / 100n;
-  t.equal(balances.treasury - 1n, 5n * FEE + hugeFee);
-  t.equal(balances.merchant - rich, 5n * (AMOUNT - FEE) + HUGE - hugeFee, 'what the wallet had, and the net amounts');
-  for (const { data } of of('payment_success'))
-    t.equal(BigInt(String(data.amountNet)), BigInt(String(data.amountGross)) - BigInt(String(data.platformFee)));
-});
-
-rule('The service pushes signed webhook events to a merchant-provided HTTPS endpoint when subscription events occur.', (t) => {
-  t.equal(requests.length, count);
-  for (const { body, headers, secret, event } of requests) {
-    t.equal(headers.host, `secure.example:${receiver.port}`);
-    t.equal(verifyWebhook(body, headers, secret).id, event.id);
-  }
-});
-
 rule(
-  "The service delivers webhook events by HTTP POST to the app's webhook endpoint URL after the keeper or a subscription action produces an event.",
+  'The platform fee is taken out of the gross amount; the merchant receives the rest, the net amount.',
   async (t) => {
-    for (const { method, path } of requests) t.same([method, path], ['POST', '/hook']);
-    const stored = await sql<{ id: string; body: string }[]>`select id, body from events`;
-    t.same(new Map(requests.map(({ event, body }) => [event.id, body.toString()])), new Map(stored.map(({ id, body }) => [id, body])));
-    t.ok(of('payment_success').length > 0 && of('cancel_forced').length > 0, 'of the keeper and of a merchant');
+    const hugeFee = HUGE / 100n;
+    t.equal(balances.treasury - 1n, 5n * FEE + hugeFee);
+    t.equal(
+      balances.merchant - rich,
+      5n * (AMOUNT - FEE) + HUGE - hugeFee,
+      'what the wallet had, and the net amounts',
+    );
+    for (const { data } of of('payment_success'))
+      t.equal(
+        BigInt(String(data.amountNet)),
+        BigInt(String(data.amountGross)) - BigInt(String(data.platformFee)),
+      );
   },
 );
 
-rule('id | string | unique event id; used for deduplication', (t) => {
+rule(
+  "When something happens to a subscription, the merchant's HTTPS endpoint receives a signed webhook.",
+  (t) => {
+    t.equal(requests.length, count);
+    for (const { body, headers, secret, event } of requests) {
+      t.equal(headers.host, `secure.example:${receiver.port}`);
+      t.equal(verifyWebhook(body, headers, secret).id, event.id);
+    }
+  },
+);
+
+rule(
+  "An event that the keeper or an action on a subscription causes is sent by POST to the app's webhook endpoint.",
+  async (t) => {
+    for (const { method, path } of requests) t.same([method, path], ['POST', '/hook']);
+    const stored = await sql<{ id: string; body: string }[]>`select id, body from events`;
+    t.same(
+      new Map(requests.map(({ event, body }) => [event.id, body.toString()])),
+      new Map(stored.map(({ id, body }) => [id, body])),
+    );
+    t.ok(
+      of('payment_success').length > 0 && of('cancel_forced').length > 0,
+      'of the keeper and of a merchant',
+    );
+  },
+);
+
+rule("`id` | string | the event's id, the same for each delivery of it", (t) => {
   t.equal(new Set(events.map(({ id }) => id)).size, events.length);
   for (const { event, headers } of requests) {
     t.match(event.id, /^[0-9a-f-]{36}$/);
@@ -238,8 +301,12 @@ rule('id | string | unique event id; used for deduplication', (t) => {
   }
 });
 
-rule('type | string | event type (see table)', (t) => {
-  t.same([...new Set(events.map(({ type }) => type))].sort(), [...eventTypes].sort(), 'all seven, and one of ours');
+rule('`type` | string | one of the types below', (t) => {
+  t.same(
+    [...new Set(events.map(({ type }) => type))].sort(),
+    [...eventTypes].sort(),
+    'all seven, and one of ours',
+  );
   t.same(
     eventTypes.filter((type) => !(contractEventTypes as readonly string[]).includes(type)),
     ['subscription_resumed'],
@@ -250,98 +317,122 @@ rule('type | string | event type (see table)', (t) => {
   t.throws(() => api.contract.event({ ...events[0], data: {} }));
 });
 
-rule('createdAt | string, ISO 8601 timestamp | creation time of the event', (t) => {
+rule('`createdAt` | ISO 8601 string | when the event was created', (t) => {
   for (const { event, at } of requests) {
     t.match(event.createdAt, iso);
     t.ok(Math.abs(at - Date.parse(event.createdAt)) < 120_000);
   }
 });
 
-rule('data.subscriptionId | string | internal subscription id', (t) => {
+rule("`data.subscriptionId` | string | the subscription's id", (t) => {
   for (const { data } of events) t.ok(ids.includes(String(data.subscriptionId)));
 });
 
-rule('data.subscriptionPda | string | on-chain address (Base58)', (t) => {
+rule('`data.subscriptionPda` | string | its address on chain, in Base58', (t) => {
   for (const event of events) t.equal(event.data.subscriptionPda, whose(event).pda);
 });
 
-rule('data.planId | string | plan of the subscription', (t) => {
+rule('`data.planId` | string | its plan', (t) => {
   for (const event of events) t.equal(event.data.planId, whose(event).plan.id);
 });
 
-rule('data.planName | string | human-readable plan name', (t) => {
+rule("`data.planName` | string | the plan's name", (t) => {
   for (const { data } of events) t.equal(data.planName, 'plan');
 });
 
-rule('data.subscriberWallet | string | subscriber wallet address (Base58)', (t) => {
+rule("`data.subscriberWallet` | string | the subscriber's wallet, in Base58", (t) => {
   for (const event of events) t.equal(event.data.subscriberWallet, whose(event).wallet.address);
 });
 
-rule('data.merchantWallet | string | merchant wallet address (Base58)', (t) => {
+rule("`data.merchantWallet` | string | the merchant's wallet, in Base58", (t) => {
   for (const { data } of events) t.equal(data.merchantWallet, merchant.wallet);
 });
 
-rule('data.amountGross | string | total debited, USDC base units (6 decimals)', (t) => {
-  for (const event of of('payment_success')) t.equal(event.data.amountGross, String(whose(event).plan.terms.amount));
-  t.equal(of('payment_success', all.huge)[0]?.data.amountGross, '9007199254740993', 'beyond 2^53, to the last digit');
+rule('`data.amountGross` | string | what the subscriber paid, in base units of USDC', (t) => {
+  for (const event of of('payment_success'))
+    t.equal(event.data.amountGross, String(whose(event).plan.terms.amount));
+  t.equal(
+    of('payment_success', all.huge)[0]?.data.amountGross,
+    '9007199254740993',
+    'beyond 2^53, to the last digit',
+  );
 });
 
-rule('data.platformFee | string | platform fee deducted', (t) => {
-  for (const event of of('payment_success')) t.equal(event.data.platformFee, String(whose(event).plan.terms.amount / 100n));
+rule("`data.platformFee` | string | the fee's part of it", (t) => {
+  for (const event of of('payment_success'))
+    t.equal(event.data.platformFee, String(whose(event).plan.terms.amount / 100n));
 });
 
-rule('data.amountNet | string | net amount received by the merchant', (t) => {
+rule("`data.amountNet` | string | the merchant's part of it", (t) => {
   for (const event of of('payment_success')) {
     const { amount } = whose(event).plan.terms;
     t.equal(event.data.amountNet, String(amount - amount / 100n));
   }
 });
 
-rule('data.txSignature | string | blockchain transaction signature (payment events)', async (t) => {
-  const signatures = of('payment_success').map(({ data }) => String(data.txSignature));
-  t.equal(new Set(signatures).size, 8);
-  for (const signature of signatures) {
-    t.match(signature, base58);
-    t.match(await stage.rpc.getTransaction(signature), { err: null });
-  }
-});
+rule(
+  "`data.txSignature` | string | the signature of the payment's transaction (payment events)",
+  async (t) => {
+    const signatures = of('payment_success').map(({ data }) => String(data.txSignature));
+    t.equal(new Set(signatures).size, 8);
+    for (const signature of signatures) {
+      t.match(signature, base58);
+      t.match(await stage.rpc.getTransaction(signature), { err: null });
+    }
+  },
+);
 
-rule('data.nextPaymentDue | string, ISO 8601 timestamp | next billing date (payment events)', (t) => {
-  for (const { data } of [...of('payment_success'), ...of('payment_failed')]) t.match(data.nextPaymentDue, iso);
-  t.equal(of('payment_success', all.leaving)[0]?.data.nextPaymentDue, paid.nextPaymentDue);
-  t.equal(paid.nextPaymentDue, paid.paidThrough);
-  const [first, second] = of('payment_success', all.returning).map(({ data }) => Date.parse(String(data.nextPaymentDue)));
-  t.equal(Math.abs(second! - first!), PERIOD * HOUR * 1000);
-});
+rule(
+  '`data.nextPaymentDue` | ISO 8601 string | when the next payment is due (payment events)',
+  (t) => {
+    for (const { data } of [...of('payment_success'), ...of('payment_failed')])
+      t.match(data.nextPaymentDue, iso);
+    t.equal(of('payment_success', all.leaving)[0]?.data.nextPaymentDue, paid.nextPaymentDue);
+    t.equal(paid.nextPaymentDue, paid.paidThrough);
+    const [first, second] = of('payment_success', all.returning).map(({ data }) =>
+      Date.parse(String(data.nextPaymentDue)),
+    );
+    t.equal(Math.abs(second! - first!), PERIOD * HOUR * 1000);
+  },
+);
 
-rule('data.cancelRequestedAt | timestamp | present on cancel_requested', (t) => {
-  for (const { type, data } of events) t.equal('cancelRequestedAt' in data, type === 'cancel_requested', type);
-  for (const { data } of of('cancel_requested')) t.match(data.cancelRequestedAt, iso);
-  t.equal(of('cancel_requested', all.leaving)[0]?.data.cancelRequestedAt, asked.cancelRequestedAt);
-});
+rule(
+  '`data.cancelRequestedAt` | ISO 8601 string | when the cancellation was requested (`cancel_requested`)',
+  (t) => {
+    for (const { type, data } of events)
+      t.equal('cancelRequestedAt' in data, type === 'cancel_requested', type);
+    for (const { data } of of('cancel_requested')) t.match(data.cancelRequestedAt, iso);
+    t.equal(
+      of('cancel_requested', all.leaving)[0]?.data.cancelRequestedAt,
+      asked.cancelRequestedAt,
+    );
+  },
+);
 
-rule('Not every field appears on every event.', (t) => {
+rule('An event has only the fields that its type calls for.', (t) => {
   const fields = new Set(events.flatMap(({ data }) => Object.keys(data)));
   for (const { data } of events) t.ok(Object.keys(data).length < fields.size);
 });
 
-rule('Cancel events carry no amountGross or txSignature.', (t) => {
+rule('An event about a cancellation has no `amountGross` and no `txSignature`.', (t) => {
   for (const type of ['cancel_requested', 'cancel_finalized', 'cancel_forced'] as const) {
     t.ok(of(type).length > 0);
     for (const { data } of of(type)) t.notOk('amountGross' in data || 'txSignature' in data, type);
   }
 });
 
-rule('A receiver checks type before reading payment-specific fields.', (t) => {
+rule('A receiver looks at `type` before it reads the fields of a payment.', (t) => {
   // One that does finds them all, every time.
   let gross = 0n;
-  for (const { type, data } of events) if (type === 'payment_success') gross += BigInt(data.amountGross as string);
+  for (const { type, data } of events)
+    if (type === 'payment_success') gross += BigInt(data.amountGross as string);
   t.equal(gross, 6n * AMOUNT + 2n * HUGE);
-  for (const { type, data } of events) if (type !== 'payment_success') t.notOk('amountGross' in data, type);
+  for (const { type, data } of events)
+    if (type !== 'payment_success') t.notOk('amountGross' in data, type);
 });
 
 rule(
-  'subscription_created | the subscription is registered after the on-chain transaction confirms | subscriptionId, planId, subscriberWallet',
+  '`subscription_created` | a subscription whose account is confirmed on chain is registered | `subscriptionId`, `planId`, `subscriberWallet`',
   (t) => {
     t.same(
       of('subscription_created')
@@ -350,57 +441,106 @@ rule(
       [...ids].sort(),
       'once each',
     );
-    for (const { data } of of('subscription_created')) t.match(data, { subscriptionId: String, planId: String, subscriberWallet: base58 });
+    for (const { data } of of('subscription_created'))
+      t.match(data, { subscriptionId: String, planId: String, subscriberWallet: base58 });
   },
 );
 
-rule('payment_success | the keeper collected a payment | amountGross, amountNet, txSignature, nextPaymentDue', async (t) => {
-  for (const { data } of of('payment_success'))
-    t.match(data, { amountGross: /^\d+$/, amountNet: /^\d+$/, txSignature: base58, nextPaymentDue: iso, status: 'active' });
-  for (const one of Object.values(all)) {
-    const pulls = (await pullsOnChain(stage, one)).map(({ signature }) => signature);
+rule(
+  '`payment_success` | the keeper collected a payment | `amountGross`, `amountNet`, `txSignature`, `nextPaymentDue`',
+  async (t) => {
+    for (const { data } of of('payment_success'))
+      t.match(data, {
+        amountGross: /^\d+$/,
+        amountNet: /^\d+$/,
+        txSignature: base58,
+        nextPaymentDue: iso,
+        status: 'active',
+      });
+    for (const one of Object.values(all)) {
+      const pulls = (await pullsOnChain(stage, one)).map(({ signature }) => signature);
+      t.same(
+        of('payment_success', one)
+          .map(({ data }) => data.txSignature)
+          .sort(),
+        pulls.sort(),
+        'exactly one of each',
+      );
+    }
+  },
+);
+
+rule(
+  '`payment_failed` | a payment failed: the balance was too small or the delegation used up | `subscriptionId`, `subscriberWallet`',
+  (t) => {
+    for (const { data } of of('payment_failed'))
+      t.match(data, { subscriptionId: String, subscriberWallet: base58, status: 'past_due' });
+    t.match(of('payment_failed', all.poor)[0]?.data, { failureReason: 'insufficient_funds' });
+    t.match(of('payment_failed', exhausted)[0]?.data, { failureReason: 'allowance_exhausted' });
+    for (const one of payers.filter((payer) => payer !== all.revoking))
+      t.same(of('payment_failed', one), []);
+  },
+);
+
+rule(
+  '`cancel_requested` | the subscriber or the merchant asked for the end | `subscriptionId`, `cancelRequestedAt`',
+  (t) => {
+    for (const one of [all.leaving, all.returning])
+      t.match(of('cancel_requested', one), [
+        {
+          data: { subscriptionId: one.id, cancelRequestedAt: iso, cancelRequestedBy: 'subscriber' },
+        },
+      ]);
+    t.equal(dismissed.status, 200);
+    t.match(of('cancel_requested', all.dismissed), [
+      {
+        data: {
+          subscriptionId: all.dismissed.id,
+          cancelRequestedAt: dismissed.body.data.cancelRequestedAt,
+          cancelRequestedBy: 'merchant',
+        },
+      },
+    ]);
+    t.equal(of('cancel_requested').length, 3);
+  },
+);
+
+rule(
+  '`cancel_finalized` | the paid period is over and the account on chain is closed | `subscriptionId`',
+  async (t) => {
     t.same(
-      of('payment_success', one)
-        .map(({ data }) => data.txSignature)
-        .sort(),
-      pulls.sort(),
-      'exactly one of each',
+      beforeTheEnd,
+      ['subscription_created', 'payment_success', 'cancel_requested'],
+      'not before the prepaid period has elapsed',
     );
-  }
-});
+    t.match(of('cancel_finalized', all.leaving), [
+      { data: { subscriptionId: all.leaving.id, accountClosed: true, status: 'cancelled' } },
+    ]);
+    t.equal(await stage.onChain(all.leaving), null);
+    t.equal(of('cancel_finalized').length, 2);
+    t.equal((await pullsOnChain(stage, all.leaving)).length, 1, 'and nothing more was collected');
+  },
+);
 
-rule('payment_failed | a payment attempt failed (insufficient balance or delegation exhausted) | subscriptionId, subscriberWallet', (t) => {
-  for (const { data } of of('payment_failed')) t.match(data, { subscriptionId: String, subscriberWallet: base58, status: 'past_due' });
-  t.match(of('payment_failed', all.poor)[0]?.data, { failureReason: 'insufficient_funds' });
-  t.match(of('payment_failed', exhausted)[0]?.data, { failureReason: 'allowance_exhausted' });
-  for (const one of payers.filter((payer) => payer !== all.revoking)) t.same(of('payment_failed', one), []);
-});
+rule(
+  '`cancel_forced` | the merchant ended the subscription at once | `subscriptionId`',
+  async (t) => {
+    t.match(forced, { status: 200, body: { data: { status: 'cancelled' } } });
+    t.match(of('cancel_forced'), [
+      { data: { subscriptionId: all.forced.id, status: 'cancelled' } },
+    ]);
+    t.equal((await pullsOnChain(stage, all.forced)).length, 1);
+  },
+);
 
-rule('cancel_requested | the subscriber or the merchant requested cancellation | subscriptionId, cancelRequestedAt', (t) => {
-  for (const one of [all.leaving, all.returning])
-    t.match(of('cancel_requested', one), [{ data: { subscriptionId: one.id, cancelRequestedAt: iso, cancelRequestedBy: 'subscriber' } }]);
-  t.equal(dismissed.status, 200);
-  t.match(of('cancel_requested', all.dismissed), [
-    { data: { subscriptionId: all.dismissed.id, cancelRequestedAt: dismissed.body.data.cancelRequestedAt, cancelRequestedBy: 'merchant' } },
-  ]);
-  t.equal(of('cancel_requested').length, 3);
-});
-
-rule('cancel_finalized | the prepaid period elapsed and the on-chain account was closed | subscriptionId', async (t) => {
-  t.same(beforeTheEnd, ['subscription_created', 'payment_success', 'cancel_requested'], 'not before the prepaid period has elapsed');
-  t.match(of('cancel_finalized', all.leaving), [{ data: { subscriptionId: all.leaving.id, accountClosed: true, status: 'cancelled' } }]);
-  t.equal(await stage.onChain(all.leaving), null);
-  t.equal(of('cancel_finalized').length, 2);
-  t.equal((await pullsOnChain(stage, all.leaving)).length, 1, 'and nothing more was collected');
-});
-
-rule('cancel_forced | the merchant force-cancelled the subscription | subscriptionId', async (t) => {
-  t.match(forced, { status: 200, body: { data: { status: 'cancelled' } } });
-  t.match(of('cancel_forced'), [{ data: { subscriptionId: all.forced.id, status: 'cancelled' } }]);
-  t.equal((await pullsOnChain(stage, all.forced)).length, 1);
-});
-
-rule('delegation_revoked | the subscriber revoked the token delegation | subscriptionId, subscriberWallet', (t) => {
-  const { id, wallet } = all.revoking;
-  t.match(of('delegation_revoked'), [{ data: { subscriptionId: id, subscriberWallet: wallet.address } }], 'once');
-});
+rule(
+  '`delegation_revoked` | the subscriber took the delegation back | `subscriptionId`, `subscriberWallet`',
+  (t) => {
+    const { id, wallet } = all.revoking;
+    t.match(
+      of('delegation_revoked'),
+      [{ data: { subscriptionId: id, subscriberWallet: wallet.address } }],
+      'once',
+    );
+  },
+);

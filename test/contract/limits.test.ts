@@ -1,4 +1,4 @@
-// service.md, Limits: the rate limit and what follows from it, and the export.
+// docs/contract.md, Limits: the rate limit and what follows from it, and the export.
 import t from 'tap';
 import type { AddressInfo } from 'node:net';
 import { createClient } from '../../src/client/client.ts';
@@ -13,32 +13,44 @@ async function ask(token: string, count: number): Promise<Answer<unknown>[]> {
   const answers: Answer<unknown>[] = [];
   for (let n = 0; n < count; n += 20)
     answers.push(
-      ...(await Promise.all(Array.from({ length: Math.min(20, count - n) }, () => api.call('GET', '/merchant/profile', { token })))),
+      ...(await Promise.all(
+        Array.from({ length: Math.min(20, count - n) }, () =>
+          api.call('GET', '/merchant/profile', { token }),
+        ),
+      )),
     );
   return answers;
 }
-const limited = { status: 429, headers: { 'retry-after': /^\d+$/ }, body: { success: false, data: null } };
+const limited = {
+  status: 429,
+  headers: { 'retry-after': /^\d+$/ },
+  body: { success: false, data: null },
+};
 
 /** A merchant whose minute has so many requests left, and is over soon. */
 async function nearlySpent(left: number, seconds: number) {
   const merchant = await api.merchant();
   // What the process holds of the minute's budget goes with its process.
-  const fresh = await testApi(t, { database: { sql: api.sql, url: api.databaseUrl }, requestsPerMinute });
+  const fresh = await testApi(t, {
+    database: { sql: api.sql, url: api.databaseUrl },
+    requestsPerMinute,
+  });
   await api.sql`
-    update rate_budgets set granted = ${requestsPerMinute.free - left}, lease = 1, window_ends_at = clock_timestamp() + ${seconds} * interval '1 second'
+    update rate_budgets set spent = ${requestsPerMinute.free - left}, ends_at = clock_timestamp() + ${seconds} * interval '1 second'
     where subject = ${`merchant:${merchant.merchantId}`}`;
   return { merchant, fresh };
 }
 
-rule('Rate limit, Free tier | 100 requests per minute', async (t) => {
+rule('Requests, Free tier | 100 a minute', async (t) => {
   const { token, key } = await api.merchant();
   // Signing up took three.
   const answers = await ask(token, 97);
   t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
-  for (const caller of [token, key]) t.match(await api.call('GET', '/merchant/profile', { token: caller }), limited);
+  for (const caller of [token, key])
+    t.match(await api.call('GET', '/merchant/profile', { token: caller }), limited);
 });
 
-rule('Rate limit, Pro tier | 1,000 requests per minute', async (t) => {
+rule('Requests, Pro tier | 1,000 a minute', async (t) => {
   const { token, merchantId } = await api.merchant();
   await api.sql`update merchants set tier = 'pro' where id = ${merchantId}`;
   const answers = await ask(token, 997);
@@ -46,7 +58,7 @@ rule('Rate limit, Pro tier | 1,000 requests per minute', async (t) => {
   t.match(await api.call('GET', '/merchant/profile', { token }), limited);
 });
 
-rule('Rate limiting: when the rate limit is exceeded, the response has HTTP status 429 and a Retry-After header.', async (t) => {
+rule('A request over the rate limit gets status 429 and a `Retry-After` header.', async (t) => {
   const began = performance.now();
   const { merchant, fresh } = await nearlySpent(1, 30);
   t.equal((await fresh.call('GET', '/merchant/profile', { token: merchant.key })).status, 200);
@@ -60,11 +72,14 @@ rule('Rate limiting: when the rate limit is exceeded, the response has HTTP stat
     t.match(refused, limited, url);
     const wait = Number(refused.headers['retry-after']);
     const passed = (performance.now() - began) / 1000;
-    t.ok(wait >= 29 - passed && wait <= 30, `${wait} s, ${passed} s after the minute had 30 s left`);
+    t.ok(
+      wait >= 29 - passed && wait <= 30,
+      `${wait} s, ${passed} s after the minute had 30 s left`,
+    );
   }
 });
 
-rule('A request over the rate limit gets 429 with Retry-After; the client waits for that period and retries.', async (t) => {
+rule('After a 429 the client waits for `Retry-After` and succeeds.', async (t) => {
   const { merchant, fresh } = await nearlySpent(0, 3);
   const refused = await fresh.call('GET', '/merchant/profile', { token: merchant.key });
   t.match(refused, limited);
@@ -77,18 +92,32 @@ rule('A request over the rate limit gets 429 with Retry-After; the client waits 
     return answer;
   };
   const began = performance.now();
-  const profile = await createClient({ baseUrl, token: merchant.key, retries: 1, fetch: watched }).get('/merchant/profile');
+  const profile = await createClient({
+    baseUrl,
+    token: merchant.key,
+    retries: 1,
+    fetch: watched,
+  }).get('/merchant/profile');
   t.equal(profile.wallet, merchant.wallet, 'it gets through');
   t.equal(waited.length, 1);
-  t.ok(performance.now() - began >= (waited[0] ?? Infinity) * 1000 - 20, 'after as long as it was told, no sooner');
+  t.ok(
+    performance.now() - began >= (waited[0] ?? Infinity) * 1000 - 20,
+    'after as long as it was told, no sooner',
+  );
 });
 
-rule('CSV export | Pro tier only', async (t) => {
+rule('CSV export | Pro tier', async (t) => {
   const { key, token, appId, merchantId } = await api.merchant();
   const path = `/merchant/apps/${appId}/transactions/export`;
   for (const caller of [key, token])
-    t.match(await api.call('GET', path, { token: caller }), { status: 403, body: { error: { code: 'FORBIDDEN' } } });
+    t.match(await api.call('GET', path, { token: caller }), {
+      status: 403,
+      body: { error: { code: 'FORBIDDEN' } },
+    });
   await api.sql`update merchants set tier = 'pro' where id = ${merchantId}`;
   for (const caller of [key, token])
-    t.match(await api.call('GET', path, { token: caller }), { status: 200, headers: { 'content-type': /^text\/csv/ } });
+    t.match(await api.call('GET', path, { token: caller }), {
+      status: 200,
+      headers: { 'content-type': /^text\/csv/ },
+    });
 });

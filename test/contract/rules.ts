@@ -1,9 +1,9 @@
-// A test of one sentence of service.md, under its own words.
+// A test of one promise of docs/contract.md, under its own words.
 import t, { type Test } from 'tap';
-import { promisingNothing, sentences, type Sentence } from './sentences.ts';
+import { promises } from './promises.ts';
 
-/** Declares the test. A misspelt sentence is an error of types. */
-export function rule(sentence: Sentence, prove: (t: Test) => Promise<void> | void): void {
-  if (!sentences.includes(sentence) || sentence in promisingNothing) throw new Error(`no sentence to be tested: ${sentence}`);
-  void t.test(sentence, async (t) => prove(t));
+/** Declares the test. Throws when docs/contract.md does not make this promise. */
+export function rule(promise: string, prove: (t: Test) => Promise<void> | void): void {
+  if (!promises.includes(promise)) throw new Error(`docs/contract.md has no promise: ${promise}`);
+  void t.test(promise, async (t) => prove(t));
 }

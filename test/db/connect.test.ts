@@ -1,75 +1,245 @@
 // A connection that ends in the middle of a transaction, at each of its steps: the caller is told, and the process lives.
-import t from 'tap';
-import { connect, type Transaction } from '../../src/db/connect.ts';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import { connect, silenceOf, type Transaction } from '../../src/db/connect.ts';
 import { isLost } from '../../src/db/outage.ts';
+import { databaseTrouble } from '../../src/db/readiness.ts';
+import { messageOf } from '../../src/errors.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/webhooks.ts';
 
-void t.test('a transaction whose connection ends is rejected, and nothing is written to what is gone', async (t) => {
+void t.test(
+  'a transaction whose connection ends is rejected, and nothing is written to the closed connection',
+  async (t) => {
+    const { url, sql: direct } = await testDatabase(t);
+    const wire = await startProxy(t, Number(new URL(url).port));
+    const behind = new URL(url);
+    behind.port = String(wire.port);
+    const sql = connect(behind.href, { max: 1, name: 'billing test' });
+    t.teardown(() => sql.end({ timeout: 1 }));
+    const escaped: unknown[] = [];
+    const note = (error: unknown) => escaped.push(error);
+    process.on('uncaughtException', note);
+    t.teardown(() => process.off('uncaughtException', note));
+
+    /** Ends the connection under it, from the server's side or on the way. */
+    const ends: Record<string, (tx: Transaction) => Promise<unknown>> = {
+      'cut while a query runs': (tx) => {
+        setTimeout(() => wire.cut(), 20);
+        return tx`select pg_sleep(10)`;
+      },
+      'ended by the server while a query runs': async (tx) => {
+        const [{ pid }] = await tx<[{ pid: number }]>`select pg_backend_pid() as pid`;
+        setTimeout(() => void direct`select pg_terminate_backend(${pid})`.execute(), 20);
+        await tx`select pg_sleep(10)`;
+      },
+      'cut between two queries': async (tx) => {
+        await tx`select 1`;
+        wire.cut();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      },
+      'cut, and work throws for a reason of its own': async (tx) => {
+        await tx`select 1`;
+        wire.cut();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        throw new Error('a reason of its own');
+      },
+    };
+    for (const [name, end] of Object.entries(ends)) {
+      const error: unknown = await sql.begin(end).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      t.ok(isLost(error), `${name}: ${String(error)}`);
+      wire.restore();
+      // The driver gives the server's last word on the lost connection to the first query of the next one.
+      const next = () => sql`select 1 as one`;
+      t.same(await next().catch(next), [{ one: 1 }], `${name}: the pool has a connection again`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    t.same(escaped, []);
+  },
+);
+
+void t.test(
+  'a transaction commits, rolls back, takes options and lists of queries as in postgres.js',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`create table kept (n int)`;
+    t.equal(await sql.begin(async (tx) => (await tx`insert into kept values (1)`).count), 1);
+    await t.rejects(
+      sql.begin(async (tx) => {
+        await tx`insert into kept values (2)`;
+        throw new Error('no');
+      }),
+      { message: 'no' },
+    );
+    await t.rejects(
+      sql.begin('read only', (tx) => tx`insert into kept values (3)`),
+      { code: '25006' },
+    );
+    t.equal(
+      (await sql.begin((tx) => [tx`insert into kept values (4)`, tx`insert into kept values (5)`]))
+        .length,
+      2,
+    );
+    t.same(await sql`select n from kept order by n`, [{ n: 1 }, { n: 4 }, { n: 5 }]);
+  },
+);
+
+/** A pool of one connection with short limits, and the wire that it goes over. */
+async function wired(t: Test, { silentMs = 1000, max = 1 } = {}) {
   const { url, sql: direct } = await testDatabase(t);
   const wire = await startProxy(t, Number(new URL(url).port));
   const behind = new URL(url);
   behind.port = String(wire.port);
-  const sql = connect(behind.href, { max: 1, name: 'billing test' });
-  t.teardown(() => sql.end({ timeout: 1 }));
-  const escaped: unknown[] = [];
-  const note = (error: unknown) => escaped.push(error);
-  process.on('uncaughtException', note);
-  t.teardown(() => process.off('uncaughtException', note));
+  const limits = { statementMs: 800, lockMs: 400, idleInTransactionMs: 400, silentMs };
+  const sql = connect(behind.href, { max, name: 'billing test', limits });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  return { sql, wire, direct };
+}
 
-  /** Ends the connection under it, from the server's side or on the way. */
-  const ends: Record<string, (tx: Transaction) => Promise<unknown>> = {
-    'cut while a query runs': (tx) => {
-      setTimeout(() => wire.cut(), 20);
-      return tx`select pg_sleep(10)`;
-    },
-    'ended by the server while a query runs': async (tx) => {
-      const [{ pid }] = await tx<[{ pid: number }]>`select pg_backend_pid() as pid`;
-      setTimeout(() => void direct`select pg_terminate_backend(${pid})`.execute(), 20);
-      await tx`select pg_sleep(10)`;
-    },
-    'cut between two queries': async (tx) => {
-      await tx`select 1`;
-      wire.cut();
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    },
-    'cut, and work throws for a reason of its own': async (tx) => {
-      await tx`select 1`;
-      wire.cut();
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      throw new Error('a reason of its own');
-    },
-  };
-  for (const [name, end] of Object.entries(ends)) {
-    const error: unknown = await sql.begin(end).then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    );
-    t.ok(isLost(error), `${name}: ${String(error)}`);
-    wire.restore();
-    // The driver gives the server's last word on the lost connection to the first query of the next one.
-    const next = () => sql`select 1 as one`;
-    t.same(await next().catch(next), [{ one: 1 }], `${name}: the pool has a connection again`);
-  }
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  t.same(escaped, []);
+void t.test('a connection that receives nothing is dropped, and LISTEN starts again', async (t) => {
+  const { sql, wire } = await wired(t, { silentMs: 300 });
+  let listens = 0;
+  const heard: string[] = [];
+  await sql.listen(
+    'news',
+    (payload) => heard.push(payload),
+    () => (listens += 1),
+  );
+  await sql`select 1`;
+  t.equal(wire.connections, 2);
+  wire.hold();
+  await t.rejects(Promise.resolve(sql`select 1`), { code: 'CONNECTION_CLOSED' });
+  t.ok((silenceOf(sql)?.dropped ?? 0) >= 2);
+  t.match(await databaseTrouble(sql), /went silent and were dropped/);
+  // The next connection gets no answer from the start: the limit for connecting ends that.
+  await t.rejects(
+    sql.begin((tx) => tx`select 3`),
+    { code: 'CONNECT_TIMEOUT' },
+  );
+  wire.release();
+  await until(() =>
+    sql`select 2`.raw().then(
+      () => true,
+      () => false,
+    ),
+  );
+  await until(() => listens === 2);
+  await sql.notify('news', 'today');
+  await until(() => heard.length > 0);
+  t.same(heard, ['today']);
 });
 
-void t.test('a transaction is what it was: it commits, it rolls back, it takes options and lists of queries', async (t) => {
-  const { sql } = await testDatabase(t);
-  await sql`create table kept (n int)`;
-  t.equal(await sql.begin(async (tx) => (await tx`insert into kept values (1)`).count), 1);
-  await t.rejects(
-    sql.begin(async (tx) => {
-      await tx`insert into kept values (2)`;
-      throw new Error('no');
-    }),
-    { message: 'no' },
+void t.test(
+  'a commit and a statement of a transaction that get no answer are rejected',
+  async (t) => {
+    const { sql, wire } = await wired(t, { silentMs: 300 });
+    await t.rejects(
+      sql.begin(async (tx) => {
+        await tx`select 1`;
+        wire.hold();
+      }),
+      { code: 'CONNECTION_CLOSED' },
+    );
+    wire.release();
+    await sql`select 1`;
+    await t.rejects(
+      sql.begin(async (tx) => {
+        wire.hold();
+        await tx`select 1`;
+      }),
+      { code: 'CONNECTION_CLOSED' },
+    );
+  },
+);
+
+void t.test(
+  'a statement that waits for a connection longer than the limit is cancelled',
+  async (t) => {
+    const { sql } = await wired(t, { silentMs: 300, max: 1 });
+    const holding = sql.begin(async (tx) => {
+      for (let n = 0; n < 10; n += 1) await tx`select pg_sleep(0.1)`;
+    });
+    const began = performance.now();
+    await t.rejects(
+      sql`select 1`.then((rows) => [...rows]),
+      { code: '57014' },
+    );
+    t.ok(performance.now() - began < 900, 'before the connection is free');
+    await holding;
+  },
+);
+
+void t.test(
+  'a slow statement is cancelled by the server, and its connection is kept',
+  async (t) => {
+    const { sql, wire, direct } = await wired(t);
+    await sql`select 1`;
+    await t.rejects(Promise.resolve(sql`select pg_sleep(5)`), { code: '57014' });
+    await direct`create table locked (n int)`;
+    await direct.begin(async (tx) => {
+      await tx`lock table locked`;
+      await t.rejects(Promise.resolve(sql`select * from locked`), { code: '55P03' });
+    });
+    t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
+    t.equal(wire.connections, 1);
+  },
+);
+
+void t.test('a transaction that does nothing is ended by the server', async (t) => {
+  const { sql } = await wired(t);
+  let begun: () => void = () => undefined;
+  const ended = sql.begin(async (tx) => {
+    await tx`select 1`;
+    await new Promise<void>((resolve) => (begun = resolve));
+  });
+  await t.rejects(ended, { code: /25P03|CONNECTION_CLOSED/ });
+  begun();
+});
+
+void t.test(
+  'the error of a connection that the server ended is not given to a later statement',
+  async (t) => {
+    const { sql, direct } = await wired(t);
+    for (let round = 0; round < 3; round += 1) {
+      const [{ pid } = { pid: 0 }] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+      const running = t.rejects(Promise.resolve(sql`select pg_sleep(0.7)`), {
+        code: 'CONNECTION_CLOSED',
+      });
+      await until(
+        async () =>
+          (await direct`select 1 from pg_stat_activity where pid = ${pid} and query like '%0.7%'`)
+            .length === 1,
+      );
+      await direct`select pg_terminate_backend(${pid})`;
+      await running;
+      if (round === 0) t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);
+      if (round === 1) t.same(await sql`select 3 as answer`.values(), [[3]]);
+      if (round === 2)
+        t.same([...(await sql.begin((tx) => tx`select 3 as answer`))], [{ answer: 3 }]);
+    }
+  },
+);
+
+void t.test('errors name the port of the server', async (t) => {
+  const limits = { statementMs: 800, lockMs: 400, idleInTransactionMs: 400, silentMs: 1000 };
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  t.teardown(() => silent.close());
+  const sql = connect(`postgres://postgres@127.0.0.1:${port}/none`, {
+    max: 1,
+    name: 'billing test',
+    limits,
+  });
+  t.teardown(() => sql.end({ timeout: 0 }));
+  const error: unknown = await sql`select 1`.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
   );
-  await t.rejects(
-    sql.begin('read only', (tx) => tx`insert into kept values (3)`),
-    { code: '25006' },
-  );
-  t.equal((await sql.begin((tx) => [tx`insert into kept values (4)`, tx`insert into kept values (5)`])).length, 2);
-  t.same(await sql`select n from kept order by n`, [{ n: 1 }, { n: 4 }, { n: 5 }]);
+  t.notMatch(messageOf(error), /undefined/);
 });

@@ -3,6 +3,7 @@ import { connect } from '../../src/db/connect.ts';
 import { assertReachable } from '../../src/db/connect.ts';
 import { assertSchema, listMigrations, migrate } from '../../src/db/migrate.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
+import { until } from '../fixtures/webhooks.ts';
 
 void t.test('migrating twice applies each file once, and then nothing', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
@@ -23,23 +24,36 @@ void t.test('two migrations at once: every file is applied by exactly one of the
   );
 });
 
-void t.test('a daemon refuses a schema that is missing, older or newer, and says what to run', async (t) => {
-  const { sql } = await testDatabase(t, { empty: true });
-  await t.rejects(assertSchema(sql), { name: 'OperatorError', message: /no schema yet\. Run "billing migrate"/ });
-  await migrate(sql);
-  const last = (await listMigrations()).length;
-  await sql`delete from schema_migrations where version = ${last}`;
-  await t.rejects(assertSchema(sql), { message: /is at version \d+ of \d+\. Run "billing migrate"/ });
-  await sql`insert into schema_migrations (version, name, checksum) values (${last}, 'x', ${(await listMigrations()).at(-1)?.checksum ?? ''}), (9999, '9999_future.sql', 'x')`;
-  await t.rejects(assertSchema(sql), { message: /schema version 9999, newer than this build/ });
-  await t.rejects(migrate(sql), { message: /newer than this build/ });
-});
+void t.test(
+  'a daemon refuses a schema that is missing, older or newer, and names the command to run',
+  async (t) => {
+    const { sql } = await testDatabase(t, { empty: true });
+    await t.rejects(assertSchema(sql), {
+      name: 'OperatorError',
+      message: /no schema yet\. Run "billing migrate"/,
+    });
+    await migrate(sql);
+    const last = (await listMigrations()).length;
+    await sql`delete from schema_migrations where version = ${last}`;
+    await t.rejects(assertSchema(sql), {
+      message: /is at version \d+ of \d+\. Run "billing migrate"/,
+    });
+    await sql`insert into schema_migrations (version, name, checksum) values (${last}, 'x', ${(await listMigrations()).at(-1)?.checksum ?? ''}), (9999, '9999_future.sql', 'x')`;
+    await t.rejects(assertSchema(sql), {
+      message: /schema version 9999, newer than this build/,
+      exitCode: 2,
+    });
+    await t.rejects(migrate(sql), { message: /newer than this build/, exitCode: 2 });
+  },
+);
 
 void t.test('a migration that fails leaves nothing of itself behind', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   await sql`create table apps (id int)`;
   await t.rejects(migrate(sql), { code: '42P07' });
-  const [tables] = await sql<{ count: bigint }[]>`select count(*) from pg_tables where schemaname = 'public'`;
+  const [tables] = await sql<
+    { count: bigint }[]
+  >`select count(*) from pg_tables where schemaname = 'public'`;
   t.equal(tables?.count, 1n);
 });
 
@@ -53,3 +67,35 @@ void t.test('an unreachable Postgres is named without its password', async (t) =
   t.match(error?.message, /127\.0\.0\.1:1, database "ledger".*DATABASE_URL/);
   t.notMatch(error?.message, /hunter2/);
 });
+
+void t.test(
+  'a migration that waits for a lock lets the daemons through, and goes on when the lock is free',
+  { timeout: 60_000 },
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [last] = await sql<{ name: string }[]>`
+      select relname as name from pg_class where relname ~ '^events_[0-9]{4}_[0-9]{2}$' order by 1 desc limit 1`;
+    await sql.unsafe(`drop table ${last?.name ?? ''}`);
+    const holder = await sql.reserve();
+    await holder`begin`;
+    await holder`lock table events in row exclusive mode`;
+    const migrating = migrate(sql);
+    const waits = async () => {
+      const [row] = await sql<{ count: number }[]>`
+        select count(*)::int as count from pg_locks
+        where relation = 'events'::regclass and not granted and mode <> 'AccessShareLock'`;
+      return row?.count === 1;
+    };
+    await until(waits);
+    // Behind the migration's own lock request it would wait until the holder ends.
+    await sql`select count(*) from events`;
+    await holder`rollback`;
+    holder.release();
+    t.same(await migrating, []);
+    const [found] = await sql`select from pg_class where relname = ${last?.name ?? ''}`;
+    t.ok(found, 'the month was made');
+    const [setting] = await sql<{ lock: string }[]>`
+      select current_setting('lock_timeout') as lock`;
+    t.equal(setting?.lock, '0');
+  },
+);

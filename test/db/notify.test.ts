@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
-import { createNotifier, idsIn } from '../../src/db/notify.ts';
+import { anyEndpoint, appName, createNotifier, namedIn } from '../../src/db/notify.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 /** Counts the notifications on test_channel; `twice` resolves with the second. */
@@ -15,17 +15,20 @@ async function listening(sql: Sql) {
   return heard;
 }
 
-void t.test('a burst of wakes costs few notifications, and the last of them is never lost', async (t) => {
-  const { sql } = await testDatabase(t);
-  const heard = await listening(sql);
-  const notifier = createNotifier(sql, 'test_channel', 20);
-  for (let n = 0; n < 1000; n += 1) notifier.notify();
-  await heard.twice;
-  await notifier.flush();
-  t.equal(heard.count, 2, 'one at once, one for all that came after it');
-});
+void t.test(
+  'a burst of wakes costs few notifications, and the last of them is never lost',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const heard = await listening(sql);
+    const notifier = createNotifier(sql, 'test_channel', 20);
+    for (let n = 0; n < 1000; n += 1) notifier.notify();
+    await heard.twice;
+    await notifier.flush();
+    t.equal(heard.count, 2, 'one at once, one for all that came after it');
+  },
+);
 
-void t.test('flush sends what is still owed', async (t) => {
+void t.test('flush sends the pending notification', async (t) => {
   const { sql } = await testDatabase(t);
   const heard = await listening(sql);
   const notifier = createNotifier(sql, 'test_channel', 3_600_000);
@@ -37,13 +40,13 @@ void t.test('flush sends what is still owed', async (t) => {
 });
 
 void t.test(
-  'a notification names what it is about: the ids of all that was asked for, or nothing when that is too many or not known',
+  'a notification carries the ids, or nothing when they are too many or not known',
   async (t) => {
     const { sql } = await testDatabase(t);
     const heard: (string[] | undefined)[] = [];
     let onHeard = () => {};
     await sql.listen('test_channel', (payload) => {
-      heard.push(idsIn(payload)?.sort());
+      heard.push(namedIn(payload).endpoints?.sort());
       onHeard();
     });
     const told = async (...wanted: (string[] | undefined)[]) => {
@@ -62,11 +65,15 @@ void t.test(
     t.same(await told(ids.slice(0, 2), [], ids.slice(1, 4)), ids.slice(0, 4), 'each once');
     t.same(await told(ids.slice(0, 200)), ids.slice(0, 200), 'as many as the payload holds');
     t.equal(await told(ids.slice(0, 150), ids.slice(100)), undefined, 'one more');
-    t.equal(await told(ids.slice(0, 1), undefined, ids.slice(1, 2)), undefined, 'anything is not made less by what is named');
+    t.equal(
+      await told(ids.slice(0, 1), undefined, ids.slice(1, 2)),
+      undefined,
+      'anything is not made less by what is named',
+    );
   },
 );
 
-void t.test('nothing to tell of is no notification', async (t) => {
+void t.test('an empty list of ids sends no notification', async (t) => {
   const { sql } = await testDatabase(t);
   const heard: string[] = [];
   let onHeard = () => {};
@@ -83,9 +90,27 @@ void t.test('nothing to tell of is no notification', async (t) => {
   t.same(heard, ['']);
 });
 
-void t.test('a payload that somebody else made up is about anything', (t) => {
-  for (const payload of ['', ' ', 'x', `${randomUUID()} x`, `${randomUUID()}  ${randomUUID()}`, randomUUID().toUpperCase()])
-    t.equal(idsIn(payload), undefined, payload);
+void t.test('a malformed payload counts as a notification about everything', (t) => {
+  for (const payload of [
+    '',
+    ' ',
+    'x',
+    `${randomUUID()} x`,
+    `${randomUUID()}  ${randomUUID()}`,
+    randomUUID().toUpperCase(),
+    '@',
+    `@${randomUUID()} @x`,
+  ])
+    t.same(namedIn(payload), { endpoints: undefined, apps: undefined }, payload);
+  t.end();
+});
+
+void t.test('endpoints and apps are told apart', (t) => {
+  const [endpoint, app] = [randomUUID(), randomUUID()];
+  t.same(namedIn(`${endpoint} ${appName(app)}`), { endpoints: [endpoint], apps: [app] });
+  t.same(namedIn(appName(app)), { endpoints: [], apps: [app] }, 'an app without an endpoint');
+  t.same(namedIn(`${anyEndpoint} ${appName(app)}`), { endpoints: undefined, apps: [app] });
+  t.same(namedIn(anyEndpoint), { endpoints: undefined, apps: [] }, 'a replay writes no event');
   t.end();
 });
 

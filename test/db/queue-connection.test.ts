@@ -17,36 +17,44 @@ async function wired(t: Test, limitMs: number) {
   return { proxy, queue };
 }
 
-void t.test('a statement of which nothing is heard is rejected; the next, and who listens, have new connections', async (t) => {
-  const { proxy, queue } = await wired(t, 300);
-  let listens = 0;
-  const heard: string[] = [];
-  await queue.listen(
-    'news',
-    (payload) => heard.push(payload),
-    () => (listens += 1),
-  );
-  await queue`select 1`;
-  t.equal(proxy.connections, 2);
-  proxy.hold();
-  const began = performance.now();
-  const both = [queue`select 1`, queue`select 2`.raw()].map((asked) => t.rejects(asked, { code: 'CONNECTION_CLOSED' }));
-  await Promise.all(both);
-  t.ok(performance.now() - began >= 290);
-  proxy.release();
-  t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
-  await until(() => listens === 2);
-  await queue.notify('news', 'of today');
-  await until(() => heard.length > 0);
-  t.same(heard, ['of today']);
-});
+void t.test(
+  'a statement of which nothing is heard is rejected; the next, and who listens, have new connections',
+  async (t) => {
+    const { proxy, queue } = await wired(t, 300);
+    let listens = 0;
+    const heard: string[] = [];
+    await queue.listen(
+      'news',
+      (payload) => heard.push(payload),
+      () => (listens += 1),
+    );
+    await queue`select 1`;
+    t.equal(proxy.connections, 2);
+    proxy.hold();
+    const began = performance.now();
+    const both = [queue`select 1`, queue`select 2`.raw()].map((asked) =>
+      t.rejects(asked, { code: 'CONNECTION_CLOSED' }),
+    );
+    await Promise.all(both);
+    t.ok(performance.now() - began >= 290);
+    proxy.release();
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    await until(() => listens === 2);
+    await queue.notify('news', 'of today');
+    await until(() => heard.length > 0);
+    t.same(heard, ['of today']);
+  },
+);
 
-void t.test('a slow statement is given up by the server, and its connection is kept; so is one that nothing is asked on', async (t) => {
-  const { proxy, queue } = await wired(t, 1000);
-  await queue`select 1`;
-  await t.rejects(queue`select pg_sleep(5)`, { code: '57014' });
-  for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.2)`;
-  await new Promise((resolve) => setTimeout(resolve, 600));
-  t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
-  t.equal(proxy.connections, 1);
-});
+void t.test(
+  'a slow statement is given up by the server, and its connection is kept; so is one that nothing is asked on',
+  async (t) => {
+    const { proxy, queue } = await wired(t, 1000);
+    await queue`select 1`;
+    await t.rejects(queue`select pg_sleep(5)`, { code: '57014' });
+    for (let n = 0; n < 3; n += 1) await queue`select pg_sleep(0.2)`;
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    t.same([...(await queue`select 3 as answer`)], [{ answer: 3 }]);
+    t.equal(proxy.connections, 1);
+  },
+);

@@ -31,8 +31,8 @@ void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
     /payment_adds_up/,
   );
   await t.rejects(
-    sql`insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
-      values (${id}, ${start}, gen_random_uuid(), 's', '\\x00', 1, 100, 2, 99)`,
+    sql`insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${id}, gen_random_uuid(), ${start}, gen_random_uuid(), 100, 2, 99)`,
     /attempt_adds_up/,
   );
 });
@@ -56,81 +56,112 @@ void t.test('one open attempt for a period, however many keepers there are', asy
   const { sql } = await testDatabase(t);
   const { id } = await subscribed(sql);
   const attempt = (signature: string) => sql`
-    insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee, amount_net)
-    values (${id}, ${start}, gen_random_uuid(), ${signature}, '\\x00', 1, 100, 1, 99)`;
+    with signed as (
+      insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${signature}::text::bytea), '\\x00', 1) returning id
+    )
+    insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select ${id}, id, ${start}, gen_random_uuid(), 100, 1, 99 from signed`;
   await attempt('one');
   await t.rejects(attempt('two'), /one_open_attempt_per_period/);
   await sql`update payment_attempts set state = 'expired', resolved_at = now()`;
   await t.resolves(attempt('two'));
 });
 
-void t.test('one live registration of an on-chain subscription; a new one when the old has ended', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { id, appId, planId } = await subscribed(sql);
-  const again = () => sql`
+void t.test(
+  'one live registration of an on-chain subscription; a new one when the old has ended',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId, planId } = await subscribed(sql);
+    const again = () => sql`
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
     values (${appId}, ${planId}, 'subscription pda', ${wallet}, 100, 24)`;
-  await t.rejects(again(), /one_live_registration_per_pda/);
-  await sql`update subscriptions set status = 'cancelled', cancelled_at = now() where id = ${id}`;
-  await t.resolves(again());
-});
+    await t.rejects(again(), /one_live_registration_per_pda/);
+    await sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now() where id = ${id}`;
+    await t.resolves(again());
+  },
+);
 
 void t.test('one live webhook endpoint for an app; another after it is deleted', async (t) => {
   const { sql } = await testDatabase(t);
   const { appId } = await subscribed(sql);
-  const add = () => sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
+  const add = () =>
+    sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00')`;
   await add();
   await t.rejects(add(), /one_endpoint_per_app/);
   await sql`update webhook_endpoints set deleted_at = now()`;
   await t.resolves(add());
 });
 
-void t.test('sequences have no gap and no repeat: the database refuses each way to make one', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { id, appId } = await subscribed(sql);
-  const bump = (tx: Sql, by = 1) => tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
-  const tell = (tx: Sql, sequence: number) => tx`
+void t.test(
+  'sequences have no gap and no repeat: the database refuses each way to make one',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId } = await subscribed(sql);
+    const bump = (tx: Sql, by = 1) =>
+      tx`update subscriptions set event_sequence = event_sequence + ${by} where id = ${id}`;
+    const tell = (tx: Sql, sequence: number) => tx`
     insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${id}, ${sequence}, 'payment_success', '{}', now())`;
-  const inTransaction = (work: (tx: Sql) => Promise<unknown>) => sql.begin((tx) => work(tx as unknown as Sql));
+    const inTransaction = (work: (tx: Sql) => Promise<unknown>) =>
+      sql.begin((tx) => work(tx as unknown as Sql));
 
-  await t.rejects(
-    inTransaction((tx) => bump(tx)),
-    /has no event/,
-    'a counter that moved without its event',
-  );
-  await t.rejects(
-    inTransaction((tx) => tell(tx, 1)),
-    /is not its counter/,
-    'an event without the counter',
-  );
-  await t.rejects(
-    inTransaction(async (tx) => {
-      await bump(tx, 2);
-      await tell(tx, 2);
-    }),
-    /has no event/,
-    'a skipped number',
-  );
-  await t.resolves(
-    inTransaction(async (tx) => {
-      await bump(tx);
-      await tell(tx, 1);
-      await bump(tx);
-      await tell(tx, 2);
-    }),
-  );
-  await t.rejects(
-    inTransaction((tx) => tell(tx, 2)),
-    /sequence_is_unique/,
-  );
-});
+    await t.rejects(
+      inTransaction((tx) => bump(tx)),
+      /has no event/,
+      'a counter that moved without its event',
+    );
+    await t.rejects(
+      inTransaction((tx) => tell(tx, 1)),
+      /is not its counter/,
+      'an event without the counter',
+    );
+    await t.rejects(
+      inTransaction(async (tx) => {
+        await bump(tx, 2);
+        await tell(tx, 2);
+      }),
+      /has no event/,
+      'a skipped number',
+    );
+    await t.resolves(
+      inTransaction(async (tx) => {
+        await bump(tx);
+        await tell(tx, 1);
+        await bump(tx);
+        await tell(tx, 2);
+      }),
+    );
+    await t.rejects(
+      inTransaction((tx) => tell(tx, 2)),
+      /is not its counter/,
+      'a number that another transaction has taken',
+    );
+    await t.rejects(
+      inTransaction(async (tx) => {
+        await bump(tx);
+        await tell(tx, 3);
+        await tell(tx, 3);
+      }),
+      /sequence_is_unique/,
+      'a number twice in the transaction that took it',
+    );
+  },
+);
 
 void t.test('ids sort by the time they were made, by the database’s clock', async (t) => {
   const { sql } = await testDatabase(t);
-  const rows = await sql<{ id: string }[]>`select uuid_v7() as id, pg_sleep(0.0001) from generate_series(1, 200)`;
+  const rows = await sql<
+    { id: string }[]
+  >`select uuid_v7() as id, pg_sleep(0.0001) from generate_series(1, 200)`;
   const ids = rows.map((row) => row.id);
   t.same(ids, [...ids].sort());
-  for (const id of ids) t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-  const [clock] = await sql<{ ms: number }[]>`select (extract(epoch from now()) * 1000)::float8 as ms`;
-  t.ok(Math.abs(Number.parseInt(ids.at(-1)?.replace('-', '').slice(0, 12) ?? '', 16) - (clock?.ms ?? 0)) < 5000);
+  for (const id of ids)
+    t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  const [clock] = await sql<
+    { ms: number }[]
+  >`select (extract(epoch from now()) * 1000)::float8 as ms`;
+  t.ok(
+    Math.abs(
+      Number.parseInt(ids.at(-1)?.replace('-', '').slice(0, 12) ?? '', 16) - (clock?.ms ?? 0),
+    ) < 5000,
+  );
 });

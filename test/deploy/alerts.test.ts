@@ -16,14 +16,25 @@ const level = (value: number) => `${value}+0x60`;
 const growing = (each: number) => `0+${each}x60`;
 
 const well: Record<string, string> = {
-  ...Object.fromEntries(['serve', 'keeper', 'dispatch'].map((daemon) => [`billing_ready{daemon="${daemon}"}`, level(1)])),
-  'process_start_time_seconds{daemon="keeper"}': level(1000),
+  ...Object.fromEntries(
+    ['serve', 'keeper', 'dispatch'].map((daemon) => [
+      `billing_ready{daemon="${daemon}"}`,
+      level(1),
+    ]),
+  ),
+  'billing_daemons_lost{daemon="keeper"}': level(0),
+  'billing_loop_failures_total{daemon="keeper",loop="settling",cause="other"}': level(1),
+  'billing_loop_failures_total{daemon="keeper",loop="settling",cause="chain"}': growing(30),
+  'billing_postgres_connections_dropped_total{daemon="serve"}': level(0),
+  'billing_undecipherable_secrets{daemon="dispatch"}': level(0),
   'nodejs_eventloop_lag_p99_seconds{daemon="serve"}': level(0.01),
   billing_due_oldest_seconds: level(3),
   billing_attempts_open_oldest_seconds: level(5),
   'billing_keeper_alerts_total{reason="not_a_puller"}': level(0),
+  'billing_keeper_alerts_total{reason="keeper_out_of_sol"}': '0x50 1x10',
   'billing_payments_total{outcome="succeeded",source="keeper"}': growing(10),
   'billing_payments_total{outcome="succeeded",source="foreign"}': level(0),
+  'billing_payments_total{outcome="expired",source="keeper"}': level(0),
   billing_keeper_sol: level(2),
   billing_keeper_rpc_reachable: level(1),
   'billing_keeper_endpoint_up{endpoint="a"}': level(1),
@@ -33,11 +44,13 @@ const well: Record<string, string> = {
   'billing_rpc_calls_total{endpoint="a",outcome="ok"}': growing(100),
   'billing_rpc_calls_total{endpoint="a",outcome="refused"}': growing(50),
   'billing_rpc_calls_total{endpoint="a",outcome="timeout"}': growing(1),
+  'billing_keeper_unreadable_transactions_total{reason="version"}': level(0),
   billing_webhook_oldest_due_seconds: level(1),
   'billing_webhook_attempts_total{outcome="delivered",answer="2xx"}': growing(60),
   'billing_webhook_attempts_total{outcome="retried",answer="5xx"}': growing(6),
   'billing_webhook_attempts_total{outcome="failed",answer="5xx"}': level(0),
   billing_webhook_stale_outcomes_total: level(0),
+  'billing_default_partition_rows{table="events"}': level(0),
   'billing_http_request_duration_seconds_count{route="/a",status="200"}': growing(600),
   'billing_http_request_duration_seconds_count{route="/a",status="500"}': growing(1),
   'billing_http_request_duration_seconds_bucket{route="/a",le="0.1"}': growing(600),
@@ -53,36 +66,64 @@ const well: Record<string, string> = {
 const troubles: Record<string, Record<string, string | null>> = {
   BillingDaemonAbsent: { 'billing_ready{daemon="dispatch"}': null },
   BillingDaemonNotReady: { 'billing_ready{daemon="keeper"}': level(0) },
-  BillingDaemonRestarting: { 'process_start_time_seconds{daemon="keeper"}': '1000+60x60' },
+  BillingDaemonRestarting: { 'billing_daemons_lost{daemon="keeper"}': level(3) },
+  BillingLoopFailing: {
+    'billing_loop_failures_total{daemon="keeper",loop="settling",cause="other"}': growing(30),
+  },
+  BillingPostgresSilent: {
+    'billing_postgres_connections_dropped_total{daemon="serve"}': '0x57 2x3',
+  },
+  BillingSecretsUndecipherable: { 'billing_undecipherable_secrets{daemon="dispatch"}': level(1) },
   BillingEventLoopBusy: { 'nodejs_eventloop_lag_p99_seconds{daemon="serve"}': level(0.8) },
   BillingPaymentsLate: { billing_due_oldest_seconds: level(1200) },
   BillingPaymentsUnsettled: { billing_attempts_open_oldest_seconds: level(1200) },
+  BillingPaymentsExpiring: {
+    'billing_payments_total{outcome="expired",source="keeper"}': '0x30 1x10 3x20',
+  },
   BillingCollectionRefused: { 'billing_keeper_alerts_total{reason="not_a_puller"}': '0x55 1x5' },
-  BillingForeignPull: { 'billing_payments_total{outcome="succeeded",source="foreign"}': '0x30 1x30' },
+  BillingForeignPull: {
+    'billing_payments_total{outcome="succeeded",source="foreign"}': '0x30 1x30',
+  },
+  BillingKeeperOutOfSol: { billing_keeper_sol: level(0.004) },
   BillingKeeperLowOnSol: { billing_keeper_sol: level(0.05) },
   BillingChainUnreachable: { billing_keeper_rpc_reachable: level(0) },
   BillingRpcEndpointDown: { 'billing_keeper_endpoint_up{endpoint="b"}': level(0) },
   BillingRpcEndpointBehind: { 'billing_keeper_endpoint_lag_slots{endpoint="b"}': level(400) },
   BillingRpcErrors: { 'billing_rpc_calls_total{endpoint="a",outcome="timeout"}': growing(100) },
+  BillingTransactionsUnreadable: {
+    'billing_keeper_unreadable_transactions_total{reason="version"}': '0x30 1x30',
+  },
   BillingWebhooksLate: { billing_webhook_oldest_due_seconds: level(300) },
-  BillingWebhooksFailing: { 'billing_webhook_attempts_total{outcome="retried",answer="5xx"}': growing(600) },
-  BillingWebhooksGivenUp: { 'billing_webhook_attempts_total{outcome="failed",answer="5xx"}': '0x30 1x30' },
+  BillingWebhooksFailing: {
+    'billing_webhook_attempts_total{outcome="retried",answer="5xx"}': growing(600),
+  },
+  BillingWebhooksGivenUp: {
+    'billing_webhook_attempts_total{outcome="failed",answer="5xx"}': '0x30 1x30',
+  },
   BillingWebhooksSentTwice: { billing_webhook_stale_outcomes_total: '0x50 3x10' },
-  BillingApiErrors: { 'billing_http_request_duration_seconds_count{route="/a",status="500"}': growing(60) },
-  BillingApiSlow: { 'billing_http_request_duration_seconds_bucket{route="/a",le="0.1"}': growing(500) },
+  BillingDefaultPartition: { 'billing_default_partition_rows{table="events"}': level(1) },
+  BillingApiErrors: {
+    'billing_http_request_duration_seconds_count{route="/a",status="500"}': growing(60),
+  },
+  BillingApiSlow: {
+    'billing_http_request_duration_seconds_bucket{route="/a",le="0.1"}': growing(500),
+  },
 };
 
 void t.test('every alert has a trouble that it is tried with', async (t) => {
-  const { groups } = parse(await readFile(rules, 'utf8')) as { groups: { rules: { alert: string }[] }[] };
+  const { groups } = parse(await readFile(rules, 'utf8')) as {
+    groups: { rules: { alert: string }[] }[];
+  };
   t.same(
     Object.keys(troubles),
     groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)),
   );
   for (const [alert, changes] of Object.entries(troubles))
-    for (const series of Object.keys(changes)) t.ok(Object.hasOwn(well, series), `${alert}: ${series}`);
+    for (const series of Object.keys(changes))
+      t.ok(Object.hasOwn(well, series), `${alert}: ${series}`);
 });
 
-void t.test('none fires while all is well, and each alone for its trouble', async (t) => {
+void t.test('no alert fires in normal operation, and each fires alone for its fault', async (t) => {
   const promtool = await installed(t, 'promtool');
   if (promtool === undefined) return;
   const scenario = (name: string, changes: Record<string, string | null>, firing: string[]) => ({
@@ -95,13 +136,18 @@ void t.test('none fires while all is well, and each alone for its trouble', asyn
       {
         expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
         eval_time: '60m',
-        exp_samples: firing.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+        exp_samples: firing.map((alertname) => ({
+          labels: `{alertname="${alertname}"}`,
+          value: 1,
+        })),
       },
     ],
   });
   const tests = [
     scenario('all is well', {}, []),
     scenario('SOL for two hours', { billing_keeper_sol: '20-0.1x60' }, ['BillingKeeperLowOnSol']),
+    scenario('a withdrawal of SOL', { billing_keeper_sol: '100x40 3x20' }, []),
+    scenario('a refill of SOL', { billing_keeper_sol: '3x30 100x30' }, []),
     scenario('SOL for a day', { billing_keeper_sol: '150-0.1x60' }, []),
     ...Object.entries(troubles).map(([alert, changes]) => scenario(alert, changes, [alert])),
   ];

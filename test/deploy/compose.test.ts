@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
-import { describeVariables } from '../../src/config/variables.ts';
+import { describeVariables } from '../../src/config/describe.ts';
 import { readDockerfile } from '../fixtures/dockerfile.ts';
 
 interface Service {
@@ -42,92 +42,156 @@ interface Workflow {
   permissions: Record<string, string>;
   jobs: Record<
     string,
-    { strategy?: { matrix: { node: number[] } }; services?: Record<string, { image: string; env: Record<string, string> }>; steps: Step[] }
+    {
+      strategy?: { matrix: { node: number[] } };
+      services?: Record<string, { image: string; env: Record<string, string> }>;
+      steps: Step[];
+    }
   >;
 }
 
 const root = new URL('../../', import.meta.url);
-const read = async <T>(path: string) => parse(await readFile(new URL(path, root), 'utf8'), { merge: true }) as T;
+const read = async <T>(path: string) =>
+  parse(await readFile(new URL(path, root), 'utf8'), { merge: true }) as T;
 const compose = await read<Compose>('deploy/compose.yaml');
 const daemons = ['serve', 'keeper', 'dispatch'];
 
-void t.test('compose: the daemons and a migration before them, each with what it needs and no secret in its environment', async (t) => {
-  const settings = new Set(
-    [...(await readFile(new URL('deploy/systemd/billing.env', root), 'utf8')).matchAll(/^([A-Z_]+)=/gm)].map(([, name]) => name),
-  );
-  t.same(Object.keys(compose.services).toSorted(), ['dispatch', 'keeper', 'migrate', 'postgres', 'serve']);
-  for (const name of [...daemons, 'migrate']) {
-    const service = compose.services[name] ?? {};
-    const { environment = {}, secrets = [] } = service;
-    t.same(service.command, [name]);
-    t.match(service, {
-      image: 'billing',
-      read_only: true,
-      cap_drop: ['ALL'],
-      security_opt: ['no-new-privileges:true'],
-      env_file: 'billing.env',
-    });
-    t.ok(Number.parseInt(service.stop_grace_period ?? '', 10) > 10, 'work in hand has 10 s');
-    t.equal(service.depends_on?.postgres?.condition, 'service_healthy');
-    if (name !== 'migrate') t.equal(service.depends_on?.migrate?.condition, 'service_completed_successfully');
-    t.same(
-      Object.values(environment).toSorted(),
-      secrets.map((secret) => `/run/secrets/${secret}`).toSorted(),
-      `${name}: secrets as files`,
+void t.test(
+  'compose: the daemons after a migration, each with its own settings and no secret in its environment',
+  async (t) => {
+    const settings = new Set(
+      [
+        ...(await readFile(new URL('deploy/systemd/billing.env', root), 'utf8')).matchAll(
+          /^([A-Z_]+)=/gm,
+        ),
+      ].map(([, name]) => name),
     );
-    const given = new Set([...Object.keys(environment).map((variable) => variable.replace(/_FILE$/, '')), ...settings]);
-    const needed = describeVariables().filter(({ requiredBy }) =>
-      requiredBy?.some((role) => role === (name === 'migrate' ? 'admin' : name)),
-    );
-    for (const variable of needed) t.ok(given.has(variable.name), `${name}: ${variable.name}`);
-  }
-  const defined = Object.keys(compose.secrets).toSorted();
-  t.same([...new Set(Object.values(compose.services).flatMap(({ secrets = [] }) => secrets))].toSorted(), defined);
-  t.ok(
-    Object.values(compose.services).every(({ ports = [] }) => ports.every((port) => port.startsWith('127.0.0.1:'))),
-    'nothing is open to the network',
-  );
-  t.ok(Object.hasOwn(compose.volumes, 'postgres'));
-});
-
-void t.test('the image is built in stages, runs as its own user, and its health is what /readyz says', async (t) => {
-  const { stages, allowed } = await readDockerfile(fileURLToPath(root));
-  const final = stages.at(-1);
-  t.ok(stages.length > 1);
-  t.equal(final?.steps.find(({ instruction }) => instruction === 'USER')?.text, 'node');
-  t.match(final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK')?.text, /\/readyz/);
-  t.notOk(
-    final?.steps.some(({ instruction }) => instruction === 'RUN'),
-    'nothing is installed into it that a stage before has not',
-  );
-  for (const { steps } of stages) {
-    for (const { instruction, words } of steps.filter(({ words }) => words[0]?.startsWith('--from') !== true)) {
-      if (instruction === 'COPY') for (const path of words.slice(0, -1)) t.ok(allowed.includes(path.replace(/\/.*/, '')), path);
+    t.same(Object.keys(compose.services).toSorted(), [
+      'dispatch',
+      'keeper',
+      'migrate',
+      'postgres',
+      'serve',
+    ]);
+    for (const name of [...daemons, 'migrate']) {
+      const service = compose.services[name] ?? {};
+      const { environment = {}, secrets = [] } = service;
+      t.same(service.command, [name]);
+      t.match(service, {
+        image: 'billing',
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+        env_file: 'billing.env',
+      });
+      t.ok(Number.parseInt(service.stop_grace_period ?? '', 10) > 10, 'work in hand has 10 s');
+      t.equal(service.depends_on?.postgres?.condition, 'service_healthy');
+      if (name !== 'migrate')
+        t.equal(service.depends_on?.migrate?.condition, 'service_completed_successfully');
+      t.same(
+        Object.entries(environment)
+          .flatMap(([variable, value]) => (variable === 'TRUST_PROXY' ? [] : [value]))
+          .toSorted(),
+        secrets.map((secret) => `/run/secrets/${secret}`).toSorted(),
+        `${name}: secrets as files`,
+      );
+      const given = new Set([
+        ...Object.keys(environment).map((variable) => variable.replace(/_FILE$/, '')),
+        ...settings,
+      ]);
+      const needed = describeVariables().filter(({ requiredBy }) =>
+        requiredBy?.some((role) => role === (name === 'migrate' ? 'admin' : name)),
+      );
+      for (const variable of needed) t.ok(given.has(variable.name), `${name}: ${variable.name}`);
     }
-  }
-});
+    const defined = Object.keys(compose.secrets).toSorted();
+    t.same(
+      [
+        ...new Set(Object.values(compose.services).flatMap(({ secrets = [] }) => secrets)),
+      ].toSorted(),
+      defined,
+    );
+    t.ok(
+      Object.values(compose.services).every(({ ports = [] }) =>
+        ports.every((port) => port.startsWith('127.0.0.1:')),
+      ),
+      'nothing is open to the network',
+    );
+    t.ok(Object.hasOwn(compose.volumes, 'postgres'));
+  },
+);
 
-void t.test('the workflow runs the suite on Node 20 and 24 with a Postgres beside it, by the usual actions alone', async (t) => {
-  const { jobs, permissions } = await read<Workflow>('.github/workflows/ci.yml');
-  t.same(permissions, { contents: 'read' });
-  const { suite, image } = jobs;
-  t.same(suite?.strategy?.matrix.node, [20, 24]);
-  t.match(suite?.services?.postgres?.image, /^postgres:\d+$/);
-  const steps = Object.values(jobs).flatMap(({ steps }) => steps);
-  t.same([...new Set(steps.flatMap(({ uses = [] }) => uses))].toSorted(), ['actions/checkout@v4', 'actions/setup-node@v4']);
-  const { scripts } = JSON.parse(await readFile(new URL('package.json', root), 'utf8')) as { scripts: Record<string, string> };
-  const runs = suite?.steps.flatMap(({ run = [] }) => run) ?? [];
-  t.same(runs, ['npm ci', 'npm run check', 'npm run test:package']);
-  for (const run of runs) if (run.startsWith('npm run ')) t.ok(scripts[run.slice('npm run '.length)] !== undefined, run);
-  const check = suite?.steps.find(({ run }) => run === 'npm run check');
-  t.match(check?.env?.DATABASE_URL, `postgres:${suite?.services?.postgres?.env.POSTGRES_PASSWORD ?? ''}@127.0.0.1:5432`);
-  t.ok(image?.steps.some(({ run }) => run === 'docker build -t billing .'));
-});
+void t.test(
+  'the image is built in stages, runs as its own user, and its health check is /readyz',
+  async (t) => {
+    const { stages, allowed } = await readDockerfile(fileURLToPath(root));
+    const final = stages.at(-1);
+    t.ok(stages.length > 1);
+    t.equal(final?.steps.find(({ instruction }) => instruction === 'USER')?.text, 'node');
+    t.match(
+      final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK')?.text,
+      /\/readyz/,
+    );
+    t.notOk(
+      final?.steps.some(({ instruction }) => instruction === 'RUN'),
+      'nothing is installed into it that a stage before has not',
+    );
+    for (const { steps } of stages) {
+      for (const { instruction, words } of steps.filter(
+        ({ words }) => words[0]?.startsWith('--from') !== true,
+      )) {
+        if (instruction === 'COPY')
+          for (const path of words.slice(0, -1))
+            t.ok(allowed.includes(path.replace(/\/.*/, '')), path);
+      }
+    }
+  },
+);
 
-void t.test("the keeper's settings of Node are the same in its unit and its container, and this Node knows them", async (t) => {
-  const unit = await readFile(new URL('deploy/systemd/billing-keeper.service', root), 'utf8');
-  const settings = compose.services.keeper?.entrypoint?.slice(1, -1) ?? [];
-  t.ok(settings.length > 0);
-  t.ok(unit.includes(`\nExecStart=/usr/bin/node ${settings.join(' ')} /opt/billing/bin/billing.js keeper\n`));
-  t.match(await promisify(execFile)(process.execPath, [...settings, '--version']), { stdout: process.version, stderr: '' });
-});
+void t.test(
+  'the workflow runs the suite on Node 20 and 24 with a Postgres beside it, by the usual actions alone',
+  async (t) => {
+    const { jobs, permissions } = await read<Workflow>('.github/workflows/ci.yml');
+    t.same(permissions, { contents: 'read' });
+    const { suite, image } = jobs;
+    t.same(suite?.strategy?.matrix.node, [20, 24]);
+    t.match(suite?.services?.postgres?.image, /^postgres:\d+$/);
+    const steps = Object.values(jobs).flatMap(({ steps }) => steps);
+    t.same([...new Set(steps.flatMap(({ uses = [] }) => uses))].toSorted(), [
+      'actions/checkout@v4',
+      'actions/setup-node@v4',
+    ]);
+    const { scripts } = JSON.parse(await readFile(new URL('package.json', root), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const runs = suite?.steps.flatMap(({ run = [] }) => run) ?? [];
+    t.same(runs, ['npm ci', 'npm run check', 'npm run test:package']);
+    for (const run of runs)
+      if (run.startsWith('npm run '))
+        t.ok(scripts[run.slice('npm run '.length)] !== undefined, run);
+    const check = suite?.steps.find(({ run }) => run === 'npm run check');
+    t.match(
+      check?.env?.DATABASE_URL,
+      `postgres:${suite?.services?.postgres?.env.POSTGRES_PASSWORD ?? ''}@127.0.0.1:5432`,
+    );
+    t.ok(image?.steps.some(({ run }) => run === 'docker build -t billing .'));
+  },
+);
+
+void t.test(
+  "the keeper's settings of Node are the same in its unit and its container, and this Node knows them",
+  async (t) => {
+    const unit = await readFile(new URL('deploy/systemd/billing-keeper.service', root), 'utf8');
+    const settings = compose.services.keeper?.entrypoint?.slice(1, -1) ?? [];
+    t.ok(settings.length > 0);
+    t.ok(
+      unit.includes(
+        `\nExecStart=/usr/bin/node ${settings.join(' ')} /opt/billing/bin/billing.js keeper\n`,
+      ),
+    );
+    t.match(await promisify(execFile)(process.execPath, [...settings, '--version']), {
+      stdout: process.version,
+      stderr: '',
+    });
+  },
+);

@@ -34,11 +34,18 @@ const { groups } = parse(await readFile(new URL('prometheus/alerts.yaml', deploy
   groups: { name: string; rules: Rule[] }[];
 };
 const rules = groups.flatMap(({ rules }) => rules);
-const { panels } = JSON.parse(await readFile(new URL('grafana/billing.json', deploy), 'utf8')) as { panels: Panel[] };
-const targets = panels.flatMap(({ title, targets = [] }) => targets.map((target) => ({ title, ...target })));
+const { panels } = JSON.parse(await readFile(new URL('grafana/billing.json', deploy), 'utf8')) as {
+  panels: Panel[];
+};
+const targets = panels.flatMap(({ title, targets = [] }) =>
+  targets.map((target) => ({ title, ...target })),
+);
 const expressions = [
   ...rules.map(({ alert, expr }) => ({ name: alert, expr })),
-  ...targets.map(({ title, refId, expr }) => ({ name: `${title} ${refId}`, expr: expr.replaceAll('$__rate_interval', '5m') })),
+  ...targets.map(({ title, refId, expr }) => ({
+    name: `${title} ${refId}`,
+    expr: expr.replaceAll('$__rate_interval', '5m'),
+  })),
 ];
 
 /** What Prometheus itself puts on every sample. */
@@ -57,15 +64,22 @@ async function scrape(t: Test): Promise<Sample[]> {
     daemons.map(async (daemon) => {
       const running = await startReady(t, daemon, env);
       if (daemon === 'serve') {
-        const { address } = JSON.parse(await running.line(/"address":.*"listening"/)) as { address: string };
+        const { address } = JSON.parse(await running.line(/"address":.*"listening"/)) as {
+          address: string;
+        };
         await (await fetch(`${address}/healthz`)).text();
       }
       for (;;) {
         const found = readSamples(await (await fetch(`${running.metricsUrl}/metrics`)).text());
-        const faults = found.some(({ metric, labels }) => metric === 'billing_rpc_calls_total' && labels.outcome !== 'ok');
+        const faults = found.some(
+          ({ metric, labels }) => metric === 'billing_rpc_calls_total' && labels.outcome !== 'ok',
+        );
         const endpoints = found.some(({ metric }) => metric === 'billing_keeper_endpoint_up');
-        const answers = found.some(({ metric }) => metric === 'billing_http_request_duration_seconds_count');
-        if ({ serve: answers && faults, keeper: endpoints && faults, dispatch: true }[daemon]) return found;
+        const answers = found.some(
+          ({ metric }) => metric === 'billing_http_request_duration_seconds_count',
+        );
+        if ({ serve: answers && faults, keeper: endpoints && faults, dispatch: true }[daemon])
+          return found;
         await delay(50);
       }
     }),
@@ -73,35 +87,60 @@ async function scrape(t: Test): Promise<Sample[]> {
   return samples.flat();
 }
 
-void t.test('every selector of a rule or a panel picks samples that the daemons have, and every label is one of theirs', async (t) => {
-  const samples = await scrape(t);
-  t.ok(samples.length > 200);
-  for (const [label, values = []] of Object.entries(unseen)) {
-    const withIt = samples.filter(({ labels }) => labels[label] !== undefined);
-    t.ok(withIt.every(({ labels }) => /^\d{3}$/.test(labels[label] ?? '')));
-    for (const value of values) samples.push(...withIt.map(({ metric, labels }) => ({ metric, labels: { ...labels, [label]: value } })));
-  }
-  const known = new Set([...samples.flatMap(({ labels }) => Object.keys(labels)), ...added]);
-  for (const { name, expr } of expressions) {
-    const { selectors, labels } = readPromql(expr);
-    t.ok(selectors.length > 0, name);
-    for (const selector of selectors)
-      t.ok(
-        samples.some((sample) => picks(selector, sample)),
-        `${name}: ${JSON.stringify(selector)}`,
-      );
-    for (const label of [...labels, ...selectors.flatMap(({ matchers }) => matchers.map(({ label }) => label))])
-      t.ok(known.has(label), `${name}: ${label}`);
-  }
-  const shown = new Set(expressions.flatMap(({ expr }) => readPromql(expr).selectors.map(({ metric }) => metric)));
-  const base = (metric: string) => metric.replace(/_(bucket|sum|count)$/, '');
-  const bases = new Set([...shown].map(base));
-  for (const metric of new Set(samples.map(({ metric }) => base(metric)).filter((metric) => metric.startsWith('billing_'))))
-    t.ok(bases.has(metric), `${metric} is shown or watched`);
-});
+void t.test(
+  'every selector of a rule or a panel picks samples that the daemons have, and every label is one of theirs',
+  async (t) => {
+    const samples = await scrape(t);
+    t.ok(samples.length > 200);
+    for (const [label, values = []] of Object.entries(unseen)) {
+      const withIt = samples.filter(({ labels }) => labels[label] !== undefined);
+      t.ok(withIt.every(({ labels }) => /^\d{3}$/.test(labels[label] ?? '')));
+      for (const value of values)
+        samples.push(
+          ...withIt.map(({ metric, labels }) => ({
+            metric,
+            labels: { ...labels, [label]: value },
+          })),
+        );
+    }
+    const known = new Set([...samples.flatMap(({ labels }) => Object.keys(labels)), ...added]);
+    for (const { name, expr } of expressions) {
+      const { selectors, labels } = readPromql(expr);
+      t.ok(selectors.length > 0, name);
+      for (const selector of selectors)
+        t.ok(
+          samples.some((sample) => picks(selector, sample)),
+          `${name}: ${JSON.stringify(selector)}`,
+        );
+      for (const label of [
+        ...labels,
+        ...selectors.flatMap(({ matchers }) => matchers.map(({ label }) => label)),
+      ])
+        t.ok(known.has(label), `${name}: ${label}`);
+    }
+    const shown = new Set(
+      expressions.flatMap(({ expr }) => readPromql(expr).selectors.map(({ metric }) => metric)),
+    );
+    const base = (metric: string) => metric.replace(/_(bucket|sum|count)$/, '');
+    const bases = new Set([...shown].map(base));
+    for (const metric of new Set(
+      samples.map(({ metric }) => base(metric)).filter((metric) => metric.startsWith('billing_')),
+    ))
+      t.ok(bases.has(metric), `${metric} is shown or watched`);
+  },
+);
 
-void t.test('the reader of PromQL refuses what is none', (t) => {
-  for (const text of ['sum(x', 'x)', 'nosuch(x)', 'sum by daemon (x)', 'x{a=b}', 'x{a="b"', 'rate([5m])', 'x $ y'])
+void t.test('the PromQL parser refuses malformed expressions', (t) => {
+  for (const text of [
+    'sum(x',
+    'x)',
+    'nosuch(x)',
+    'sum by daemon (x)',
+    'x{a=b}',
+    'x{a="b"',
+    'rate([5m])',
+    'x $ y',
+  ])
     t.throws(() => readPromql(text), text);
   const [sample = { metric: '', labels: {} }] = readSamples('x{a="b",c="d"} 1\n');
   for (const [text, expected] of [
@@ -113,14 +152,22 @@ void t.test('the reader of PromQL refuses what is none', (t) => {
     ['x{a!~"b.*"}', false],
     ['x{e=""}', true],
   ] as const)
-    t.equal(picks(readPromql(text).selectors[0] ?? { metric: '', matchers: [] }, sample), expected, text);
+    t.equal(
+      picks(readPromql(text).selectors[0] ?? { metric: '', matchers: [] }, sample),
+      expected,
+      text,
+    );
   t.end();
 });
 
-void t.test('every alert says how urgent it is, what is wrong and where the runbook is', async (t) => {
+void t.test('every alert has a severity, a description and a link to the runbook', async (t) => {
   const runbook = await readFile(new URL('../docs/runbook.md', deploy), 'utf8');
   const sections = [...runbook.matchAll(/^### (\w+)$/gm)].map(([, name = '']) => name);
-  t.same(sections.toSorted(), rules.map(({ alert }) => alert).toSorted(), 'a section of the runbook for each alert, and none for another');
+  t.same(
+    sections.toSorted(),
+    rules.map(({ alert }) => alert).toSorted(),
+    'a section of the runbook for each alert, and none for another',
+  );
   for (const { alert, labels, annotations, for: wait } of rules) {
     t.match(labels.severity, /^(page|ticket)$/, alert);
     t.match(wait ?? '0s', /^\d+[smh]$/, alert);
@@ -129,31 +176,40 @@ void t.test('every alert says how urgent it is, what is wrong and where the runb
   }
 });
 
-void t.test('the dashboard: panels have names and places of their own, and their queries the data source that is chosen', async (t) => {
-  t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
-  const taken = new Set<string>();
-  for (const { title, type, gridPos, targets = [] } of panels) {
-    t.ok(title !== '' && (type === 'row') === (targets.length === 0), title);
-    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x += 1) {
-      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y += 1) {
-        if (x >= 24 || taken.has(`${x} ${y}`)) t.fail(`${title} is in the way at ${x}, ${y}`);
-        taken.add(`${x} ${y}`);
+void t.test(
+  'the dashboard: panels have names and places of their own, and their queries the data source that is chosen',
+  async (t) => {
+    t.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+    const taken = new Set<string>();
+    for (const { title, type, gridPos, targets = [] } of panels) {
+      t.ok(title !== '' && (type === 'row') === (targets.length === 0), title);
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x += 1) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y += 1) {
+          if (x >= 24 || taken.has(`${x} ${y}`)) t.fail(`${title} is in the way at ${x}, ${y}`);
+          taken.add(`${x} ${y}`);
+        }
       }
+      t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
     }
-    t.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
-  }
-  const text = await readFile(new URL('grafana/billing.json', deploy), 'utf8');
-  t.same([...new Set([...text.matchAll(/"uid": "([^"]+)"/g)].map(([, uid]) => uid))].sort(), ['${datasource}', 'billing']);
-});
+    const text = await readFile(new URL('grafana/billing.json', deploy), 'utf8');
+    t.same([...new Set([...text.matchAll(/"uid": "([^"]+)"/g)].map(([, uid]) => uid))].sort(), [
+      '${datasource}',
+      'billing',
+    ]);
+  },
+);
 
-void t.test('promtool finds nothing wrong with the rules, the queries and the configuration', async (t) => {
-  const promtool = await installed(t, 'promtool');
-  if (promtool === undefined) return;
-  const queries = join(t.testdir(), 'queries.yaml');
-  const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
-  await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
-  const file = (name: string) => fileURLToPath(new URL(name, deploy));
-  await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
-  await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
-  t.pass();
-});
+void t.test(
+  'promtool finds nothing wrong with the rules, the queries and the configuration',
+  async (t) => {
+    const promtool = await installed(t, 'promtool');
+    if (promtool === undefined) return;
+    const queries = join(t.testdir(), 'queries.yaml');
+    const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
+    await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
+    const file = (name: string) => fileURLToPath(new URL(name, deploy));
+    await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
+    await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
+    t.pass();
+  },
+);

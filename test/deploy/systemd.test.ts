@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { describeVariables } from '../../src/config/variables.ts';
+import { describeVariables } from '../../src/config/describe.ts';
 import { run } from '../fixtures/command.ts';
 import { installed } from '../fixtures/tools.ts';
 
@@ -14,7 +14,11 @@ const execute = promisify(execFile);
 const folder = new URL('../../deploy/systemd/', import.meta.url);
 const root = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
 const names = (await readdir(folder)).filter((name) => name.endsWith('.service'));
-const units = new Map(await Promise.all(names.map(async (name) => [name, await readFile(new URL(name, folder), 'utf8')] as const)));
+const units = new Map(
+  await Promise.all(
+    names.map(async (name) => [name, await readFile(new URL(name, folder), 'utf8')] as const),
+  ),
+);
 
 /** Its lines without comments: `Key=value`. */
 const settings = (text: string) => text.split('\n').filter((line) => /^[A-Z]\w+=/.test(line));
@@ -30,7 +34,10 @@ async function copy(t: Test): Promise<string[]> {
   return Promise.all(
     [...units].map(async ([name, text]) => {
       const path = join(copies, name);
-      await writeFile(path, text.replaceAll('/usr/bin/node', process.execPath).replaceAll('/opt/billing', root));
+      await writeFile(
+        path,
+        text.replaceAll('/usr/bin/node', process.execPath).replaceAll('/opt/billing', root),
+      );
       return path;
     }),
   );
@@ -42,7 +49,13 @@ void t.test('there is a unit for each daemon, and one that migrates before them'
     t.match(valuesOf(text, 'ExecStart').join(), new RegExp(`bin/billing\\.js ${daemon}$`));
     t.match(valuesOf(text, 'After').join(), /billing-migrate\.service/);
     t.match(valuesOf(text, 'Wants').join(), /billing-migrate\.service/);
-    for (const line of ['Type=notify', 'NotifyAccess=all', 'Restart=on-failure', 'WatchdogSec=30', 'StartLimitIntervalSec=0'])
+    for (const line of [
+      'Type=notify',
+      'NotifyAccess=all',
+      'Restart=on-failure',
+      'WatchdogSec=30',
+      'StartLimitIntervalSec=0',
+    ])
       t.ok(settings(text).includes(line), `${daemon}: ${line}`);
     // Work in hand has 10 s (src/run.ts).
     t.ok(Number(valuesOf(text, 'TimeoutStopSec')[0]) > 11);
@@ -52,51 +65,73 @@ void t.test('there is a unit for each daemon, and one that migrates before them'
 });
 
 void t.test('every unit is hardened, and all in the same way', (t) => {
-  const hardening = (text: string) => text.slice(text.indexOf('# The same in every unit'), text.indexOf('\n[Install]')).trim();
+  const hardening = (text: string) =>
+    text.slice(text.indexOf('# The same in every unit'), text.indexOf('\n[Install]')).trim();
   const [first = ''] = [...units.values()].map(hardening);
-  for (const line of ['DynamicUser=yes', 'ProtectSystem=strict', 'NoNewPrivileges=yes', 'CapabilityBoundingSet=']) t.match(first, line);
-  for (const [name, text] of units) t.equal(hardening(text.includes('\n[Install]') ? text : `${text}\n[Install]`), first, name);
+  for (const line of [
+    'DynamicUser=yes',
+    'ProtectSystem=strict',
+    'NoNewPrivileges=yes',
+    'CapabilityBoundingSet=',
+  ])
+    t.match(first, line);
+  for (const [name, text] of units)
+    t.equal(hardening(text.includes('\n[Install]') ? text : `${text}\n[Install]`), first, name);
   t.end();
 });
 
-void t.test('a unit is given the credentials of its daemon, and no secret by its environment', (t) => {
-  for (const [name, text] of units) {
-    const role = /^billing-(\w+)/.exec(name)?.[1];
-    const credentials = valuesOf(text, 'LoadCredential').map((value) => value.split(':'));
-    const environment = valuesOf(text, 'Environment').map((value) => value.split('='));
-    for (const [variable = '', path = ''] of environment) {
-      t.ok(
-        credentials.some(([id = '']) => path === `%d/${id}`),
-        `${name}: ${variable}`,
+void t.test(
+  'a unit is given the credentials of its daemon, and no secret by its environment',
+  (t) => {
+    for (const [name, text] of units) {
+      const role = /^billing-(\w+)/.exec(name)?.[1];
+      const credentials = valuesOf(text, 'LoadCredential').map((value) => value.split(':'));
+      const environment = valuesOf(text, 'Environment').map((value) => value.split('='));
+      for (const [variable = '', path = ''] of environment) {
+        t.ok(
+          credentials.some(([id = '']) => path === `%d/${id}`),
+          `${name}: ${variable}`,
+        );
+      }
+      for (const [, path = ''] of credentials)
+        t.match(path, /^\/etc\/billing\/credentials\//, name);
+      t.equal(credentials.length, environment.length, name);
+      const needed = describeVariables().filter(
+        ({ secret, name, requiredBy }) =>
+          (secret === true || name === 'KEEPER_KEYPAIR') &&
+          requiredBy?.some((one) => one === (role === 'migrate' ? 'admin' : role)),
+      );
+      t.same(
+        environment.map(([variable = '']) => variable.replace(/_FILE$/, '')).sort(),
+        needed.map(({ name }) => name).sort(),
+        name,
       );
     }
-    for (const [, path = ''] of credentials) t.match(path, /^\/etc\/billing\/credentials\//, name);
-    t.equal(credentials.length, environment.length, name);
-    const needed = describeVariables().filter(
-      ({ secret, name, requiredBy }) =>
-        (secret === true || name === 'KEEPER_KEYPAIR') && requiredBy?.some((one) => one === (role === 'migrate' ? 'admin' : role)),
-    );
-    t.same(environment.map(([variable = '']) => variable.replace(/_FILE$/, '')).sort(), needed.map(({ name }) => name).sort(), name);
-  }
-  t.end();
-});
+    t.end();
+  },
+);
 
 void t.test(
   'the environment file names variables that there are, and daemons ask for the two that it leaves to the operator',
   async (t) => {
     const text = await readFile(new URL('billing.env', folder), 'utf8');
     const known = new Set(describeVariables().map(({ name }) => name));
-    const given = [...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value] as const);
+    const given = [...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(
+      ([, name = '', value = '']) => [name, value] as const,
+    );
     for (const [name] of given) t.ok(known.has(name), name);
     const { code, stderr } = await run(t, ['serve'], {
       ...Object.fromEntries(given),
       DATABASE_URL: 'postgres://127.0.0.1:1/x',
       SOLANA_RPC_URL: 'http://127.0.0.1:1',
       JWT_SECRET: 'j'.repeat(32),
-      ENCRYPTION_KEY: 'e'.repeat(32),
+      ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
     });
     t.equal(code, 2);
-    t.same([...stderr.matchAll(/- ([A-Z_]+) is required/g)].map(([, name]) => name).sort(), ['KEEPER_ADDRESS', 'PLATFORM_TREASURY']);
+    t.same([...stderr.matchAll(/- ([A-Z_]+) is required/g)].map(([, name]) => name).sort(), [
+      'KEEPER_ADDRESS',
+      'PLATFORM_TREASURY',
+    ]);
   },
 );
 
@@ -111,7 +146,13 @@ void t.test('systemd-analyze security: the exposure of every unit is below 3.0',
   const analyze = await installed(t, 'systemd-analyze');
   if (analyze === undefined) return;
   for (const path of await copy(t)) {
-    const { stdout } = await execute(analyze, ['security', '--offline=true', '--threshold=30', '--no-pager', path]);
+    const { stdout } = await execute(analyze, [
+      'security',
+      '--offline=true',
+      '--threshold=30',
+      '--no-pager',
+      path,
+    ]);
     t.match(stdout, /Overall exposure level for billing-\S+: [0-2]\.\d/);
   }
 });

@@ -21,16 +21,19 @@ function clocks() {
   };
 }
 
-void t.test('a quick answer sets it, late by what the question took to get there, and it goes on by itself', async (t) => {
-  const { clock, answer, pass, error } = clocks();
-  t.throws(() => clock.now());
-  t.equal(await clock.sync(() => answer(20, 10)), 1_700_000_005_020);
-  t.equal(error(), 20);
-  pass(60_000);
-  t.equal(error(), 20);
-  await clock.sync(() => answer(1, 0));
-  t.equal(error(), 1);
-});
+void t.test(
+  'a quick answer sets the clock, late by the time of the request, and it runs on by itself',
+  async (t) => {
+    const { clock, answer, pass, error } = clocks();
+    t.throws(() => clock.now());
+    t.equal(await clock.sync(() => answer(20, 10)), 1_700_000_005_020);
+    t.equal(error(), 20);
+    pass(60_000);
+    t.equal(error(), 20);
+    await clock.sync(() => answer(1, 0));
+    t.equal(error(), 1);
+  },
+);
 
 void t.test('a question that was long on its way does not set it into the future', async (t) => {
   const { clock, answer, error } = clocks();
@@ -45,36 +48,42 @@ void t.test('a question that was long on its way does not set it into the future
   }
 });
 
-void t.test('it follows the database where that is set, through slow answers as far as they prove it', async (t) => {
-  const { clock, database, answer, error } = clocks();
-  await clock.sync(() => answer(1, 1));
-  database.ahead += 60_000;
-  await clock.sync(() => answer(150, 50));
-  t.equal(error(), -50, 'what the answer took to come back is not proven');
-  database.ahead -= 120_000;
-  await clock.sync(() => answer(150, 50));
-  t.equal(error(), 150);
-  await clock.sync(() => answer(1, 1));
-  t.equal(error(), 1);
-  database.ahead += 60_000;
-  await clock.sync(() => answer(1, 1));
-  t.equal(error(), 1);
-});
+void t.test(
+  'it follows the database where that is set, through slow answers as far as they prove it',
+  async (t) => {
+    const { clock, database, answer, error } = clocks();
+    await clock.sync(() => answer(1, 1));
+    database.ahead += 60_000;
+    await clock.sync(() => answer(150, 50));
+    t.equal(error(), -50, 'what the answer took to come back is not proven');
+    database.ahead -= 120_000;
+    await clock.sync(() => answer(150, 50));
+    t.equal(error(), 150);
+    await clock.sync(() => answer(1, 1));
+    t.equal(error(), 1);
+    database.ahead += 60_000;
+    await clock.sync(() => answer(1, 1));
+    t.equal(error(), 1);
+  },
+);
 
-void t.test('before anything goes by it a slow answer is not enough, but a database that is always slow is', async (t) => {
-  const once = clocks();
-  const ways = [20_000, 1];
-  t.equal(
-    await once.clock.sync(() => once.answer(ways.shift() ?? 0, 0)),
-    1_700_000_025_000,
-    'the time at which the first question was answered',
-  );
-  t.same(ways, []);
-  t.equal(once.error(), 1);
+void t.test(
+  'before anything goes by it a slow answer is not enough, but a database that is always slow is',
+  async (t) => {
+    const once = clocks();
+    const ways = [20_000, 1];
+    t.equal(
+      await once.clock.sync(() => once.answer(ways.shift() ?? 0, 0)),
+      1_700_000_025_000,
+      'the time at which the first question was answered',
+    );
+    t.same(ways, []);
+    t.equal(once.error(), 1);
 
-  const always = clocks();
-  const slow = [900, 150, 300, 200, 1];
-  await always.clock.sync(() => always.answer(slow.shift() ?? 0, 100));
-  t.same(slow, [1], 'four questions');
-  t.equal(always.error(), 150, 'the best of them');
-});
+    const always = clocks();
+    const slow = [900, 150, 300, 200, 1];
+    await always.clock.sync(() => always.answer(slow.shift() ?? 0, 100));
+    t.same(slow, [1], 'four questions');
+    t.equal(always.error(), 150, 'the best of them');
+  },
+);

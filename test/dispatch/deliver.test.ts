@@ -10,7 +10,7 @@ import {
   attempted,
   attemptsOf,
   deliveryState,
-  leasedUntil,
+  claimedUntil,
   queueBodies,
   queueDeliveries,
   runDispatcher,
@@ -26,8 +26,10 @@ const hour = 60 * minute;
 function verify({ secret }: SeededApp, { headers, body }: Received): void {
   const timestamp = String(headers['x-service-timestamp']);
   const expected = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex');
-  if (headers['x-service-signature'] !== `sha256=${expected}`) throw new Error('X-Service-Signature does not verify');
-  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > 300) throw new Error('X-Service-Timestamp is too old');
+  if (headers['x-service-signature'] !== `sha256=${expected}`)
+    throw new Error('X-Service-Signature does not verify');
+  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > 300)
+    throw new Error('X-Service-Timestamp is too old');
   new Webhook(secret).verify(body, headers as Record<string, string>, { jsonParse: false });
 }
 
@@ -41,62 +43,88 @@ void t.test('a queued delivery is posted once, signed, and logged', async (t) =>
   await attempted(sql, id);
   const [request] = receiver.requests;
   t.equal(receiver.requests.length, 1);
-  t.match(request, { method: 'POST', path: '/hook?key=a%20b', headers: { 'content-type': 'application/json' } });
+  t.match(request, {
+    method: 'POST',
+    path: '/hook?key=a%20b',
+    headers: { 'content-type': 'application/json' },
+  });
   if (request !== undefined) t.doesNotThrow(() => verify(app, request));
-  const [event] = await sql<{ eventId: string }[]>`select event_id from deliveries where id = ${id}`;
+  const [event] = await sql<
+    { eventId: string }[]
+  >`select event_id from all_deliveries where id = ${id}`;
   t.equal(request?.headers['webhook-id'], event?.eventId);
   t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1, finishedAt: Date });
-  t.match(await attemptsOf(sql, id), [{ number: 1, httpStatus: 200, error: null, response: Buffer.from('ok'), address: '127.0.0.1' }]);
-});
-
-void t.test('six attempts, each 1 m, 5 m, 30 m, 2 h, 12 h after the end of the one before, never early; then it is failed', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t, status(500));
-  const app = await seedApp(sql, receiver.url);
-  const [id = ''] = await queueDeliveries(sql, app, 1);
-  await runDispatcher(t, database);
-  for (const [index, delay] of [minute, 5 * minute, 30 * minute, 2 * hour, 12 * hour, undefined].entries()) {
-    await attempted(sql, id, index + 1);
-    const attempt = (await attemptsOf(sql, id))[index];
-    const delivery = await deliveryState(sql, id);
-    t.equal(delivery.attempts, index + 1);
-    if (delay === undefined) t.match(delivery, { status: 'failed', finishedAt: Date });
-    else {
-      t.equal(delivery.status, 'pending');
-      t.equal(delivery.dueAt.getTime() - (attempt?.startedAt.getTime() ?? 0) - (attempt?.durationMs ?? 0), delay);
-      t.equal(receiver.requests.length, index + 1, 'nothing is sent before it is due');
-      // Twelve hours pass: what was signed then would be refused now.
-      await sql`update deliveries set due_at = clock_timestamp() where id = ${id}`;
-    }
-  }
-  for (const request of receiver.requests) t.doesNotThrow(() => verify(app, request));
-  t.equal(new Set(receiver.requests.map(({ body }) => body.toString())).size, 1);
-});
-
-void t.test('a delivery that is due in twelve hours is signed when it is sent, not when it was queued', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t);
-  const app = await seedApp(sql, receiver.url);
-  const [id = ''] = await queueDeliveries(sql, app, 1);
-  await sql`update deliveries set attempts = 5, due_at = now() - interval '1 second' where id = ${id}`;
-  await runDispatcher(t, database);
-  await receiver.got(1);
-  const [request] = receiver.requests;
-  if (request !== undefined) t.doesNotThrow(() => verify(app, request));
+  t.match(await attemptsOf(sql, id), [
+    { number: 1, httpStatus: 200, error: null, response: Buffer.from('ok'), address: '127.0.0.1' },
+  ]);
 });
 
 void t.test(
-  'what has been due for an hour is signed when it is sent, and what is due in half a minute is not sent along with it',
+  'six attempts, each 1 m, 5 m, 30 m, 2 h, 12 h after the end of the one before, never early; then it is failed',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t, status(500));
+    const app = await seedApp(sql, receiver.url);
+    const [id = ''] = await queueDeliveries(sql, app, 1);
+    await runDispatcher(t, database);
+    for (const [index, delay] of [
+      minute,
+      5 * minute,
+      30 * minute,
+      2 * hour,
+      12 * hour,
+      undefined,
+    ].entries()) {
+      await attempted(sql, id, index + 1);
+      const attempt = (await attemptsOf(sql, id))[index];
+      const delivery = await deliveryState(sql, id);
+      t.equal(delivery.attempts, index + 1);
+      if (delay === undefined) t.match(delivery, { status: 'failed', finishedAt: Date });
+      else {
+        t.equal(delivery.status, 'pending');
+        t.equal(
+          delivery.dueAt.getTime() -
+            (attempt?.startedAt.getTime() ?? 0) -
+            (attempt?.durationMs ?? 0),
+          delay,
+        );
+        t.equal(receiver.requests.length, index + 1, 'nothing is sent before it is due');
+        // Twelve hours pass: what was signed then would be refused now.
+        await sql`update delivery_queue set due_at = clock_timestamp() where id = ${id}`;
+      }
+    }
+    for (const request of receiver.requests) t.doesNotThrow(() => verify(app, request));
+    t.equal(new Set(receiver.requests.map(({ body }) => body.toString())).size, 1);
+  },
+);
+
+void t.test(
+  'a delivery that is due in twelve hours is signed when it is sent, not when it was queued',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t);
+    const app = await seedApp(sql, receiver.url);
+    const [id = ''] = await queueDeliveries(sql, app, 1);
+    await sql`update delivery_queue set attempts = 5, due_at = now() - interval '1 second' where id = ${id}`;
+    await runDispatcher(t, database);
+    await receiver.got(1);
+    const [request] = receiver.requests;
+    if (request !== undefined) t.doesNotThrow(() => verify(app, request));
+  },
+);
+
+void t.test(
+  'a delivery that is due for an hour is signed when it is sent, and one due in half a minute waits',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;
     const receiver = await startReceiver(t);
     const app = await seedApp(sql, receiver.url);
     const [late = '', early = ''] = await queueDeliveries(sql, app, 2);
-    await sql`update deliveries set due_at = now() - interval '1 hour' where id = ${late}`;
-    await sql`update deliveries set due_at = now() + interval '30 seconds' where id = ${early}`;
+    await sql`update delivery_queue set due_at = now() - interval '1 hour' where id = ${late}`;
+    await sql`update delivery_queue set due_at = now() + interval '30 seconds' where id = ${early}`;
     await runDispatcher(t, database);
     await attempted(sql, late);
     t.doesNotThrow(() => verify(app, receiver.requests[0]!));
@@ -105,28 +133,35 @@ void t.test(
   },
 );
 
-void t.test('bodies come through byte for byte: odd key order, 1e2, 2^53+1, spaces, every kind of character', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const bodies = [
-    '{"z":1,"a":2,"10":3,"2":4,"__proto__":5}',
-    '{"amount":1e2,"big":9007199254740993,"zero":-0.0,"long":0.10000000000000000555}',
-    ' { "spaced" :\t[ 1 , 2 ] }\r\n',
-    '{"text":"\\u00e9 é \\/ \\u2028 \u2028 😀 \\ud83d\\ude00 \\"q\\" {a,b} NULL"}',
-    '{"a":1,"a":2}',
-  ];
-  const receiver = await startReceiver(t, status(500));
-  const app = await seedApp(sql, receiver.url);
-  const ids = await queueBodies(sql, app, bodies);
-  await runDispatcher(t, database);
-  await receiver.got(bodies.length);
-  await until(async () => (await sql`select 1 from deliveries where attempts = 1`).length === ids.length);
-  await sql`update deliveries set due_at = clock_timestamp()`;
-  await receiver.got(2 * bodies.length);
-  const sent = (from: number) => receiver.requests.slice(from, from + bodies.length).map(({ body }) => body.toString());
-  t.same(new Set(sent(0)), new Set(bodies));
-  t.same(new Set(sent(bodies.length)), new Set(bodies), 'and again on the retry');
-});
+void t.test(
+  'bodies come through byte for byte: odd key order, 1e2, 2^53+1, spaces, every kind of character',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const bodies = [
+      '{"z":1,"a":2,"10":3,"2":4,"__proto__":5}',
+      '{"amount":1e2,"big":9007199254740993,"zero":-0.0,"long":0.10000000000000000555}',
+      ' { "spaced" :\t[ 1 , 2 ] }\r\n',
+      '{"text":"\\u00e9 é \\/ \\u2028 \u2028 😀 \\ud83d\\ude00 \\"q\\" {a,b} NULL"}',
+      '{"a":1,"a":2}',
+    ];
+    const receiver = await startReceiver(t, status(500));
+    const app = await seedApp(sql, receiver.url);
+    const ids = await queueBodies(sql, app, bodies);
+    await runDispatcher(t, database);
+    await receiver.got(bodies.length);
+    await until(
+      async () =>
+        (await sql`select 1 from all_deliveries where attempts = 1`).length === ids.length,
+    );
+    await sql`update delivery_queue set due_at = clock_timestamp()`;
+    await receiver.got(2 * bodies.length);
+    const sent = (from: number) =>
+      receiver.requests.slice(from, from + bodies.length).map(({ body }) => body.toString());
+    t.same(new Set(sent(0)), new Set(bodies));
+    t.same(new Set(sent(bodies.length)), new Set(bodies), 'and again on the retry');
+  },
+);
 
 void t.test('410 fails at once; Retry-After on 503 is followed', async (t) => {
   const database = await testDatabase(t);
@@ -142,47 +177,64 @@ void t.test('410 fails at once; Retry-After on 503 is followed', async (t) => {
   const delivery = await deliveryState(sql, later);
   const [attempt] = await attemptsOf(sql, later);
   t.match(delivery, { status: 'pending', attempts: 1 });
-  t.equal(delivery.dueAt.getTime() - (attempt?.startedAt.getTime() ?? 0) - (attempt?.durationMs ?? 0), 2 * hour);
+  t.equal(
+    delivery.dueAt.getTime() - (attempt?.startedAt.getTime() ?? 0) - (attempt?.durationMs ?? 0),
+    2 * hour,
+  );
 });
 
-void t.test('what the endpoint answers is stored whatever the bytes; a reset is one request and one row', async (t) => {
+void t.test('an answer of any bytes is stored; a reset is one request and one row', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const bytes = Buffer.from([0, 0xff, 0xc3, 0x28, 0x22, 0x7d, 0x5c, 0]);
   const odd = await startReceiver(t, (response) => response.writeHead(500).end(bytes));
   const empty = await startReceiver(t, status(204));
-  const resets = await startReceiver(t, (_response, _received, request) => request.socket.resetAndDestroy());
+  const resets = await startReceiver(t, (_response, _received, request) =>
+    request.socket.resetAndDestroy(),
+  );
   const receivers = [odd, empty, resets];
   const ids: string[] = [];
-  for (const { url } of receivers) ids.push(...(await queueDeliveries(sql, await seedApp(sql, url), 1)));
+  for (const { url } of receivers)
+    ids.push(...(await queueDeliveries(sql, await seedApp(sql, url), 1)));
   await runDispatcher(t, database);
   const [first = '', second = '', third = ''] = ids;
   for (const id of ids) await attempted(sql, id);
   t.match(await attemptsOf(sql, first), [{ httpStatus: 500, error: null, response: bytes }]);
-  t.match(await attemptsOf(sql, second), [{ httpStatus: 204, error: null, response: Buffer.alloc(0) }]);
-  t.match(await attemptsOf(sql, third), [{ httpStatus: null, error: 'reset', response: null, address: '127.0.0.1' }]);
+  t.match(await attemptsOf(sql, second), [
+    { httpStatus: 204, error: null, response: Buffer.alloc(0) },
+  ]);
+  t.match(await attemptsOf(sql, third), [
+    { httpStatus: null, error: 'reset', response: null, address: '127.0.0.1' },
+  ]);
   t.same(
     receivers.map(({ requests }) => requests.length),
     [1, 1, 1],
   );
 });
 
-void t.test('what waits for an endpoint that is deleted is cancelled, with no request', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t);
-  const app = await seedApp(sql, receiver.url);
-  const [known = ''] = await queueDeliveries(sql, app, 1);
-  await deleteEndpoint(sql, app.endpointId);
-  // As a transaction does that had not seen the deletion.
-  const [late = ''] = await queueDeliveries(sql, app, 1);
-  t.match(await deliveryState(sql, known), { status: 'cancelled', attempts: 0, finishedAt: Date });
-  await runDispatcher(t, database);
-  await until(async () => (await deliveryState(sql, late)).status === 'cancelled');
-  t.match(await deliveryState(sql, late), { attempts: 0 });
-  t.same(await attemptsOf(sql, late), []);
-  t.equal(receiver.connections, 0);
-});
+void t.test(
+  'pending deliveries of a deleted endpoint are cancelled without a request',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t);
+    const app = await seedApp(sql, receiver.url);
+    const [known = ''] = await queueDeliveries(sql, app, 1);
+    await deleteEndpoint(sql, app.endpointId);
+    // As a transaction does that had not seen the deletion.
+    const [late = ''] = await queueDeliveries(sql, app, 1);
+    t.match(await deliveryState(sql, known), {
+      status: 'cancelled',
+      attempts: 0,
+      finishedAt: Date,
+    });
+    await runDispatcher(t, database);
+    await until(async () => (await deliveryState(sql, late)).status === 'cancelled');
+    t.match(await deliveryState(sql, late), { attempts: 0 });
+    t.same(await attemptsOf(sql, late), []);
+    t.equal(receiver.connections, 0);
+  },
+);
 
 void t.test('a notification wakes the dispatcher; without one it looks by itself', async (t) => {
   const database = await testDatabase(t);
@@ -205,23 +257,31 @@ void t.test('a notification wakes the dispatcher; without one it looks by itself
   await receiver.got(7);
 });
 
-void t.test('a secret that no key opens is no fault of the endpoint: no attempt is counted', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t);
-  const sealed = await seedApp(sql, receiver.url);
-  const good = await seedApp(sql, receiver.url);
-  await sql`update webhook_endpoints set secret = 'nonsense' where id = ${sealed.endpointId}`;
-  const [held = ''] = await queueDeliveries(sql, sealed, 1);
-  const [sent = ''] = await queueDeliveries(sql, good, 1);
-  await runDispatcher(t, database);
-  await attempted(sql, sent);
-  await until(async () => (await leasedUntil(sql, sealed)) !== undefined);
-  t.match(await deliveryState(sql, held), { status: 'pending', attempts: 0 });
-  t.equal(receiver.requests.length, 1);
-});
+void t.test(
+  'a secret that no key opens is no fault of the endpoint: no attempt is counted',
+  async (t) => {
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const receiver = await startReceiver(t);
+    const sealed = await seedApp(sql, receiver.url);
+    const good = await seedApp(sql, receiver.url);
+    await sql`update webhook_endpoints set secret = 'nonsense' where id = ${sealed.endpointId}`;
+    const [held = ''] = await queueDeliveries(sql, sealed, 1);
+    const [sent = ''] = await queueDeliveries(sql, good, 1);
+    const dispatcher = await runDispatcher(t, database);
+    await attempted(sql, sent);
+    await dispatcher.stop();
+    t.match(await deliveryState(sql, held), { status: 'pending', attempts: 0 });
+    t.equal(receiver.requests.length, 1);
+    t.equal(
+      await claimedUntil(sql, sealed),
+      undefined,
+      'a dispatcher that has the key may send it',
+    );
+  },
+);
 
-void t.test('metrics tell attempts by outcome, durations and what is due', async (t) => {
+void t.test('metrics count attempts by outcome, durations and due deliveries', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const receiver = await startReceiver(t);
@@ -232,30 +292,13 @@ void t.test('metrics tell attempts by outcome, durations and what is due', async
   await runDispatcher(t, database, { registry });
   await receiver.got(3);
   await attempted(sql, failing);
-  await until(async () => (await registry.metrics()).includes('outcome="delivered",answer="2xx"} 3'));
+  await until(async () =>
+    (await registry.metrics()).includes('outcome="delivered",answer="2xx"} 3'),
+  );
   const text = await registry.metrics();
   t.match(text, 'billing_webhook_attempts_total{outcome="retried",answer="5xx"} 1');
   t.match(text, 'billing_webhook_attempt_seconds_count 4');
   t.match(text, 'billing_webhook_in_flight 0');
   t.match(text, /billing_webhook_due \d/);
   t.match(text, /billing_webhook_oldest_due_seconds \d/);
-});
-
-void t.test('what was read is sent, also when asking others for their endpoints fails', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const receiver = await startReceiver(t);
-  const [other, mine] = [await seedApp(sql, receiver.url), await seedApp(sql, receiver.url)];
-  await sql`insert into delivery_leases values (${other.endpointId}, gen_random_uuid(), now() + interval '1 hour')`;
-  await sql`
-    create function refuse() returns trigger language plpgsql as 'begin
-      if new.wanted_until > old.wanted_until then raise exception ''refused''; end if;
-      return new;
-    end'`;
-  await sql`create trigger refuse before update on delivery_leases for each row execute function refuse()`;
-  await queueDeliveries(sql, other, 1);
-  const [id = ''] = await queueDeliveries(sql, mine, 1);
-  await runDispatcher(t, database);
-  await attempted(sql, id);
-  t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1 });
 });

@@ -7,45 +7,61 @@ import { connect } from '../../src/db/connect.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
 import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { makeTestRoles } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
-import { attempted, attemptsOf, deliveryState, queueDeliveries, runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
+import {
+  attempted,
+  attemptsOf,
+  deliveryState,
+  queueDeliveries,
+  runDispatcher,
+  seedApp,
+  until,
+} from '../fixtures/webhooks.ts';
 
-void t.test('Postgres is restarted: red meanwhile, then everything goes on, notifications too', async (t) => {
-  const dataDir = await mkdtemp(join(tmpdir(), 'billing-outage-'));
-  const first = await startEmbeddedPostgres({ dataDir });
-  const { url } = first;
-  const sql = connect(url, { max: 5, name: 'test' });
-  t.teardown(() => rm(dataDir, { recursive: true, force: true }));
-  await migrate(sql);
-  let release: () => void = () => undefined;
-  const receiver = await startReceiver(t, (response) => (release = () => response.end('ok')));
-  const app = await seedApp(sql, receiver.url);
-  const [inHand = ''] = await queueDeliveries(sql, app, 1);
-  // A lease that outlives the outage, however long the machine takes over it.
-  const dispatcher = await runDispatcher(t, { sql, url }, { env: { WEBHOOK_LEASE_SECONDS: '120' } });
-  t.equal(dispatcher.ready(), undefined);
-  await receiver.got(1);
+void t.test(
+  'Postgres is restarted: red meanwhile, then everything goes on, notifications too',
+  async (t) => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'billing-outage-'));
+    const first = await startEmbeddedPostgres({ dataDir });
+    const { url } = first;
+    const sql = connect(url, { max: 5, name: 'test' });
+    t.teardown(() => rm(dataDir, { recursive: true, force: true }));
+    await makeTestRoles(sql);
+    await migrate(sql);
+    let release: () => void = () => undefined;
+    const receiver = await startReceiver(t, (response) => (release = () => response.end('ok')));
+    const app = await seedApp(sql, receiver.url);
+    const [inHand = ''] = await queueDeliveries(sql, app, 1);
+    // A lease that outlives the outage, however long the machine takes over it.
+    const dispatcher = await runDispatcher(t, { url }, { env: { WEBHOOK_LEASE_SECONDS: '120' } });
+    t.equal(dispatcher.ready(), undefined);
+    await receiver.got(1);
 
-  const stopped = first.stop();
-  await until(() => dispatcher.ready() !== undefined);
-  t.match(dispatcher.ready(), /no deliveries go out/);
-  // The answer comes while there is nowhere to write it, and before its deadline.
-  release();
-  await stopped;
-  receiver.answer = (response) => response.end('ok');
-  const second = await startEmbeddedPostgres({ dataDir, port: Number(new URL(url).port) });
-  t.teardown(() => second.stop());
-  t.teardown(() => sql.end({ timeout: 1 }));
-  t.teardown(() => dispatcher.stop());
-  await until(() => dispatcher.ready() === undefined);
+    const stopped = first.stop();
+    await until(() => dispatcher.ready() !== undefined);
+    t.match(dispatcher.ready(), /no deliveries go out/);
+    // The answer comes while there is nowhere to write it, and before its deadline.
+    release();
+    await stopped;
+    receiver.answer = (response) => response.end('ok');
+    const second = await startEmbeddedPostgres({ dataDir, port: Number(new URL(url).port) });
+    t.teardown(() => second.stop());
+    t.teardown(() => sql.end({ timeout: 1 }));
+    t.teardown(() => dispatcher.stop());
+    await until(() => dispatcher.ready() === undefined);
 
-  await attempted(sql, inHand);
-  t.match(await deliveryState(sql, inHand), { status: 'delivered', attempts: 1 });
-  t.equal((await attemptsOf(sql, inHand)).length, 1);
-  t.equal(receiver.requests.length, 1, 'what was answered during the outage is not sent again');
+    await attempted(sql, inHand);
+    t.match(await deliveryState(sql, inHand), { status: 'delivered', attempts: 1 });
+    t.equal((await attemptsOf(sql, inHand)).length, 1);
+    t.equal(receiver.requests.length, 1, 'what was answered during the outage is not sent again');
 
-  await until(async () => (await sql`select 1 from pg_stat_activity where query ilike 'listen%'`).length === 1);
-  const [next = ''] = await queueDeliveries(sql, app, 1);
-  createNotifier(sql, deliveriesQueued).notify();
-  await attempted(sql, next);
-});
+    await until(
+      async () =>
+        (await sql`select 1 from pg_stat_activity where query ilike 'listen%'`).length === 1,
+    );
+    const [next = ''] = await queueDeliveries(sql, app, 1);
+    createNotifier(sql, deliveriesQueued).notify();
+    await attempted(sql, next);
+  },
+);

@@ -1,56 +1,122 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
+import type { Sql } from '../../src/db/connect.ts';
+import { dropMonth, findDefaultRows, makeMonths } from '../../src/db/partitions.ts';
+import { replayDelivery } from '../../src/domain/replay.ts';
+import { fillMonths } from '../fixtures/months.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
 
+async function partitions(sql: Sql, table: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select right(c.relname, 7) as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = ${table}::regclass order by 1`;
+  return rows.map(({ name }) => name);
+}
+
+const scene = async (t: Test) => {
+  const database = await testDatabase(t);
+  return { ...database, app: await seedApp(database.sql, 'http://127.0.0.1:9/') };
+};
+
+void t.test('the months ahead are made once; two that make them at once do not meet', async (t) => {
+  const { sql } = await testDatabase(t);
+  const [row] = await sql<{ now: Date }[]>`select now() as now`;
+  const expected = [0, 1, 2, 3].map((ahead) => {
+    const month = new Date(Date.UTC(row!.now.getUTCFullYear(), row!.now.getUTCMonth() + ahead));
+    return month.toISOString().slice(0, 7).replace('-', '_');
+  });
+  for (const table of ['events', 'deliveries', 'earlier_attempts'])
+    t.same((await partitions(sql, table)).slice(0, 4), expected, `${table}: made by migrate`);
+  t.same(await makeMonths(sql), []);
+  await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
+  const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
+  t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
+});
+
 void t.test(
-  'finished deliveries with their attempts, and later events, leave when they are older than is kept; nothing else does',
+  'months of deliveries with their attempts, and later of events, are dropped when they are older than is kept',
   async (t) => {
-    const database = await testDatabase(t);
-    const { sql } = database;
-    const app = await seedApp(sql, 'http://127.0.0.1:9/');
-    // One a day for 100 days, made as they would have been: ids carry the time.
-    await sql.begin(async (tx) => {
-      await tx`set local session_replication_role = replica`;
-      await tx`
-      insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
-      select (lpad(to_hex((extract(epoch from day) * 1000)::int8), 12, '0') || '7000800000000000' || lpad(to_hex(number), 4, '0'))::uuid,
-        ${app.appId}, ${app.subscriptionId}, number, 'payment_success', '{}', day
-      from generate_series(now() - interval '99 days 12 hours', now(), interval '1 day') with ordinality as days (day, number)`;
-      await tx`
-      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, finished_at, due_at, last_started_at, last_duration_ms, last_http_status)
-      select id, ${app.endpointId}, id, type, 'delivered', 2, created_at, created_at, created_at, 1, 200 from events`;
-      await tx`
-      update deliveries set status = 'pending', finished_at = null, due_at = now() + interval '1 day'
-      where created_at < now() - interval '98 days'`;
-      await tx`
-      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status) select id, 1, created_at, 1, 200 from deliveries`;
-    });
-    const counts = async () => {
-      const [row] = await sql<{ deliveries: bigint; pending: bigint; attempts: bigint; events: bigint; oldest: number }[]>`
-      select (select count(*) from deliveries) as deliveries, (select count(*) from deliveries where finished_at is null) as pending,
-        (select count(*) from delivery_attempts) as attempts, (select count(*) from events) as events,
-        (select extract(day from now() - min(created_at))::int from deliveries where finished_at is not null) as oldest`;
-      return row;
-    };
-    t.same(await counts(), { deliveries: 100n, pending: 2n, attempts: 200n, events: 100n, oldest: 97 });
-    await runDispatcher(t, database, { env: { DELIVERY_RETENTION_DAYS: '30', EVENT_RETENTION_DAYS: '60' } });
-    await until(async () => (await counts())?.events === 62n);
-    t.same(await counts(), { deliveries: 32n, pending: 2n, attempts: 64n, events: 62n, oldest: 29 });
+    const { sql, url, app } = await scene(t);
+    await fillMonths(sql, app, ['2025_01', '2025_02', '2025_03']);
+    const days = (month: string) =>
+      String(Math.floor((Date.now() - Date.parse(`${month}-01T00:00:00Z`)) / 86_400_000));
+    await runDispatcher(
+      t,
+      { url },
+      // January and February have ended by then, January alone by the second.
+      { env: { DELIVERY_RETENTION_DAYS: days('2025-03'), EVENT_RETENTION_DAYS: days('2025-02') } },
+    );
+    await until(async () => !(await partitions(sql, 'events')).includes('2025_01'));
+    for (const table of ['deliveries', 'earlier_attempts'])
+      t.same((await partitions(sql, table)).slice(0, 1), ['2025_03'], table);
+    t.same((await partitions(sql, 'events')).slice(0, 2), ['2025_02', '2025_03']);
+    t.equal((await sql`select 1 from all_deliveries`).length, 3);
+    t.equal((await sql`select 1 from delivery_attempts`).length, 6);
   },
 );
 
 void t.test('0 days keeps everything', async (t) => {
-  const database = await testDatabase(t);
-  const { sql } = database;
-  const app = await seedApp(sql, 'http://127.0.0.1:9/');
-  const old = '00000000-0001-7000-8000-000000000000';
-  await sql.begin(async (tx) => {
-    await tx`set local session_replication_role = replica`;
-    await tx`
-      insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
-      values (${old}, ${app.appId}, ${app.subscriptionId}, 1, 'payment_success', '{}', now())`;
-  });
-  const dispatcher = await runDispatcher(t, database, { env: { DELIVERY_RETENTION_DAYS: '0', EVENT_RETENTION_DAYS: '0' } });
+  const { sql, url, app } = await scene(t);
+  await fillMonths(sql, app, ['2025_01']);
+  const dispatcher = await runDispatcher(
+    t,
+    { url },
+    { env: { DELIVERY_RETENTION_DAYS: '0', EVENT_RETENTION_DAYS: '0' } },
+  );
   await dispatcher.stop();
-  t.equal((await sql`select 1 from events`).length, 1);
+  t.equal((await sql`select 1 from events`).length, 3);
 });
+
+void t.test('a month that is still needed is not dropped', async (t) => {
+  const { sql, app } = await scene(t);
+  await fillMonths(sql, app, ['2025_01']);
+  t.equal(await dropMonth(sql, 'events', 1), null, 'its deliveries are there');
+  const [delivery] = await sql<{ id: string; eventId: string }[]>`
+    select id, event_id from deliveries limit 1`;
+  await sql`insert into delivery_queue (id, endpoint_id, event_id, event_type) values (${delivery!.id}, ${app.endpointId}, ${delivery!.eventId}, 'payment_success')`;
+  t.equal(await dropMonth(sql, 'deliveries', 1), null, 'one of its deliveries is not over');
+  await sql`delete from delivery_queue`;
+  const replaying = await sql.begin(async (tx) => {
+    await replayDelivery(tx, delivery!.id);
+    // The replay has read the event and not committed: the drop waits for it.
+    await t.rejects(dropMonth(sql, 'deliveries', 1), { code: '55P03' });
+    return dropMonth;
+  });
+  t.equal(await replaying(sql, 'deliveries', 1), '2025_01');
+  t.equal(await dropMonth(sql, 'events', 1), null, 'a replay of it is queued');
+  await sql`delete from delivery_queue`;
+  t.equal(await dropMonth(sql, 'events', 1), '2025_01');
+});
+
+void t.test('dropping a month takes less than 100 ms, however many rows it has', async (t) => {
+  const { sql, app } = await scene(t);
+  await fillMonths(sql, app, ['2025_01'], 50_000);
+  const started = performance.now();
+  t.equal(await dropMonth(sql, 'deliveries', 1), '2025_01');
+  t.equal(await dropMonth(sql, 'events', 1), '2025_01');
+  const took = performance.now() - started;
+  t.ok(took < 100, `${took} ms`);
+});
+
+void t.test(
+  'a row of a month that was not made goes to the default partition, which is seen',
+  async (t) => {
+    const { sql, app } = await scene(t);
+    t.same(await findDefaultRows(sql), {
+      deliveries: false,
+      earlier_attempts: false,
+      events: false,
+    });
+    await sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`
+      insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
+      values (first_id_at('2020-01-01'), ${app.appId}, ${app.subscriptionId}, 1, 'payment_success', '{}', '2020-01-01')`;
+    });
+    t.same(await findDefaultRows(sql), {
+      deliveries: false,
+      earlier_attempts: false,
+      events: true,
+    });
+  },
+);

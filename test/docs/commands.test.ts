@@ -6,12 +6,14 @@ import { addAdmin } from '../../src/cli/admin.ts';
 import { addDaemons } from '../../src/cli/daemons.ts';
 import { addDevelopers } from '../../src/cli/developers.ts';
 import { addLocal } from '../../src/cli/local.ts';
-import { describeVariables } from '../../src/config/variables.ts';
+import { describeVariables } from '../../src/config/describe.ts';
 import { blocksOf, pages, readPage } from '../fixtures/pages.ts';
 
 const program = new Command('billing').option('--version');
 for (const add of [addDaemons, addAdmin, addDevelopers, addLocal]) add(program, () => undefined);
-const { scripts } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
+const { scripts } = JSON.parse(
+  await readFile(new URL('../../package.json', import.meta.url), 'utf8'),
+) as {
   scripts: Record<string, string>;
 };
 
@@ -23,54 +25,78 @@ function fault(line: string): string | undefined {
     if (/^[|&;>)]/.test(word)) return undefined;
     if (flag === '--help') continue;
     if (flag.startsWith('--')) {
-      if (!command.options.some(({ long }) => long === flag)) return `${command.name()} has no ${flag}`;
+      if (!command.options.some(({ long }) => long === flag))
+        return `${command.name()} has no ${flag}`;
       continue;
     }
     const below = command.commands.find((each) => each.name() === word);
     if (below !== undefined) command = below;
-    else if (command.commands.length > 0 && /^[a-z]/.test(word)) return `${command.name()} has no ${word}`;
+    else if (command.commands.length > 0 && /^[a-z]/.test(word))
+      return `${command.name()} has no ${word}`;
   }
   return undefined;
 }
 
-void t.test('every command line that a page shows, in a block or in a sentence, is one of billing', async (t) => {
-  let count = 0;
-  for (const page of await pages()) {
-    const text = (await readPage(page)).replaceAll(/node \S*bin\/billing\.js/g, 'billing');
-    const shown = [...text.matchAll(/(?:`|^|\$\(|\| |xargs |exec serve )(billing (?:[a-z]+|--)[^`\n]*)/gm)];
-    for (const [, line = ''] of shown) {
-      count += 1;
-      t.equal(fault(line.replace(/ \| .*/, '')), undefined, `${page}: ${line}`);
+void t.test(
+  'every command line that a page shows, in a block or in a sentence, is one of billing',
+  async (t) => {
+    let count = 0;
+    for (const page of await pages()) {
+      const text = (await readPage(page)).replaceAll(/node \S*bin\/billing\.js/g, 'billing');
+      const shown = [
+        ...text.matchAll(/(?:`|^|\$\(|\| |xargs |exec serve )(billing (?:[a-z]+|--)[^`\n]*)/gm),
+      ];
+      for (const [, line = ''] of shown) {
+        count += 1;
+        t.equal(fault(line.replace(/ \| .*/, '')), undefined, `${page}: ${line}`);
+      }
     }
-  }
-  t.ok(count > 40, String(count));
-  t.match(fault('billing keys reveal'), 'keys has no reveal');
-  t.match(fault('billing keys list --all'), 'list has no --all');
-});
+    t.ok(count > 40, String(count));
+    t.match(fault('billing keys reveal'), 'keys has no reveal');
+    t.match(fault('billing keys list --all'), 'list has no --all');
+  },
+);
 
 void t.test('every npm script that a page names is there', async (t) => {
   for (const page of await pages())
-    for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:]+)/g)) t.type(scripts[name], 'string', `${page}: ${name}`);
-  t.equal(scripts.sandbox, 'node bin/billing.js sandbox', 'what test/commands/sandbox.test.ts starts');
+    for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:]+)/g))
+      t.type(scripts[name], 'string', `${page}: ${name}`);
+  t.equal(
+    scripts.sandbox,
+    'node bin/billing.js sandbox',
+    'what test/commands/sandbox.test.ts starts',
+  );
 });
 
 void t.test('every variable that a page names as one of billing is in the table', async (t) => {
-  const known = new Set(describeVariables().flatMap(({ name, secret }) => [name, ...(secret === true ? [`${name}_FILE`] : [])]));
+  const known = new Set(
+    describeVariables().flatMap(({ name, secret }) => [
+      name,
+      ...(secret === true ? [`${name}_FILE`] : []),
+    ]),
+  );
   const families =
     /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;
   for (const page of await pages())
-    for (const [, name = ''] of (await readPage(page)).matchAll(families)) t.ok(known.has(name), `${page}: ${name}`);
+    for (const [, name = ''] of (await readPage(page)).matchAll(families))
+      t.ok(known.has(name), `${page}: ${name}`);
 });
 
 /** Which test runs the blocks of a page in this language. */
 const runners: Record<string, Record<string, string>> = {
   '../README.md': { sh: 'docs/readme.test.ts', ts: 'client/package.test.ts' },
-  'operators.md': { sh: 'docs/operators.test.ts' },
+  'merchants.md': { ts: 'client/package.test.ts' },
+  'operators.md': { sh: 'docs/operators.test.ts', sql: 'docs/cells.test.ts' },
   'runbook.md': { sh: 'docs/operators.test.ts' },
   'subscribers.md': { ts: 'docs/subscribers.test.ts' },
   'terminal.md': { sh: 'docs/terminal.test.ts' },
   'walk-through.md': { sh: 'docs/walk-through.test.ts', js: 'docs/walk-through.test.ts' },
-  'webhooks.md': { sh: 'docs/webhooks.test.ts', ts: 'docs/webhooks.test.ts', python: 'docs/webhooks.test.ts', go: 'docs/webhooks.test.ts' },
+  'webhooks.md': {
+    sh: 'docs/webhooks.test.ts',
+    ts: 'docs/webhooks.test.ts',
+    python: 'docs/webhooks.test.ts',
+    go: 'docs/webhooks.test.ts',
+  },
 };
 const pictures = ['', 'mermaid', 'http'];
 
@@ -82,7 +108,9 @@ void t.test('every block of code has a test that runs it', async (t) => {
     const code = fences.filter((language) => !pictures.includes(language));
     t.same(
       code,
-      (await blocksOf(page)).map(({ language }) => language).filter((language) => !pictures.includes(language)),
+      (await blocksOf(page))
+        .map(({ language }) => language)
+        .filter((language) => !pictures.includes(language)),
       `${page}: the tests see them all`,
     );
     for (const language of code) {

@@ -19,17 +19,28 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const daemons = ['serve', 'keeper', 'dispatch'];
 
 void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
-  for (const tool of ['bash', 'curl', 'createdb']) if ((await installed(t, tool)) === undefined) return;
-  const blocks = (await blocksOf('../README.md')).filter(({ language }) => language === 'sh').map(({ code }) => code);
-  t.same(blocks.slice(0, -1), ['npm ci && npm run sandbox\n', 'npm ci && npm test\n'], 'the sandbox and CI run these');
+  for (const tool of ['bash', 'curl', 'createdb'])
+    if ((await installed(t, tool)) === undefined) return;
+  const blocks = (await blocksOf('../README.md'))
+    .filter(({ language }) => language === 'sh')
+    .map(({ code }) => code);
+  t.same(
+    blocks.slice(0, -1),
+    ['npm ci && npm run sandbox\n', 'npm ci && npm test\n'],
+    'the sandbox and CI run these',
+  );
   const script = blocks.at(-1) ?? '';
   const { sql, url } = await testDatabase(t, { empty: true });
   const server = new URL(url);
   const database = `billing_readme_${process.pid}`;
   t.teardown(() => sql.unsafe(`drop database if exists ${database} with (force)`));
   const chain = await startTestChain(t);
-  const [keeper, treasury] = [walletFromSeed(Buffer.alloc(32, 5)), walletFromSeed(Buffer.alloc(32, 6))];
+  const [keeper, treasury] = [
+    walletFromSeed(Buffer.alloc(32, 5)),
+    walletFromSeed(Buffer.alloc(32, 6)),
+  ];
   chain.fund(keeper.address, { lamports: 10_000_000_000n });
+  chain.fund(treasury.address, { usdc: 1n });
 
   const checkout = t.testdir();
   const front = join(checkout, 'front');
@@ -38,9 +49,13 @@ void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
   await copyFile(join(root, '.env.example'), join(checkout, '.env.example'));
   await writeFile(join(front, 'npm'), '#!/bin/sh\n[ "$*" = ci ]\n', { mode: 0o755 });
   const keypair = JSON.stringify([...bytesOf(keeper)]);
-  await writeFile(join(front, 'solana-keygen'), `#!/bin/sh\numask 077\n[ "$1 $2" = 'new -o' ] && echo '${keypair}' > "$3"\n`, {
-    mode: 0o755,
-  });
+  await writeFile(
+    join(front, 'solana-keygen'),
+    `#!/bin/sh\numask 077\n[ "$1 $2" = 'new -o' ] && echo '${keypair}' > "$3"\n`,
+    {
+      mode: 0o755,
+    },
+  );
   await symlink(process.execPath, join(front, 'node'));
 
   const filledIn: Record<string, string> = {
@@ -50,12 +65,16 @@ void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
     KEEPER_ADDRESS: keeper.address,
     PLATFORM_TREASURY: treasury.address,
     JWT_SECRET: 'j'.repeat(44),
-    ENCRYPTION_KEY: 'e'.repeat(44),
+    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
   };
-  const asked = [...script.matchAll(/^# .*$/gm)].flatMap(([line]) => [...line.matchAll(/\b([A-Z_]+)=/g)].map(([, name = '']) => name));
+  const asked = [...script.matchAll(/^# .*$/gm)].flatMap(([line]) =>
+    [...line.matchAll(/\b([A-Z_]+)=/g)].map(([, name = '']) => name),
+  );
   t.same(asked.sort(), Object.keys(filledIn).sort(), 'what is to be filled in');
   const [port = 0] = await freePorts(1);
-  const lines = Object.entries(filledIn).map(([name, value]) => `echo '${name}=${value}' >> .env\n`);
+  const lines = Object.entries(filledIn).map(
+    ([name, value]) => `echo '${name}=${value}' >> .env\n`,
+  );
   const here = script
     .replace('createdb billing\n', `createdb ${database}\n`)
     .replace(/^(?:#  .*\n)+/m, lines.join(''))
@@ -87,7 +106,8 @@ void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
     }
   });
   let output = '';
-  for (const stream of [shell.stdout, shell.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  for (const stream of [shell.stdout, shell.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
   const [code] = (await once(shell, 'exit')) as [number | null];
   t.equal(code, 0, output);
   await until(() => daemons.every((daemon) => output.includes(`${daemon} is running`)), 30_000);

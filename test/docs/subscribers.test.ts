@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Connection, type Keypair, type PublicKey, type Transaction } from '@solana/web3.js';
+import { transform } from 'esbuild';
 import nacl from 'tweetnacl';
 import t from 'tap';
 import { keypairFromSecret } from '../../src/chain/keypair.ts';
@@ -30,7 +31,11 @@ interface Page {
     plan: { appId: string; planId: string },
     remember: (pda: string) => void,
   ): Promise<Subscription>;
-  register(api: string, token: string, opened: { appId: string; planId: string; subscriptionPda: string }): Promise<Subscription>;
+  register(
+    api: string,
+    token: string,
+    opened: { appId: string; planId: string; subscriptionPda: string },
+  ): Promise<Subscription>;
 }
 
 function walletOf(keypair: Keypair): Wallet {
@@ -46,25 +51,34 @@ function walletOf(keypair: Keypair): Wallet {
 
 void t.test('a page signs in, subscribes, and may register again without harm', async (t) => {
   const { chain, served } = await startChainServe(t);
-  const file = join(t.testdir(), 'subscribe.ts');
-  await writeFile(file, await blockOf('subscribers.md', 'subscribe.ts'));
+  const file = join(t.testdir(), 'subscribe.js');
+  const { code } = await transform(await blockOf('subscribers.md', 'subscribe.ts'), {
+    loader: 'ts',
+  });
+  await writeFile(file, code);
   const page = (await import(pathToFileURL(file).href)) as Page;
   const connection = new Connection(chain.rpcUrl, 'confirmed');
   const api = served.url;
 
   const selling = chain.wallet().keypair;
   const merchant = await served.merchant(keypairFromSecret(selling.secretKey));
-  const draft = await served.call<{ id: string; transaction: string }>('POST', `/merchant/apps/${merchant.appId}/plans`, {
-    token: merchant.key,
-    body: { name: 'Monthly', amount: '10000000', periodHours: 730 },
-  });
+  const draft = await served.call<{ id: string; transaction: string }>(
+    'POST',
+    `/merchant/apps/${merchant.appId}/plans`,
+    {
+      token: merchant.key,
+      body: { name: 'Monthly', amount: '10000000', periodHours: 730 },
+    },
+  );
   await page.signAndSend(connection, walletOf(selling), draft.transaction);
   const plan = { appId: merchant.appId, planId: draft.id };
 
   const wallet = walletOf(chain.wallet().keypair);
   const token = await page.signIn(api, wallet);
   const remembered: string[] = [];
-  const subscription = await page.subscribe({ api, token, connection, wallet }, plan, (pda) => remembered.push(pda));
+  const subscription = await page.subscribe({ api, token, connection, wallet }, plan, (pda) =>
+    remembered.push(pda),
+  );
   t.match(subscription, { status: 'active', subscriptionPda: remembered[0] });
   const again = await page.register(api, token, { ...plan, subscriptionPda: remembered[0]! });
   t.equal(again.id, subscription.id, 'registered once');
@@ -79,6 +93,11 @@ void t.test('a page signs in, subscribes, and may register again without harm', 
 
   const other = walletOf(chain.wallet().keypair);
   const otherToken = await page.signIn(api, other);
-  await t.rejects(page.register(api, otherToken, { ...plan, subscriptionPda: remembered[0]! }), { code: 'FORBIDDEN' });
-  await t.rejects(page.register(api, otherToken, { ...plan, subscriptionPda: other.publicKey.toBase58() }), { code: 'NOT_FOUND' });
+  await t.rejects(page.register(api, otherToken, { ...plan, subscriptionPda: remembered[0]! }), {
+    code: 'FORBIDDEN',
+  });
+  await t.rejects(
+    page.register(api, otherToken, { ...plan, subscriptionPda: other.publicKey.toBase58() }),
+    { code: 'NOT_FOUND' },
+  );
 });

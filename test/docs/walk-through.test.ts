@@ -5,46 +5,72 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { start } from '../fixtures/command.ts';
 import { startChainServe } from '../fixtures/serve.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 
 void t.test('the walk-through goes through', { timeout: 120_000 }, async (t) => {
   const { chain, served } = await startChainServe(t);
-  const [keeper, dispatch] = [start(t, ['keeper'], served.env), start(t, ['dispatch'], served.env)];
+  const [keeper, dispatch] = [served.daemon('keeper'), served.daemon('dispatch')];
   await Promise.all([keeper.line('keeper is running'), dispatch.line('dispatch is running')]);
   const receiver = await startReceiver(t);
   const dir = t.testdir();
   for (const name of ['merchant', 'subscriber']) {
-    await writeFile(join(dir, `${name}.json`), JSON.stringify([...chain.wallet().keypair.secretKey]), { mode: 0o600 });
+    await writeFile(
+      join(dir, `${name}.json`),
+      JSON.stringify([...chain.wallet().keypair.secretKey]),
+      { mode: 0o600 },
+    );
   }
   const blocks = await blocksOf('walk-through.md');
-  for (const { name, code } of blocks) if (name !== undefined) await writeFile(join(dir, name), code);
-  const commands = blocks.flatMap(({ language, name, code }) => (language === 'sh' && name === undefined ? [code] : []));
+  for (const { name, code } of blocks)
+    if (name !== undefined) await writeFile(join(dir, name), code);
+  const commands = blocks.flatMap(({ language, name, code }) =>
+    language === 'sh' && name === undefined ? [code] : [],
+  );
   t.ok(commands.length >= 10);
-  await writeFile(join(dir, 'all.sh'), [...commands, 'echo "secret $WEBHOOK_SECRET"'].join('\necho "== done"\n'));
+  await writeFile(
+    join(dir, 'all.sh'),
+    [...commands, 'echo "secret $WEBHOOK_SECRET"'].join('\necho "== done"\n'),
+  );
 
   const shell = spawn('bash', ['-euo', 'pipefail', 'all.sh'], {
     cwd: dir,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH ?? '', HOME: dir, API: served.url, RPC: chain.rpcUrl, HOOK: receiver.url },
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: dir,
+      API: served.url,
+      RPC: chain.rpcUrl,
+      HOOK: receiver.url,
+    },
   });
   t.teardown(() => shell.kill('SIGKILL'));
   const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
   t.equal(stderr, '');
   t.equal(stdout.split('== done').length - 1, commands.length, stdout);
 
-  const [payment] = await served.sql`select status, amount_gross, platform_fee, amount_net from payments`;
-  t.match(payment, { status: 'succeeded', amountGross: 10_000_000n, platformFee: 100_000n, amountNet: 9_900_000n });
+  const [payment] =
+    await served.sql`select status, amount_gross, platform_fee, amount_net from payments`;
+  t.match(payment, {
+    status: 'succeeded',
+    amountGross: 10_000_000n,
+    platformFee: 100_000n,
+    amountNet: 9_900_000n,
+  });
   t.match(stdout, /"paidThrough": "\d{4}-/);
   t.match(stdout, /"cancelRequestedBy": "merchant"/);
   t.match((await served.sql`select revoked_at from api_keys`)[0], { revokedAt: Date });
 
   const secret = /^secret (whsec_\S+)$/m.exec(stdout)?.[1] ?? '';
   const events = receiver.requests.map(
-    ({ body, headers }) => new Webhook(secret).verify(body.toString(), headers as Record<string, string>) as { id: string; type: string },
+    ({ body, headers }) =>
+      new Webhook(secret).verify(body.toString(), headers as Record<string, string>) as {
+        id: string;
+        type: string;
+      },
   );
   const types = events.map(({ type }) => type);
-  for (const type of ['ping', 'subscription_created', 'payment_success']) t.ok(types.includes(type), type);
+  for (const type of ['ping', 'subscription_created', 'payment_success'])
+    t.ok(types.includes(type), type);
 });

@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { sampleTypes } from '../../src/domain/samples.ts';
 import { appendEvents } from '../../src/domain/events.ts';
-import { start } from '../fixtures/command.ts';
 import { blockOf, blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -19,26 +18,41 @@ import { until } from '../fixtures/webhooks.ts';
 const receivers: Record<string, { file: string; command: string[] }> = {
   TypeScript: { file: 'receiver.ts', command: [process.execPath, '--import=tsx', 'receiver.ts'] },
   // In a folder of this checkout the package finds itself by its name.
-  'TypeScript with the package': { file: 'with-the-package.ts', command: [process.execPath, '--import=tsx', 'with-the-package.ts'] },
+  'TypeScript with the package': {
+    file: 'with-the-package.ts',
+    command: [process.execPath, '--import=tsx', 'with-the-package.ts'],
+  },
   Python: { file: 'receiver.py', command: ['python3', 'receiver.py'] },
   Go: { file: 'receiver.go', command: ['go', 'run', 'receiver.go'] },
 };
 
 const served = await startServe(t);
-const dispatch = start(t, ['dispatch'], served.env);
+const dispatch = served.daemon('dispatch');
 await dispatch.line('dispatch is running');
 
 /** A receiver as a process; what it prints, as it comes. */
-async function startOne(t: Test, { file, command }: { file: string; command: string[] }, env: Record<string, string>) {
+async function startOne(
+  t: Test,
+  { file, command }: { file: string; command: string[] },
+  env: Record<string, string>,
+) {
   const dir = t.testdir({ [file]: await blockOf('webhooks.md', file) });
   const [program = '', ...args] = command;
-  const child = spawn(program, args, { cwd: dir, stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env }, detached: true });
+  const child = spawn(program, args, {
+    cwd: dir,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
+    detached: true,
+  });
   // "go run" has a child of its own.
   t.teardown(() => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'));
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
   await until(() => lines.length > 0 || child.exitCode !== null, 60_000);
-  return { lines, url: `http://127.0.0.1:${/^listening on (\d+)$/.exec(lines[0] ?? '')?.[1] ?? '0'}` };
+  return {
+    lines,
+    url: `http://127.0.0.1:${/^listening on (\d+)$/.exec(lines[0] ?? '')?.[1] ?? '0'}`,
+  };
 }
 
 for (const [language, receiver] of Object.entries(receivers)) {
@@ -66,19 +80,33 @@ for (const [language, receiver] of Object.entries(receivers)) {
       { id: string; type: string; body: string }[]
     >`select id, type, body from events where app_id = ${merchant.appId}`;
     t.same(running.lines.slice(1).sort(), events.map(({ id, type }) => `${type} ${id}`).sort());
-    const deliveries = () => sql<{ id: string; status: string }[]>`select id, status from deliveries where endpoint_id = ${endpoint.id}`;
+    const deliveries = () =>
+      sql<
+        { id: string; status: string }[]
+      >`select id, status from all_deliveries where endpoint_id = ${endpoint.id}`;
     await until(async () => (await deliveries()).every(({ status }) => status === 'delivered'));
 
     const [first] = await deliveries();
-    await served.call('POST', `${webhooks}/${endpoint.id}/deliveries/${first!.id}/replay`, { token: merchant.key });
-    await until(async () => (await deliveries()).length === 4 && (await deliveries()).every(({ status }) => status === 'delivered'));
+    await served.call('POST', `${webhooks}/${endpoint.id}/deliveries/${first!.id}/replay`, {
+      token: merchant.key,
+    });
+    await until(
+      async () =>
+        (await deliveries()).length === 4 &&
+        (await deliveries()).every(({ status }) => status === 'delivered'),
+    );
     t.equal(running.lines.length, 4, 'an event that comes again is taken once');
 
     const { body } = events[0]!;
     const now = Math.floor(Date.now() / 1000);
     const post = async (text: string, timestamp: string, signature?: string) => {
-      const hmac = createHmac('sha256', endpoint.secret).update(`${timestamp}.${text}`).digest('hex');
-      const headers = { 'X-Service-Timestamp': timestamp, 'X-Service-Signature': signature ?? `sha256=${hmac}` };
+      const hmac = createHmac('sha256', endpoint.secret)
+        .update(`${timestamp}.${text}`)
+        .digest('hex');
+      const headers = {
+        'X-Service-Timestamp': timestamp,
+        'X-Service-Signature': signature ?? `sha256=${hmac}`,
+      };
       return (await fetch(running.url, { method: 'POST', body: text, headers })).status;
     };
     t.equal(await post(body, String(now)), 204, 'as the service signs');
@@ -96,30 +124,43 @@ for (const [language, receiver] of Object.entries(receivers)) {
   });
 }
 
-void t.test('the page names every event; "billing listen" and "billing trigger" as it shows them', async (t) => {
-  const blocks = await blocksOf('webhooks.md');
-  const text = await readFile(new URL('../../docs/webhooks.md', import.meta.url), 'utf8');
-  for (const type of sampleTypes) if (type !== 'ping') t.ok(text.includes(`| \`${type}\``), type);
+void t.test(
+  'the page names every event; "billing listen" and "billing trigger" as it shows them',
+  async (t) => {
+    const blocks = await blocksOf('webhooks.md');
+    const text = await readFile(new URL('../../docs/webhooks.md', import.meta.url), 'utf8');
+    for (const type of sampleTypes) if (type !== 'ping') t.ok(text.includes(`| \`${type}\``), type);
 
-  const merchant = await served.merchant();
-  const receiver = await startReceiver(t);
-  const dir = t.testdir();
-  const billing = join(dir, 'billing');
-  await writeFile(
-    billing,
-    `#!/bin/sh\nexec '${process.execPath}' '${fileURLToPath(new URL('../../bin/billing.js', import.meta.url))}' "$@"\n`,
-  );
-  await chmod(billing, 0o755);
-  const env = { PATH: `${dir}:${process.env.PATH ?? ''}`, BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
-  const code = (name: string) => blocks.find((block) => block.name === name)!.code;
-  const local = code('listen').replace('http://localhost:4000/', receiver.url);
-  t.not(local, code('listen'));
-  const listening = spawn('sh', ['-c', `exec ${local}`], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  t.teardown(() => listening.kill('SIGKILL'));
-  const lines: string[] = [];
-  createInterface({ input: listening.stdout }).on('line', (line) => lines.push(line));
-  await until(() => lines.some((line) => line.startsWith('whsec_')));
-  t.match(spawnSync('sh', ['-c', code('trigger')], { env, encoding: 'utf8' }), { status: 0, stdout: /^Sample payment_success/ });
-  await receiver.got(1);
-  t.match(receiver.requests[0]?.body.toString(), '"type":"payment_success"');
-});
+    const merchant = await served.merchant();
+    const receiver = await startReceiver(t);
+    const dir = t.testdir();
+    const billing = join(dir, 'billing');
+    await writeFile(
+      billing,
+      `#!/bin/sh\nexec '${process.execPath}' '${fileURLToPath(new URL('../../bin/billing.js', import.meta.url))}' "$@"\n`,
+    );
+    await chmod(billing, 0o755);
+    const env = {
+      PATH: `${dir}:${process.env.PATH ?? ''}`,
+      BILLING_API_KEY: merchant.key,
+      BILLING_API_URL: served.url,
+    };
+    const code = (name: string) => blocks.find((block) => block.name === name)!.code;
+    const local = code('listen').replace('http://localhost:4000/', receiver.url);
+    t.not(local, code('listen'));
+    const listening = spawn('sh', ['-c', `exec ${local}`], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    t.teardown(() => listening.kill('SIGKILL'));
+    const lines: string[] = [];
+    createInterface({ input: listening.stdout }).on('line', (line) => lines.push(line));
+    await until(() => lines.some((line) => line.startsWith('whsec_')));
+    t.match(spawnSync('sh', ['-c', code('trigger')], { env, encoding: 'utf8' }), {
+      status: 0,
+      stdout: /^Sample payment_success/,
+    });
+    await receiver.got(1);
+    t.match(receiver.requests[0]?.body.toString(), '"type":"payment_success"');
+  },
+);

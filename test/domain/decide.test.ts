@@ -7,14 +7,20 @@ import type { HeldSubscription } from '../../src/db/subscriptions.ts';
 import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
 import { decide, sameInstance } from '../../src/domain/decide.ts';
 import type { Decision, Findings } from '../../src/domain/decision.ts';
-import { nextAfter } from '../../src/domain/found-pulls.ts';
-import { timeOf, unixSeconds } from '../../src/domain/network.ts';
-import { applyFailure, applyPayment, type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
+import { nextAfter } from '../../src/domain/pulls.ts';
+import { timeOf, unixSeconds } from '../../src/chain/time.ts';
+import {
+  applyFailure,
+  applyPayment,
+  type Draft,
+  draftOf,
+  isLive,
+} from '../../src/domain/transitions.ts';
 
 const START = 1_800_000_000n;
 const HOUR = 3600n;
 const keeper = 'keeper';
-const rules = { keeper, pastDueDays: 7, feeBps: 100 };
+const rules = { keepers: [keeper], pastDueDays: 7, feeBps: 100 };
 const terms = { amount: 1_000n, periodHours: 24n };
 const length = periodSeconds(terms.periodHours);
 
@@ -65,6 +71,8 @@ function newWorld(payer: string): World {
       mint: 'mint',
       treasury: 'treasury',
       feeBps: null,
+      retryHours: null,
+      pastDueDays: null,
       notices: 0,
       isSuperseded: false,
       ageSeconds: 1000,
@@ -83,6 +91,7 @@ function newWorld(payer: string): World {
       observedSlot: 0n,
       periodPulled: 0n,
       setbacks: 0,
+      failedPacks: 0,
     },
     now: START + 10n,
     slot: 10n,
@@ -101,7 +110,14 @@ function newWorld(payer: string): World {
     },
     account: newAccount(START + 10n, payer),
     authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n },
-    tokens: { mint: 'mint', owner: 'wallet', amount: 3_000n, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n, state: 'initialized' },
+    tokens: {
+      mint: 'mint',
+      owner: 'wallet',
+      amount: 3_000n,
+      delegate: 'sa',
+      delegatedAmount: 2n ** 64n - 1n,
+      state: 'initialized',
+    },
     pulls: [],
     happenings: [],
     payments: [],
@@ -110,7 +126,14 @@ function newWorld(payer: string): World {
 }
 
 const receiver = (owner: string) =>
-  ({ mint: 'mint', owner, amount: 0n, delegate: null, delegatedAmount: 0n, state: 'initialized' }) as const;
+  ({
+    mint: 'mint',
+    owner,
+    amount: 0n,
+    delegate: null,
+    delegatedAmount: 0n,
+    state: 'initialized',
+  }) as const;
 
 function viewOf(world: World): ChainView {
   return {
@@ -129,7 +152,13 @@ function viewOf(world: World): ChainView {
 /** Moves money as the program would; false when it would refuse. */
 function pullOnChain(world: World, amount: bigint, fee: bigint, source: Pull['source']): boolean {
   const { account, tokens } = world;
-  if (account === null || world.authority?.initId !== account.initId || tokens.delegate !== 'sa' || tokens.amount < amount) return false;
+  if (
+    account === null ||
+    world.authority?.initId !== account.initId ||
+    tokens.delegate !== 'sa' ||
+    tokens.amount < amount
+  )
+    return false;
   const period = pullPeriod(account, world.plan, world.now);
   if (period.available < amount) return false;
   world.account = { ...account, periodStart: period.start, amountPulled: period.pulled + amount };
@@ -164,7 +193,10 @@ function decided(world: World, closes: boolean): Decision {
   for (;;) {
     const decision = decide(world.row, view, rules, findings);
     if (decision.needs === 'pulls') {
-      findings = { ...findings, pulls: world.pulls.map((pull) => ({ ...pull, recorded: recorded(world, pull) })) };
+      findings = {
+        ...findings,
+        pulls: world.pulls.map((pull) => ({ ...pull, recorded: recorded(world, pull) })),
+      };
     } else if (decision.needs === 'closing') {
       if (closes) {
         world.account = null;
@@ -177,16 +209,25 @@ function decided(world: World, closes: boolean): Decision {
 }
 
 /** One turn of the keeper: what it decides is written, what it signs lands `delay` seconds later (or is lost). */
-function turn(world: World, { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number }): void {
+function turn(
+  world: World,
+  { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number },
+): void {
   const before = structuredClone(world.row);
   const decision = decided(world, closes);
-  if (decision.alert?.reason === 'period_mismatch') throw new Error(`${decision.alert.reason}: ${decision.alert.detail ?? ''}`);
+  if (decision.alert?.reason === 'period_mismatch')
+    throw new Error(`${decision.alert.reason}: ${decision.alert.detail ?? ''}`);
   if (decision.collect !== undefined) {
-    const { amounts, periodStart } = decision.collect;
-    if (!isLive(before) || decision.draft.state.cancelRequestedAt !== null) throw new Error('collected after the end or a cancellation');
-    if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart) throw new Error('collected a paid period');
+    const { amounts, periodStart, periodEnd } = decision.collect;
+    if (!isLive(before) || decision.draft.state.cancelRequestedAt !== null)
+      throw new Error('collected after the end or a cancellation');
+    if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
+      throw new Error('collected a paid period');
     if (world.reopened) throw new Error('collected from another subscription at the same address');
-    if (amounts.gross !== terms.amount || amounts.fee !== 10n) throw new Error('collected another amount');
+    const gross = (terms.amount * (periodEnd - periodStart)) / length;
+    if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
+      throw new Error('collected another amount');
+    if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
     write(world, decision.draft);
     if (lost) return;
     world.now += delay;
@@ -196,10 +237,27 @@ function turn(world: World, { delay, lost, closes, size }: { delay: bigint; lost
     if (pullOnChain(world, amounts.gross, amounts.fee, 'keeper')) {
       const pull = world.pulls.at(-1)!;
       const account = sameInstance(world.row, world.account)!;
-      applyPayment(draft, pull, nextAfter(pull.periodStart, account, pullPeriod(account, world.plan, world.now)));
-    } else if (world.tokens.amount < amounts.gross && isLive(world.row) && world.row.cancelRequestedAt === null) {
-      const failed = { reason: 'insufficient_funds', now: world.now, periodStart, periodEnd: decision.collect.periodEnd };
-      applyFailure(draft, { ...failed, nextPeriod: null, amounts, signature: 'failed' }, rules.pastDueDays);
+      applyPayment(
+        draft,
+        pull,
+        nextAfter(pull.periodStart, account, pullPeriod(account, world.plan, world.now)),
+      );
+    } else if (
+      world.tokens.amount < amounts.gross &&
+      isLive(world.row) &&
+      world.row.cancelRequestedAt === null
+    ) {
+      const failed = {
+        reason: 'insufficient_funds',
+        now: world.now,
+        periodStart,
+        periodEnd: decision.collect.periodEnd,
+      };
+      applyFailure(
+        draft,
+        { ...failed, nextPeriod: null, amounts, signature: 'failed' },
+        rules.pastDueDays,
+      );
     }
     write(world, draft);
     return;
@@ -211,7 +269,8 @@ function turn(world: World, { delay, lost, closes, size }: { delay: bigint; lost
   const account = sameInstance(world.row, world.account);
   if (isLive(before) && account !== null) {
     const moved = world.pulls.filter(({ periodStart }) => periodStart === account.periodStart);
-    if (!moved.every((pull) => recorded(world, pull))) throw new Error('what anybody pulled in the period is in the books');
+    if (!moved.every((pull) => recorded(world, pull)))
+      throw new Error('what anybody pulled in the period is in the books');
   }
   // The same look again finds nothing new.
   const { happenings, payments } = decided(world, closes).draft;
@@ -227,7 +286,10 @@ function check(world: World): void {
     if (!holds) throw new Error(what);
   };
   // The constraints of the table.
-  assert((row.cancelRequestedAt === null) === (row.cancelRequestedBy === null), 'a cancel request is whole');
+  assert(
+    (row.cancelRequestedAt === null) === (row.cancelRequestedBy === null),
+    'a cancel request is whole',
+  );
   assert((row.status === 'cancelled') === (row.cancelledAt !== null), 'cancelled has its time');
   assert((row.status === 'past_due') === (row.pastDueSince !== null), 'past due has its start');
   assert(!isLive(row) || row.dueAt !== null, 'a live subscription has a timer');
@@ -235,24 +297,48 @@ function check(world: World): void {
   // Money.
   const succeeded = payments.filter(({ status }) => status === 'succeeded');
   const paid = succeeded.filter(({ further }) => !further);
-  assert(new Set(paid.map(({ periodStart }) => periodStart.getTime())).size === paid.length, 'one payment a period');
-  assert(new Set(succeeded.map(({ txSignature }) => txSignature)).size === succeeded.length, 'one payment a pull');
+  assert(
+    new Set(paid.map(({ periodStart }) => periodStart.getTime())).size === paid.length,
+    'one payment a period',
+  );
+  assert(
+    new Set(succeeded.map(({ txSignature }) => txSignature)).size === succeeded.length,
+    'one payment a pull',
+  );
   for (const payment of succeeded) {
     const pull = pulls.find(({ signature }) => signature === payment.txSignature);
-    assert(pull !== undefined && pull.gross === payment.amountGross && pull.fee === payment.platformFee, 'recorded is what moved');
+    assert(
+      pull !== undefined && pull.gross === payment.amountGross && pull.fee === payment.platformFee,
+      'recorded is what moved',
+    );
   }
   for (const pull of pulls.filter(({ source }) => source === 'keeper'))
     assert(recorded(world, pull), "each of the keeper's pulls is recorded");
-  assert(happenings.filter(({ type }) => type === 'payment_success').length === paid.length, 'each payment is told once');
-  // Ends and revocations.
-  const ends = happenings.filter(({ type, extra }) => type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true));
   assert(
-    pulls.length === 0 || !isLive(row) || row.paidThrough === null || row.paidThrough >= (paid.at(-1)?.periodEnd ?? row.paidThrough),
+    happenings.filter(({ type }) => type === 'payment_success').length === paid.length,
+    'each payment is told once',
+  );
+  // Ends and revocations.
+  const ends = happenings.filter(
+    ({ type, extra }) =>
+      type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true),
+  );
+  assert(
+    pulls.length === 0 ||
+      !isLive(row) ||
+      row.paidThrough === null ||
+      row.paidThrough >= (paid.at(-1)?.periodEnd ?? row.paidThrough),
     'paid through',
   );
-  assert(ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1), 'one end');
+  assert(
+    ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1),
+    'one end',
+  );
   const asked = happenings.filter(({ type }) => type === 'cancel_requested').length;
-  assert(asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1, 'a cancellation is told once');
+  assert(
+    asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1,
+    'a cancellation is told once',
+  );
 }
 
 const acts: Record<string, (world: World, size: number) => void> = {
@@ -262,26 +348,51 @@ const acts: Record<string, (world: World, size: number) => void> = {
     world.now += length - ((world.now - start) % length) + BigInt(size % 3) - 1n;
   },
   toDue(world) {
-    if (world.row.dueAt !== null && unixSeconds(world.row.dueAt) > world.now) world.now = unixSeconds(world.row.dueAt);
+    if (world.row.dueAt !== null && unixSeconds(world.row.dueAt) > world.now)
+      world.now = unixSeconds(world.row.dueAt);
   },
   skip: (world, size) => void (world.now += length * BigInt(1 + (size % 4))),
-  fund: (world, size) => void (world.tokens = { ...world.tokens, amount: world.tokens.amount + BigInt(size % 5) * 700n }),
+  fund: (world, size) =>
+    void (world.tokens = {
+      ...world.tokens,
+      amount: world.tokens.amount + BigInt(size % 5) * 700n,
+    }),
   drain: (world) => void (world.tokens = { ...world.tokens, amount: 0n }),
   revoke: (world) => void (world.tokens = { ...world.tokens, delegate: null, delegatedAmount: 0n }),
-  approve: (world) => void (world.tokens = { ...world.tokens, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n }),
+  approve: (world) =>
+    void (world.tokens = { ...world.tokens, delegate: 'sa', delegatedAmount: 2n ** 64n - 1n }),
   rotate: (world, size) =>
-    void (world.authority = size % 2 === 0 ? null : { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 2n }),
-  restore: (world) => void (world.authority = { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n }),
+    void (world.authority =
+      size % 2 === 0
+        ? null
+        : { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 2n }),
+  restore: (world) =>
+    void (world.authority = {
+      user: 'wallet',
+      mint: 'mint',
+      payer: 'wallet',
+      bump: 255,
+      initId: 1n,
+    }),
   cancel(world) {
     if (world.account?.expiresAt !== 0n) return;
     const { start } = pullPeriod(world.account, world.plan, world.now);
-    world.account = { ...world.account, expiresAt: world.plan === null ? world.now : start + length };
+    world.account = {
+      ...world.account,
+      expiresAt: world.plan === null ? world.now : start + length,
+    };
   },
   resume(world) {
-    if (world.account !== null && world.account.expiresAt > world.now) world.account = { ...world.account, expiresAt: 0n };
+    if (world.account !== null && world.account.expiresAt > world.now)
+      world.account = { ...world.account, expiresAt: 0n };
   },
   close(world) {
-    if (world.account !== null && world.account.expiresAt !== 0n && world.account.expiresAt <= world.now) world.account = null;
+    if (
+      world.account !== null &&
+      world.account.expiresAt !== 0n &&
+      world.account.expiresAt <= world.now
+    )
+      world.account = null;
   },
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
@@ -339,7 +450,8 @@ const acts: Record<string, (world: World, size: number) => void> = {
   recreatePlan(world) {
     world.plan ??= { ...newWorld('wallet').plan!, createdAt: world.now };
   },
-  foreignPull: (world, size) => void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
+  foreignPull: (world, size) =>
+    void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
 
 const step = fc.record({
@@ -353,39 +465,53 @@ const step = fc.record({
   closes: fc.boolean(),
 });
 
-void t.test('whatever the world does: one payment a period, none after a cancellation or an end, everything told once', async (t) => {
-  const outcomes = new Set<string>();
-  fc.assert(
-    fc.property(fc.constantFrom('wallet', keeper), fc.array(step, { maxLength: 60, size: 'max' }), (payer, steps) => {
-      const world = newWorld(payer);
-      for (const { act, size, early, away, delay, lost, closes } of steps) {
-        world.slot += 1n;
-        acts[act]!(world, size);
-        const due = world.row.dueAt !== null && unixSeconds(world.row.dueAt) <= world.now;
-        if (away) continue;
-        if (due || (early && world.row.dueAt !== null)) turn(world, { delay, lost, closes, size });
-        check(world);
-      }
-      outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
-      for (const { type } of world.happenings) outcomes.add(type);
-    }),
-    { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
-  );
-  // The world was wild enough to say something.
-  const seen = [
-    'active ',
-    'past_due ',
-    'cancelled ',
-    'expired past_due',
-    'expired plan_ended',
-    'expired plan_closed',
-    'payment_success',
-    'payment_failed',
-  ];
-  for (const outcome of [...seen, 'cancel_requested', 'cancel_finalized', 'delegation_revoked', 'subscription_resumed']) {
-    t.ok(outcomes.has(outcome), `it came to ${outcome}`);
-  }
-});
+void t.test(
+  'whatever the world does: one payment a period, none after a cancellation or an end, everything told once',
+  async (t) => {
+    const outcomes = new Set<string>();
+    fc.assert(
+      fc.property(
+        fc.constantFrom('wallet', keeper),
+        fc.array(step, { maxLength: 60, size: 'max' }),
+        (payer, steps) => {
+          const world = newWorld(payer);
+          for (const { act, size, early, away, delay, lost, closes } of steps) {
+            world.slot += 1n;
+            acts[act]!(world, size);
+            const due = world.row.dueAt !== null && unixSeconds(world.row.dueAt) <= world.now;
+            if (away) continue;
+            if (due || (early && world.row.dueAt !== null))
+              turn(world, { delay, lost, closes, size });
+            check(world);
+          }
+          outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
+          for (const { type } of world.happenings) outcomes.add(type);
+        },
+      ),
+      { numRuns: Number(process.env.TEST_RUNS ?? 10_000) },
+    );
+    // The world was wild enough to say something.
+    const seen = [
+      'active ',
+      'past_due ',
+      'cancelled ',
+      'expired past_due',
+      'expired plan_ended',
+      'expired plan_closed',
+      'payment_success',
+      'payment_failed',
+    ];
+    for (const outcome of [
+      ...seen,
+      'cancel_requested',
+      'cancel_finalized',
+      'delegation_revoked',
+      'subscription_resumed',
+    ]) {
+      t.ok(outcomes.has(outcome), `it came to ${outcome}`);
+    }
+  },
+);
 
 void t.test('older state than what was acted on is not believed', async (t) => {
   const world = newWorld('wallet');
@@ -397,63 +523,86 @@ void t.test('older state than what was acted on is not believed', async (t) => {
   t.equal(draft.state.status, 'active');
 });
 
-void t.test('a new registration whose account an endpoint does not have yet is not taken for closed', async (t) => {
-  const world = newWorld('wallet');
-  const view = { ...viewOf(world), subscription: null };
-  const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
-  t.same(young.draft.happenings, []);
-  t.equal(young.draft.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
-  const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
-  t.same(
-    old.draft.happenings.map(({ type }) => type),
-    ['cancel_requested', 'cancel_finalized'],
-  );
-});
+void t.test(
+  'a new registration whose account an endpoint does not have yet is not taken for closed',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), subscription: null };
+    const young = decide({ ...world.row, ageSeconds: 20 }, view, rules);
+    t.same(young.draft.happenings, []);
+    t.equal(young.draft.state.dueAt?.getTime(), Number(world.now + 10n) * 1000);
+    const old = decide({ ...world.row, ageSeconds: 200 }, view, rules);
+    t.same(
+      old.draft.happenings.map(({ type }) => type),
+      ['cancel_requested', 'cancel_finalized'],
+    );
+  },
+);
 
-void t.test('nor is one that registering saw, and no keeper yet: at no older state, and not for two minutes', async (t) => {
-  const world = newWorld('wallet');
-  const view = { ...viewOf(world), subscription: null };
-  const happens = (row: Partial<HeldSubscription>) => decide({ ...world.row, ...row }, view, rules).draft.happenings.length > 0;
-  t.notOk(happens({ observedSlot: view.slot - 1n, ageSeconds: 20 }));
-  t.notOk(happens({ observedSlot: view.slot, ageSeconds: 1000 }));
-  t.ok(happens({ observedSlot: view.slot - 1n, ageSeconds: 1000 }));
-});
+void t.test(
+  'nor is one that registering saw, and no keeper yet: at no older state, and not for two minutes',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), subscription: null };
+    const happens = (row: Partial<HeldSubscription>) =>
+      decide({ ...world.row, ...row }, view, rules).draft.happenings.length > 0;
+    t.notOk(happens({ observedSlot: view.slot - 1n, ageSeconds: 20 }));
+    t.notOk(happens({ observedSlot: view.slot, ageSeconds: 1000 }));
+    t.ok(happens({ observedSlot: view.slot - 1n, ageSeconds: 1000 }));
+  },
+);
 
-void t.test('a delegation that was taken back is not repaired by closing the token account', async (t) => {
-  const world = newWorld('wallet');
-  const row = { ...world.row, delegationRevokedAt: timeOf(START) };
-  const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).draft;
-  t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
-  const opened = decide(
-    { ...row, ...closed.state },
-    { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
-    rules,
-  ).draft;
-  t.notOk(
-    opened.happenings.some(({ type }) => type === 'delegation_revoked'),
-    'told once',
-  );
-  t.equal(decide({ ...row, ...closed.state }, viewOf(world), rules).draft.state.delegationRevokedAt, null, 'an approval repairs it');
-});
+void t.test(
+  'a delegation that was taken back is not repaired by closing the token account',
+  async (t) => {
+    const world = newWorld('wallet');
+    const row = { ...world.row, delegationRevokedAt: timeOf(START) };
+    const closed = decide(row, { ...viewOf(world), subscriberTokens: null }, rules).draft;
+    t.same(closed.state.delegationRevokedAt, row.delegationRevokedAt);
+    const opened = decide(
+      { ...row, ...closed.state },
+      { ...viewOf(world), subscriberTokens: { ...world.tokens, delegate: null } },
+      rules,
+    ).draft;
+    t.notOk(
+      opened.happenings.some(({ type }) => type === 'delegation_revoked'),
+      'told once',
+    );
+    t.equal(
+      decide({ ...row, ...closed.state }, viewOf(world), rules).draft.state.delegationRevokedAt,
+      null,
+      'an approval repairs it',
+    );
+  },
+);
 
-void t.test('of two pulls of one period, found together and newest first, the earlier pays it', async (t) => {
-  const world = newWorld('wallet');
-  const { periodStart } = world.account!;
-  const pull = { periodStart, periodEnd: periodStart + 3600n, fee: 0n, source: 'foreign' as const, recorded: false };
-  const later = { ...pull, signature: 'later', at: periodStart + 9n, gross: 20n, net: 20n };
-  const earlier = { ...pull, signature: 'earlier', at: periodStart + 3n, gross: 10n, net: 10n };
-  const view = { ...viewOf(world), subscription: { ...world.account!, amountPulled: 30n } };
-  for (const pulls of [
-    [later, earlier],
-    [later, { ...earlier, at: later.at }],
-  ]) {
-    const { payments } = decide(world.row, view, rules, { pulls, pulledFinally: true }).draft;
-    t.match(payments, [
-      { txSignature: 'earlier', further: false },
-      { txSignature: 'later', further: true },
-    ]);
-  }
-});
+void t.test(
+  'of two pulls of one period, found together and newest first, the earlier pays it',
+  async (t) => {
+    const world = newWorld('wallet');
+    const { periodStart } = world.account!;
+    const pull = {
+      periodStart,
+      periodEnd: periodStart + 3600n,
+      fee: 0n,
+      source: 'foreign' as const,
+      recorded: false,
+    };
+    const later = { ...pull, signature: 'later', at: periodStart + 9n, gross: 20n, net: 20n };
+    const earlier = { ...pull, signature: 'earlier', at: periodStart + 3n, gross: 10n, net: 10n };
+    const view = { ...viewOf(world), subscription: { ...world.account!, amountPulled: 30n } };
+    for (const pulls of [
+      [later, earlier],
+      [later, { ...earlier, at: later.at }],
+    ]) {
+      const { payments } = decide(world.row, view, rules, { pulls, pulledFinally: true }).draft;
+      t.match(payments, [
+        { txSignature: 'earlier', further: false },
+        { txSignature: 'later', further: true },
+      ]);
+    }
+  },
+);
 
 void t.test('a failure that is ours leaves the status alone and is tried again', async (t) => {
   const world = newWorld('wallet');
@@ -465,31 +614,55 @@ void t.test('a failure that is ours leaves the status alone and is tried again',
   t.same(draft.happenings, []);
 });
 
-void t.test('an account whose rent is ours is closed after the prepaid time and not before, whatever ended the subscription', async (t) => {
-  const world = newWorld(keeper);
-  const paidThrough = timeOf(world.now + 100n);
-  const ends = [
-    { status: 'cancelled', cancelledAt: timeOf(world.now), endReason: 'forced' },
-    { status: 'expired', endReason: 'past_due' },
-  ] as const;
-  for (const end of ends) {
-    const row = { ...world.row, ...end, paidThrough, nextPaymentDue: null, dueAt: timeOf(world.now) };
-    // The plan is gone, so that the program would let us.
-    const early = decide(row, { ...viewOf(world), plan: null }, rules);
-    t.equal(early.needs, undefined);
-    t.same(early.draft.state.dueAt, paidThrough);
-    t.equal(decide(row, { ...viewOf(world), plan: null, now: world.now + 100n }, rules).needs, 'closing');
-    const others = { ...viewOf(world), plan: null, subscription: { ...world.account!, payer: 'wallet' } };
-    t.equal(decide(row, others, rules).draft.state.dueAt, null, 'what another paid for is not ours to close');
-  }
-});
+void t.test(
+  'an account whose rent is ours is closed after the prepaid time and not before, whatever ended the subscription',
+  async (t) => {
+    const world = newWorld(keeper);
+    const paidThrough = timeOf(world.now + 100n);
+    const ends = [
+      { status: 'cancelled', cancelledAt: timeOf(world.now), endReason: 'forced' },
+      { status: 'expired', endReason: 'past_due' },
+    ] as const;
+    for (const end of ends) {
+      const row = {
+        ...world.row,
+        ...end,
+        paidThrough,
+        nextPaymentDue: null,
+        dueAt: timeOf(world.now),
+      };
+      // The plan is gone, so that the program would let us.
+      const early = decide(row, { ...viewOf(world), plan: null }, rules);
+      t.equal(early.needs, undefined);
+      t.same(early.draft.state.dueAt, paidThrough);
+      t.equal(
+        decide(row, { ...viewOf(world), plan: null, now: world.now + 100n }, rules).needs,
+        'closing',
+      );
+      const others = {
+        ...viewOf(world),
+        plan: null,
+        subscription: { ...world.account!, payer: 'wallet' },
+      };
+      t.equal(
+        decide(row, others, rules).draft.state.dueAt,
+        null,
+        'what another paid for is not ours to close',
+      );
+    }
+  },
+);
 
 void t.test(
   'more transactions name the account than can be read: nothing is collected, and nothing ends, until it is known what was pulled',
   async (t) => {
     const world = newWorld('wallet');
     const pulled = { ...world.account!, amountPulled: terms.amount };
-    const row = { ...world.row, periodAnchor: timeOf(world.account!.periodStart), observedSlot: 1n };
+    const row = {
+      ...world.row,
+      periodAnchor: timeOf(world.account!.periodStart),
+      observedSlot: 1n,
+    };
     for (const [name, view] of [
       ['pulled from', { ...viewOf(world), subscription: pulled }],
       ['gone', { ...viewOf(world), subscription: null }],
@@ -510,7 +683,10 @@ void t.test(
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
     const decided = (setbacks: number, now: bigint, findings: Findings) =>
-      decide({ ...world.row, setbacks }, { ...viewOf(world), now }, rules, { pulls: [], ...findings });
+      decide({ ...world.row, setbacks }, { ...viewOf(world), now }, rules, {
+        pulls: [],
+        ...findings,
+      });
     const later = world.now + length;
     t.match(decided(8, later, { pulledFinally: true }), {
       collect: { amounts: { gross: terms.amount } },
@@ -524,14 +700,84 @@ void t.test(
       t.equal(held.collect, undefined);
       t.match(held.alert, { reason: 'pull_not_found' });
     }
-    t.match(decided(8, later, {}).draft.state, { setbacks: 8, dueAt: timeOf(later + 4n) }, 'what is not final is no failure, and soon is');
+    t.match(
+      decided(8, later, {}).draft.state,
+      { setbacks: 8, dueAt: timeOf(later + 4n) },
+      'what is not final is no failure, and soon is',
+    );
     t.equal(decided(2, later, { pulledFinally: true }).alert, undefined);
     const ended = { ...world.row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
     const looked = (setbacks: number) =>
-      decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true }).draft.state;
+      decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true }).draft
+        .state;
     t.not(looked(7).dueAt, null);
     t.equal(looked(8).dueAt, null, 'and what has ended is not looked at for ever');
-    const unsettled = decide({ ...ended, setbacks: 8 }, viewOf(world), rules, { pulls: [] }).draft.state;
-    t.match(unsettled, { setbacks: 8, dueAt: timeOf(world.now + 4n) }, 'but what is not final is not given up');
+    const unsettled = decide({ ...ended, setbacks: 8 }, viewOf(world), rules, { pulls: [] }).draft
+      .state;
+    t.match(
+      unsettled,
+      { setbacks: 8, dueAt: timeOf(world.now + 4n) },
+      'but what is not final is not given up',
+    );
   },
 );
+
+void t.test(
+  'a period that the end of the plan cuts short is charged for the part before it, rounded down',
+  async (t) => {
+    const world = newWorld('wallet');
+    const length = periodSeconds(BigInt(world.row.periodHours));
+    const start = world.account!.periodStart;
+    const gross = (endTs: bigint) =>
+      decide(world.row, { ...viewOf(world), plan: { ...world.plan!, endTs } }, rules).collect
+        ?.amounts.gross;
+    t.equal(gross(0n), world.row.amount);
+    t.equal(gross(start + length), world.row.amount);
+    t.equal(gross(start + length / 2n), world.row.amount / 2n);
+    t.equal(gross(start + length - 1n), world.row.amount - 1n, 'rounded down');
+    const free = decide(
+      { ...world.row, amount: 1n },
+      {
+        ...viewOf(world),
+        plan: { ...world.plan!, amount: 1n, endTs: start + length - 1n },
+        subscription: { ...world.account!, amount: 1n },
+      },
+      rules,
+    );
+    t.equal(free.collect, undefined, 'less than a base unit is nothing');
+    t.same(free.draft.state.dueAt, timeOf(start + length));
+    t.same([free.alert, free.draft.happenings, free.draft.state.setbacks], [undefined, [], 0]);
+  },
+);
+
+void t.test(
+  'within 60 seconds before a period ends nothing is signed for it; the next period is due',
+  async (t) => {
+    const world = newWorld('wallet');
+    const length = periodSeconds(BigInt(world.row.periodHours));
+    const end = world.account!.periodStart + length;
+    const at = (now: bigint) => decide(world.row, { ...viewOf(world), now }, rules);
+    t.equal(at(end - 61n).collect?.periodEnd, end);
+    for (const seconds of [60n, 1n]) {
+      const { collect, draft, alert } = at(end - seconds);
+      t.equal(collect, undefined);
+      t.match(draft.state, { dueAt: timeOf(end), nextPaymentDue: timeOf(end), status: 'active' });
+      t.same([alert, draft.happenings, draft.payments], [undefined, [], []]);
+    }
+    t.equal(at(end).collect?.periodStart, end);
+  },
+);
+
+void t.test('a plan is collected from with the first of our wallets that it names', async (t) => {
+  const world = newWorld('wallet');
+  const pulled = (pullers: string[], keepers: string[]) =>
+    decide(
+      world.row,
+      { ...viewOf(world), plan: { ...world.plan!, pullers } },
+      { ...rules, keepers },
+    );
+  t.equal(pulled(['old', 'stranger'], ['new', 'old']).collect?.keeper, 'old');
+  t.equal(pulled(['old', 'new'], ['new', 'old']).collect?.keeper, 'new');
+  t.match(pulled(['old'], ['new']), { alert: { reason: 'not_a_puller' } });
+  t.equal(pulled(['stranger'], ['other', 'merchant']).collect?.keeper, 'merchant', 'the owner may');
+});

@@ -9,7 +9,7 @@ const next = (hours: number, options: { days?: number; nextPeriod?: Date | null 
   nextAttemptAt(after(hours), { pastDueSince: since, days: 7, nextPeriod: null, ...options });
 
 void t.test(
-  'retries come 1, 6, 24, 72 and 120 hours after the first failure, then the last attempt at the expiry, then none',
+  'retries come 1, 6, 24, 72 and 120 hours after the first failure, the last attempt at the expiry',
   async (t) => {
     t.same(
       [0, 1, 6, 24, 72, 120, 168].map((hours) => next(hours)),
@@ -18,11 +18,14 @@ void t.test(
   },
 );
 
-void t.test('a retry that comes late does not put the others off, and skipped ones are not made up for', async (t) => {
-  t.same(next(5.9), after(6));
-  t.same(next(30), after(72));
-  t.same(next(200), null);
-});
+void t.test(
+  'a retry that comes late does not put the others off, and skipped ones are not made up for',
+  async (t) => {
+    t.same(next(5.9), after(6));
+    t.same(next(30), after(72));
+    t.same(next(200), null);
+  },
+);
 
 void t.test('the start of the next period comes before a later retry', async (t) => {
   t.same(next(24, { nextPeriod: after(30) }), after(30));
@@ -30,23 +33,52 @@ void t.test('the start of the next period comes before a later retry', async (t)
   t.same(next(24, { nextPeriod: after(20) }), after(24), 'one that has begun is due at once');
 });
 
-void t.test('the next attempt is never in the past, never beyond the expiry, and there is one exactly until the expiry', async (t) => {
-  fc.assert(
-    fc.property(
-      fc.integer({ min: 0, max: 400 * 3600 }),
-      fc.integer({ min: 1, max: 15 }),
-      fc.option(fc.integer({ min: -10_000, max: 400 * 3600 })),
-      (seconds, days, period) => {
-        const now = new Date(since.getTime() + seconds * 1000);
-        const nextPeriod = period === null ? null : new Date(since.getTime() + period * 1000);
-        const at = nextAttemptAt(now, { pastDueSince: since, days, nextPeriod });
-        const expiry = expiryOf(since, days);
-        if (now >= expiry) return at === null;
-        if (at === null || at < now || at > expiry) return false;
-        const skipped = RETRY_HOURS.map((hours) => after(hours)).filter((retry) => retry > now && retry < at);
-        return skipped.length === 0;
-      },
-    ),
-  );
-  t.pass();
-});
+void t.test(
+  'the next attempt is never in the past, never beyond the expiry, and there is one exactly until the expiry',
+  async (t) => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 400 * 3600 }),
+        fc.integer({ min: 1, max: 15 }),
+        fc.option(fc.integer({ min: -10_000, max: 400 * 3600 })),
+        (seconds, days, period) => {
+          const now = new Date(since.getTime() + seconds * 1000);
+          const nextPeriod = period === null ? null : new Date(since.getTime() + period * 1000);
+          const at = nextAttemptAt(now, { pastDueSince: since, days, nextPeriod });
+          const expiry = expiryOf(since, days);
+          if (now >= expiry) return at === null;
+          if (at === null || at < now || at > expiry) return false;
+          const skipped = RETRY_HOURS.map((hours) => after(hours)).filter(
+            (retry) => retry > now && retry < at,
+          );
+          return skipped.length === 0;
+        },
+      ),
+    );
+    t.pass();
+  },
+);
+
+void t.test(
+  'any plan’s schedule: each attempt is later than the one before, none after the expiry, and then there is none',
+  async (t) => {
+    const schedule = fc.uniqueArray(fc.integer({ min: 1, max: 2160 }), {
+      minLength: 1,
+      maxLength: 10,
+    });
+    fc.assert(
+      fc.property(schedule, fc.integer({ min: 1, max: 90 }), (hours, days) => {
+        const retryHours = [...hours].sort((a, b) => a - b);
+        const attempts: number[] = [];
+        for (let now: Date | null = since; ;) {
+          now = nextAttemptAt(now, { pastDueSince: since, days, nextPeriod: null, retryHours });
+          if (now === null) break;
+          attempts.push((now.getTime() - since.getTime()) / hour);
+        }
+        const within = retryHours.filter((one) => one < days * 24);
+        return attempts.join() === [...within, days * 24].join();
+      }),
+    );
+    t.pass('held for every schedule');
+  },
+);

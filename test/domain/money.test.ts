@@ -5,7 +5,7 @@ import { split } from '../../src/domain/money.ts';
 const gross = fc.bigInt({ min: 1n, max: 2n ** 63n - 1n });
 const feeBps = fc.integer({ min: 0, max: 10_000 });
 
-void t.test('fee is the floor of gross * bps / 10000, net is the rest, and neither is ever negative', (t) => {
+void t.test('fee = floor(gross * bps / 10000), net is the rest, and both are at least 0', (t) => {
   fc.assert(
     fc.property(gross, feeBps, (amount, bps) => {
       const { fee, net } = split(amount, bps);

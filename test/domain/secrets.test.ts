@@ -5,7 +5,7 @@ import { secretBox } from '../../src/domain/secrets.ts';
 const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
 const secret = `whsec_${randomBytes(32).toString('base64')}`;
 
-void t.test('what is sealed opens again, for the same row and under a listed key only', (t) => {
+void t.test('a sealed secret opens only for the same row and under a listed key', (t) => {
   const sealed = secretBox([oldKey]).seal(secret, 'row-1');
   t.equal(secretBox([oldKey]).open(sealed, 'row-1'), secret);
   t.equal(secretBox([newKey, oldKey]).open(sealed, 'row-1'), secret, 'after a rotation');
@@ -25,10 +25,13 @@ void t.test('one changed bit anywhere is refused', (t) => {
   t.end();
 });
 
-void t.test('the same secret never looks the same twice and never shows in the sealed bytes', (t) => {
-  const box = secretBox([newKey]);
-  const sealed = box.seal(secret, 'row');
-  t.notSame(box.seal(secret, 'row'), sealed);
-  t.notOk(sealed.includes(secret.slice(6, 20)));
-  t.end();
-});
+void t.test(
+  'the same secret never looks the same twice and never shows in the sealed bytes',
+  (t) => {
+    const box = secretBox([newKey]);
+    const sealed = box.seal(secret, 'row');
+    t.notSame(box.seal(secret, 'row'), sealed);
+    t.notOk(sealed.includes(secret.slice(6, 20)));
+    t.end();
+  },
+);

@@ -1,9 +1,10 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import bs58 from 'bs58';
 import t from 'tap';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
-import { settle } from '../../src/domain/settlement.ts';
+import { type Outcome, settle, settleRows } from '../../src/domain/settlement.ts';
 import { applyCancelSeen, draftOf, type Draft } from '../../src/domain/transitions.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import type { Sql } from '../../src/db/connect.ts';
@@ -30,6 +31,24 @@ async function claim(sql: Sql) {
   return { id: due!.id, claimId, notices: 0 };
 }
 
+/** A claimed subscription of its own. */
+async function claim1(sql: Sql) {
+  await subscription(sql);
+  return claim(sql);
+}
+
+type Claim = Awaited<ReturnType<typeof claim>>;
+
+/** Reads the row, assesses it and writes the outcome. */
+async function settleHeld(
+  sql: Sql,
+  held: Claim,
+  assess: (row: HeldSubscription) => Outcome | undefined,
+) {
+  const [row] = await readSubscriptions(sql, [held.id]);
+  return settleRows(sql, [{ ...held, row: row! }], now, assess);
+}
+
 const cancelSeen = (row: HeldSubscription): { draft: Draft } => {
   const draft = draftOf(row);
   applyCancelSeen(draft, BigInt(now.getTime() / 1000));
@@ -41,9 +60,11 @@ void t.test('what was taken from us is not written, and nothing is told of it', 
   const id = await subscription(sql);
   const held = await claim(sql);
   await sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
-  const { written } = await settle(sql, [held], { chainNow: now }, cancelSeen);
-  t.equal(written.size, 0);
-  const types = await sql<{ type: string }[]>`select type from events where subscription_id = ${id}`;
+  const { written } = await settleHeld(sql, held, cancelSeen);
+  t.same(written, []);
+  const types = await sql<
+    { type: string }[]
+  >`select type from events where subscription_id = ${id}`;
   t.same(types, [{ type: 'cancel_forced' }]);
 });
 
@@ -56,10 +77,10 @@ void t.test('a change and its event are written together or not at all', async (
     draft.happenings.push({ type: 'no_such_type' as never });
     return { draft };
   };
-  await t.rejects(settle(sql, [held], { chainNow: now }, broken), { code: '23514' });
+  await t.rejects(settleHeld(sql, held, broken), { code: '23514' });
   t.match((await readSubscriptions(sql, [id]))[0], { cancelRequestedAt: null });
   t.same(await sql`select 1 from events`, []);
-  await settle(sql, [held], { chainNow: now }, cancelSeen);
+  await settleHeld(sql, held, cancelSeen);
   t.match((await readSubscriptions(sql, [id]))[0], { cancelRequestedBy: 'subscriber' });
   t.equal((await sql`select 1 from events`).length, 1);
 });
@@ -70,14 +91,14 @@ void t.test('what is heard of a subscription while it is held makes it due again
   const held = await claim(sql);
   await sql`update subscriptions set notices = notices + 1 where id = ${id}`;
   const later = new Date(now.getTime() + 86_400_000);
-  await settle(sql, [held], { chainNow: now }, (row) => {
+  await settleHeld(sql, held, (row) => {
     const draft = draftOf(row);
     draft.state.dueAt = later;
     return { draft };
   });
   t.same((await readSubscriptions(sql, [id]))[0]?.dueAt, now);
   const again = await claim(sql);
-  await settle(sql, [{ ...again, notices: 1 }], { chainNow: now }, (row) => {
+  await settleHeld(sql, { ...again, notices: 1 }, (row) => {
     const draft = draftOf(row);
     draft.state.dueAt = later;
     return { draft };
@@ -86,8 +107,10 @@ void t.test('what is heard of a subscription while it is held makes it due again
 });
 
 const attempt = () => ({
+  position: 0,
+  payments: 1,
   periodStart: now,
-  signature: randomUUID(),
+  signature: bs58.encode(randomBytes(64)),
   transaction: Buffer.from('signed'),
   lastValidBlockHeight: 1n,
   amountGross: 1000n,
@@ -98,7 +121,8 @@ const attempt = () => ({
 /** The row's version, its lease, and its attempts. */
 async function stored(sql: Sql, id: string) {
   const [row] = await readSubscriptions(sql, [id]);
-  const attempts = await sql`select 1 from payment_attempts where subscription_id = ${id} and state = 'open'`;
+  const attempts =
+    await sql`select 1 from payment_attempts where subscription_id = ${id} and state = 'open'`;
   return { ...row!, attempts: attempts.length };
 }
 
@@ -109,47 +133,119 @@ void t.test(
     const id = await subscription(sql);
     const held = await claim(sql);
     const before = await stored(sql, id);
-    const { written, attempts } = await settle(sql, [{ ...held, seen: before }], { chainNow: now }, (row) => {
-      t.equal(row, before, 'not read again');
+    const judged = (row: typeof before, change: object) => {
       const draft = draftOf(row);
-      draft.state.observedSlot = 7n;
-      return { draft, attempt: attempt() };
-    });
-    t.ok(written.has(id));
+      Object.assign(draft.state, { observedSlot: 7n, ...change });
+      return [{ claim: held, row, draft, attempt: attempt() }];
+    };
+    const { written, attempts } = await settle(sql, judged(before, {}), now);
+    t.equal(written.length, 1);
     t.ok(attempts.has(id));
     const after = await stored(sql, id);
     t.match(after, { version: before.version, attempts: 1 });
     // With anything else to write it is written.
     await sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${id}`;
-    await settle(sql, [{ ...held, seen: before }], { chainNow: now }, (row) => {
-      const draft = draftOf(row);
-      draft.state.observedSlot = 7n;
-      draft.state.periodAnchor = now;
-      return { draft, attempt: attempt() };
-    });
+    await settle(sql, judged(before, { periodAnchor: now }), now);
     t.match(await stored(sql, id), { periodAnchor: now, observedSlot: 7n, attempts: 1 });
   },
 );
 
-void t.test('a row that was changed since it was read is judged as it is now, even while the change is being made', async (t) => {
-  const { sql } = await testDatabase(t);
-  const id = await subscription(sql);
-  const held = await claim(sql);
-  const seen = await stored(sql, id);
-  const judged: (Date | null)[] = [];
-  let settled: Promise<unknown> | undefined;
-  await sql.begin(async (tx) => {
-    await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
-    settled = settle(sql, [{ ...held, seen }], { chainNow: now }, (row) => {
-      judged.push(row.cancelRequestedAt);
-      return undefined;
+void t.test(
+  'a row that was changed since it was read is judged as it is now, even while the change is being made',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const id = await subscription(sql);
+    const held = await claim(sql);
+    const seen = await stored(sql, id);
+    const judged: (Date | null)[] = [];
+    let settled: Promise<unknown> | undefined;
+    await sql.begin(async (tx) => {
+      await tx`update subscriptions set cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${id}`;
+      settled = settleRows(sql, [{ ...held, row: seen }], now, (row) => {
+        judged.push(row.cancelRequestedAt);
+        return { draft: draftOf(row) };
+      });
+      for (;;) {
+        const [{ waiting }] = await sql<
+          [{ waiting: boolean }]
+        >`select exists (select from pg_locks where not granted) as waiting`;
+        if (waiting) break;
+      }
+      t.same(judged, [null], 'the change is not seen yet');
     });
-    for (;;) {
-      const [{ waiting }] = await sql<[{ waiting: boolean }]>`select exists (select from pg_locks where not granted) as waiting`;
-      if (waiting) break;
-    }
-    t.same(judged, []);
-  });
-  await settled;
-  t.same(judged, [now]);
+    await settled;
+    t.same(judged, [null, now], 'it was assessed anew');
+  },
+);
+
+void t.test(
+  'a transaction is committed with all of its payments or with none: one that changed or was lost keeps the others from it',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const ids = [await subscription(sql), await subscription(sql), await subscription(sql)];
+    const claims = [await claim(sql), await claim(sql), await claim(sql)];
+    const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
+    const pack = () => {
+      const shared = { ...attempt(), payments: 3 };
+      return claims.map((held, position) => {
+        const row = rows.get(held.id)!;
+        return { claim: held, row, draft: draftOf(row), attempt: { ...shared, position } };
+      });
+    };
+    const open = async () =>
+      (await sql`select position from payment_attempts where state = 'open' order by position`).map(
+        ({ position }) => position as number,
+      );
+    const [changed, lost] = claims;
+    await sql`update subscriptions set notices = notices + 1 where id = ${changed!.id}`;
+    const first = await settle(sql, pack(), now);
+    t.equal(first.written.length, 0);
+    t.equal(first.changed.length, 3);
+    t.same(await open(), []);
+    for (const row of await readSubscriptions(sql, ids)) rows.set(row.id, row);
+    await sql.begin((tx) => forceCancel(tx, { id: lost!.id, status: 'active' }));
+    const second = await settle(sql, pack(), now);
+    t.equal(second.written.length, 0);
+    t.same(second.changed.map(({ row }) => row.id).sort(), [changed!.id, claims[2]!.id].sort());
+    t.same(await open(), []);
+    t.same(await sql`select 1 from transactions`, []);
+  },
+);
+
+void t.test('a transaction ends with the last of its payments', async (t) => {
+  const { sql } = await testDatabase(t);
+  const held = [await claim1(sql), await claim1(sql)];
+  const rows = new Map(
+    (
+      await readSubscriptions(
+        sql,
+        held.map(({ id }) => id),
+      )
+    ).map((row) => [row.id, row]),
+  );
+  const shared = { ...attempt(), payments: 2 };
+  const committed = await settle(
+    sql,
+    held.map((one, position) => ({
+      claim: one,
+      row: rows.get(one.id)!,
+      draft: draftOf(rows.get(one.id)!),
+      attempt: { ...shared, position },
+    })),
+    now,
+  );
+  const end = async (place: number) => {
+    const one = held[place]!;
+    const row = (await readSubscriptions(sql, [one.id]))[0]!;
+    const resolution = {
+      id: committed.attempts.get(one.id)!,
+      state: 'landed' as const,
+      error: null,
+    };
+    await settle(sql, [{ claim: one, row, draft: draftOf(row), resolution }], now);
+    const [transaction] = await sql`select state, bytes is null as empty from transactions`;
+    return transaction;
+  };
+  t.match(await end(0), { state: 'open', empty: false });
+  t.match(await end(1), { state: 'landed', empty: true });
 });

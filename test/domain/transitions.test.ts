@@ -33,6 +33,8 @@ const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
   mint: 'mint',
   treasury: 'treasury',
   feeBps: null,
+  retryHours: null,
+  pastDueDays: null,
   notices: 0,
   isSuperseded: false,
   ageSeconds: 1,
@@ -51,6 +53,7 @@ const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
   observedSlot: 0n,
   periodPulled: 0n,
   setbacks: 2,
+  failedPacks: 1,
   ...changes,
 });
 
@@ -88,43 +91,72 @@ void t.test('a draft changes nothing of its row', async (t) => {
   t.same(before, row());
 });
 
-void t.test('a payment pays its period, ends what was past due, and is told with its number of tries', async (t) => {
-  const draft = draftOf(row(pastDue));
-  const next = at(T + 24n * HOUR);
-  applyPayment(draft, pull(T), next);
-  t.match(draft.state, {
-    status: 'active',
-    paidThrough: next,
-    nextPaymentDue: next,
-    dueAt: next,
-    pastDueSince: null,
-    failedAttempts: 0,
-    setbacks: 0,
-    periodPulled: 100n,
-  });
-  t.match(draft.payments, [{ status: 'succeeded', attempt: 4, txSignature: `from ${T}`, occurredAt: at(T + 5n), further: false }]);
-  t.match(draft.happenings, [{ type: 'payment_success', extra: { nextPaymentDue: next, amountGross: 100n } }]);
-});
+void t.test(
+  'a payment pays its period, ends what was past due, and is told with its number of tries',
+  async (t) => {
+    const draft = draftOf(row(pastDue));
+    const next = at(T + 24n * HOUR);
+    applyPayment(draft, pull(T), next);
+    t.match(draft.state, {
+      status: 'active',
+      paidThrough: next,
+      nextPaymentDue: next,
+      dueAt: next,
+      pastDueSince: null,
+      failedAttempts: 0,
+      setbacks: 0,
+      failedPacks: 0,
+      periodPulled: 100n,
+    });
+    t.match(draft.payments, [
+      {
+        status: 'succeeded',
+        attempt: 4,
+        txSignature: `from ${T}`,
+        occurredAt: at(T + 5n),
+        further: false,
+      },
+    ]);
+    t.match(draft.happenings, [
+      { type: 'payment_success', extra: { nextPaymentDue: next, amountGross: 100n } },
+    ]);
+  },
+);
 
-void t.test('an older period that comes to light late is in the books and told, and takes nothing back', async (t) => {
-  const paidThrough = at(T + 48n * HOUR);
-  const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
-  applyPayment(draft, pull(T), at(T + 24n * HOUR));
-  t.match(draft.state, { ...pastDue, paidThrough, periodPulled: 40n });
-  t.equal(draft.payments.length, 1);
-  t.equal(draft.happenings.length, 1);
-});
+void t.test(
+  'an older period that comes to light late is in the books and told, and takes nothing back',
+  async (t) => {
+    const paidThrough = at(T + 48n * HOUR);
+    const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
+    applyPayment(draft, pull(T), at(T + 24n * HOUR));
+    t.match(draft.state, { ...pastDue, paidThrough, periodPulled: 40n });
+    t.equal(draft.payments.length, 1);
+    t.equal(draft.happenings.length, 1);
+  },
+);
 
-void t.test('a payment that lands after a cancellation or an end counts, and brings nothing back to life', async (t) => {
-  const end = at(T + 24n * HOUR);
-  const asked = draftOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'merchant', nextPaymentDue: null }));
-  applyPayment(asked, pull(T), at(T + 24n * HOUR));
-  t.match(asked.state, { status: 'active', paidThrough: end, nextPaymentDue: null, dueAt: end });
-  const ended = draftOf(row({ status: 'cancelled', cancelledAt: at(T), nextPaymentDue: null, dueAt: null }));
-  applyPayment(ended, pull(T), at(T + 24n * HOUR));
-  t.match(ended.state, { status: 'cancelled', paidThrough: end, nextPaymentDue: null, dueAt: null });
-  t.equal(ended.payments.length, 1);
-});
+void t.test(
+  'a payment that lands after a cancellation or an end counts, and brings nothing back to life',
+  async (t) => {
+    const end = at(T + 24n * HOUR);
+    const asked = draftOf(
+      row({ cancelRequestedAt: at(T), cancelRequestedBy: 'merchant', nextPaymentDue: null }),
+    );
+    applyPayment(asked, pull(T), at(T + 24n * HOUR));
+    t.match(asked.state, { status: 'active', paidThrough: end, nextPaymentDue: null, dueAt: end });
+    const ended = draftOf(
+      row({ status: 'cancelled', cancelledAt: at(T), nextPaymentDue: null, dueAt: null }),
+    );
+    applyPayment(ended, pull(T), at(T + 24n * HOUR));
+    t.match(ended.state, {
+      status: 'cancelled',
+      paidThrough: end,
+      nextPaymentDue: null,
+      dueAt: null,
+    });
+    t.equal(ended.payments.length, 1);
+  },
+);
 
 void t.test('the last period of a plan is followed by its end', async (t) => {
   const draft = draftOf(row());
@@ -144,74 +176,143 @@ void t.test(
     applyFurther(further, pull(T, { source: 'foreign', fee: 0n, net: 100n }));
     t.same(further.state, before);
     t.same(further.happenings, []);
-    t.match(further.payments, [{ status: 'succeeded', further: true, attempt: 1, platformFee: 0n }]);
+    t.match(further.payments, [
+      { status: 'succeeded', further: true, attempt: 1, platformFee: 0n },
+    ]);
   },
 );
 
-void t.test('the first failure begins being past due, the others keep its beginning, the last one ends it', async (t) => {
-  const first = draftOf(row());
-  applyFailure(first, failure(), 7);
-  t.match(first.state, {
-    status: 'past_due',
-    pastDueSince: at(T),
-    failedAttempts: 1,
-    setbacks: 0,
-    nextPaymentDue: at(T + HOUR),
-    dueAt: at(T + HOUR),
-  });
-  t.match(first.happenings, [{ type: 'payment_failed', extra: { attempt: 1, final: false, nextAttemptAt: at(T + HOUR) } }]);
-  t.notOk('txSignature' in first.happenings[0]!.extra!);
-  const later = draftOf(row({ ...pastDue }));
-  applyFailure(later, failure({ now: T + 30n * HOUR, signature: 'failed on chain' }), 7);
-  t.match(later.state, { pastDueSince: at(T), failedAttempts: 4 });
-  t.match(later.payments, [{ status: 'failed', txSignature: 'failed on chain', attempt: 4, occurredAt: at(T + 30n * HOUR) }]);
-  t.match(later.happenings, [{ extra: { txSignature: 'failed on chain' } }]);
-  const last = draftOf(row({ ...pastDue }));
-  applyFailure(last, failure({ now: T + 7n * 24n * HOUR }), 7);
-  t.match(last.state, { status: 'expired', pastDueSince: null, endReason: 'past_due', nextPaymentDue: null, dueAt: null });
-  t.match(last.happenings, [{ extra: { final: true, nextAttemptAt: null } }]);
-});
+void t.test(
+  'the first failure begins being past due, the others keep its beginning, the last one ends it',
+  async (t) => {
+    const first = draftOf(row());
+    applyFailure(first, failure(), 7);
+    t.match(first.state, {
+      status: 'past_due',
+      pastDueSince: at(T),
+      failedAttempts: 1,
+      setbacks: 0,
+      nextPaymentDue: at(T + HOUR),
+      dueAt: at(T + HOUR),
+    });
+    t.match(first.happenings, [
+      { type: 'payment_failed', extra: { attempt: 1, final: false, nextAttemptAt: at(T + HOUR) } },
+    ]);
+    t.notOk('txSignature' in first.happenings[0]!.extra!);
+    const later = draftOf(row({ ...pastDue }));
+    applyFailure(later, failure({ now: T + 30n * HOUR, signature: 'failed on chain' }), 7);
+    t.match(later.state, { pastDueSince: at(T), failedAttempts: 4 });
+    t.match(later.payments, [
+      {
+        status: 'failed',
+        txSignature: 'failed on chain',
+        attempt: 4,
+        occurredAt: at(T + 30n * HOUR),
+      },
+    ]);
+    t.match(later.happenings, [{ extra: { txSignature: 'failed on chain' } }]);
+    const last = draftOf(row({ ...pastDue }));
+    applyFailure(last, failure({ now: T + 7n * 24n * HOUR }), 7);
+    t.match(last.state, {
+      status: 'expired',
+      pastDueSince: null,
+      endReason: 'past_due',
+      nextPaymentDue: null,
+      dueAt: null,
+    });
+    t.match(last.happenings, [{ extra: { final: true, nextAttemptAt: null } }]);
+  },
+);
 
-void t.test('a cancellation stops what is due and no more; taken back, it is due again', async (t) => {
-  const paidThrough = at(T + 24n * HOUR);
-  const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
-  applyCancelSeen(draft, T);
-  t.match(draft.state, { status: 'active', cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber', nextPaymentDue: null, paidThrough });
-  applyResume(draft, paidThrough);
-  t.match(draft.state, { cancelRequestedAt: null, cancelRequestedBy: null, nextPaymentDue: paidThrough });
-  t.same(
-    draft.happenings.map(({ type }) => type),
-    ['cancel_requested', 'subscription_resumed'],
-  );
-});
+void t.test(
+  'a cancellation stops what is due and no more; taken back, it is due again',
+  async (t) => {
+    const paidThrough = at(T + 24n * HOUR);
+    const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+    applyCancelSeen(draft, T);
+    t.match(draft.state, {
+      status: 'active',
+      cancelRequestedAt: at(T),
+      cancelRequestedBy: 'subscriber',
+      nextPaymentDue: null,
+      paidThrough,
+    });
+    applyResume(draft, paidThrough);
+    t.match(draft.state, {
+      cancelRequestedAt: null,
+      cancelRequestedBy: null,
+      nextPaymentDue: paidThrough,
+    });
+    t.same(
+      draft.happenings.map(({ type }) => type),
+      ['cancel_requested', 'subscription_resumed'],
+    );
+  },
+);
 
-void t.test('a revocation is told once however often it is seen, and again after it was repaired', async (t) => {
-  const draft = draftOf(row());
-  const see = (obstacle: string | undefined, now: bigint) => applyDelegation(draft, obstacle, now);
-  t.same([see('delegate_replaced', T), see('authority_closed', T + 1n)], [false, false]);
-  t.same(draft.state.delegationRevokedAt, at(T));
-  t.equal(draft.happenings.length, 1);
-  t.equal(see(undefined, T + 2n), true, 'repaired');
-  t.equal(see(undefined, T + 3n), false, 'only once');
-  see('authority_closed', T + 4n);
-  t.match(draft.happenings, [{ extra: { reason: 'delegate_replaced' } }, { extra: { reason: 'authority_closed' } }]);
-  t.same(draft.state.delegationRevokedAt, at(T + 4n));
-});
+void t.test(
+  'a revocation is told once however often it is seen, and again after it was repaired',
+  async (t) => {
+    const draft = draftOf(row());
+    const see = (obstacle: string | undefined, now: bigint) =>
+      applyDelegation(draft, obstacle, now);
+    see('delegate_replaced', T);
+    see('authority_closed', T + 1n);
+    t.same(draft.state.delegationRevokedAt, at(T));
+    t.equal(draft.happenings.length, 1);
+    see(undefined, T + 2n);
+    t.equal(draft.state.delegationRevokedAt, null);
+    see('authority_closed', T + 4n);
+    t.match(draft.happenings, [
+      { extra: { reason: 'delegate_replaced' } },
+      { extra: { reason: 'authority_closed' } },
+    ]);
+    t.same(draft.state.delegationRevokedAt, at(T + 4n));
+  },
+);
 
-void t.test('an end after a request is a cancellation, one for the plan’s sake an expiry with its reason', async (t) => {
-  const asked = draftOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
-  applyEnd(asked, { now: T + 9n, endReason: null, accountClosed: true, dueAt: null });
-  t.match(asked.state, { status: 'cancelled', cancelledAt: at(T + 9n), dueAt: null, setbacks: 0 });
-  t.match(asked.happenings, [{ type: 'cancel_finalized', extra: { accountClosed: true, cancelledAt: at(T + 9n) } }]);
-  const gone = draftOf(row(pastDue));
-  applyEnd(gone, { now: T + 9n, endReason: 'plan_closed', accountClosed: false, dueAt: at(T + 99n) });
-  t.match(gone.state, {
-    status: 'expired',
-    endReason: 'plan_closed',
-    cancelledAt: null,
-    pastDueSince: null,
-    nextPaymentDue: null,
-    dueAt: at(T + 99n),
-  });
-  t.match(gone.happenings, [{ extra: { endReason: 'plan_closed', accountClosed: false } }]);
+void t.test(
+  'an end after a request is a cancellation, one for the plan’s sake an expiry with its reason',
+  async (t) => {
+    const asked = draftOf(row({ cancelRequestedAt: at(T), cancelRequestedBy: 'subscriber' }));
+    applyEnd(asked, { now: T + 9n, endReason: null, accountClosed: true, dueAt: null });
+    t.match(asked.state, {
+      status: 'cancelled',
+      cancelledAt: at(T + 9n),
+      dueAt: null,
+      setbacks: 0,
+    });
+    t.match(asked.happenings, [
+      { type: 'cancel_finalized', extra: { accountClosed: true, cancelledAt: at(T + 9n) } },
+    ]);
+    const gone = draftOf(row(pastDue));
+    applyEnd(gone, {
+      now: T + 9n,
+      endReason: 'plan_closed',
+      accountClosed: false,
+      dueAt: at(T + 99n),
+    });
+    t.match(gone.state, {
+      status: 'expired',
+      endReason: 'plan_closed',
+      cancelledAt: null,
+      pastDueSince: null,
+      nextPaymentDue: null,
+      dueAt: at(T + 99n),
+    });
+    t.match(gone.happenings, [{ extra: { endReason: 'plan_closed', accountClosed: false } }]);
+  },
+);
+
+void t.test('a plan’s own retryHours and pastDueDays count in place of the defaults', async (t) => {
+  const own = { retryHours: [2, 48], pastDueDays: 3 };
+  const tried = (now: bigint) => {
+    const draft = draftOf(row({ ...(now === T ? {} : pastDue), ...own }));
+    applyFailure(draft, failure({ now }), 7);
+    return draft.state;
+  };
+  t.match(tried(T), { status: 'past_due', dueAt: at(T + 2n * HOUR) });
+  t.match(tried(T + 2n * HOUR), { dueAt: at(T + 48n * HOUR) });
+  t.match(tried(T + 48n * HOUR), { dueAt: at(T + 72n * HOUR) }, 'the last attempt at the expiry');
+  t.match(tried(T + 72n * HOUR), { status: 'expired', dueAt: null });
 });

@@ -7,56 +7,65 @@ interface Row {
   version: number;
 }
 
-void t.test('those of one turn are loaded once, each key once, and each caller gets its own', async (t) => {
-  const loaded: string[][] = [];
-  const find = createBatch<{ id: string }, Row>(
-    async (keys) => {
-      loaded.push(keys.map(({ id }) => id));
-      return keys.filter(({ id }) => id !== 'none').map(({ id }) => ({ id, version: 1 }));
-    },
-    ({ id }) => id,
-  );
-  const found = await Promise.all(['a', 'b', 'a', 'none'].map((id) => find({ id })));
-  t.same(
-    found.map((row) => row?.id),
-    ['a', 'b', 'a', undefined],
-  );
-  t.same(loaded, [['a', 'b', 'none']]);
-  await find({ id: 'a' });
-  t.equal(loaded.length, 2, 'nothing is kept');
-});
+void t.test(
+  'those of one turn are loaded once, each key once, and each caller gets its own',
+  async (t) => {
+    const loaded: string[][] = [];
+    const find = createBatch<{ id: string }, Row>(
+      async (keys) => {
+        loaded.push(keys.map(({ id }) => id));
+        return keys.filter(({ id }) => id !== 'none').map(({ id }) => ({ id, version: 1 }));
+      },
+      ({ id }) => id,
+    );
+    const found = await Promise.all(['a', 'b', 'a', 'none'].map((id) => find({ id })));
+    t.same(
+      found.map((row) => row?.id),
+      ['a', 'b', 'a', undefined],
+    );
+    t.same(loaded, [['a', 'b', 'none']]);
+    await find({ id: 'a' });
+    t.equal(loaded.length, 2, 'nothing is kept');
+  },
+);
 
-void t.test('a lookup that comes while another is under way starts one of its own: it sees what was written before it', async (t) => {
-  let version = 1;
-  const answers: (() => void)[] = [];
-  const find = createBatch<{ id: string }, Row>(
-    (keys) => {
-      const rows = keys.map(({ id }) => ({ id, version }));
-      return new Promise((resolve) => answers.push(() => resolve(rows)));
-    },
-    ({ id }) => id,
-  );
-  const first = find({ id: 'a' });
-  await new Promise(setImmediate);
-  version = 2;
-  const second = find({ id: 'a' });
-  await new Promise(setImmediate);
-  t.equal(answers.length, 2);
-  for (const answer of answers) answer();
-  t.equal((await first)?.version, 1);
-  t.equal((await second)?.version, 2);
-});
+void t.test(
+  'a lookup that comes while another is under way starts a new one, so that it sees earlier writes',
+  async (t) => {
+    let version = 1;
+    const answers: (() => void)[] = [];
+    const find = createBatch<{ id: string }, Row>(
+      (keys) => {
+        const rows = keys.map(({ id }) => ({ id, version }));
+        return new Promise((resolve) => answers.push(() => resolve(rows)));
+      },
+      ({ id }) => id,
+    );
+    const first = find({ id: 'a' });
+    await new Promise(setImmediate);
+    version = 2;
+    const second = find({ id: 'a' });
+    await new Promise(setImmediate);
+    t.equal(answers.length, 2);
+    for (const answer of answers) answer();
+    t.equal((await first)?.version, 1);
+    t.equal((await second)?.version, 2);
+  },
+);
 
-void t.test('a failure is the failure of every lookup in it, and the next turn starts afresh', async (t) => {
-  let broken = true;
-  const find = createBatch<{ id: string }, Row>(
-    async (keys) => {
-      if (broken) throw new Error('gone');
-      return keys.map(({ id }) => ({ id, version: 1 }));
-    },
-    ({ id }) => id,
-  );
-  await Promise.all(['a', 'b'].map((id) => t.rejects(find({ id }), { message: 'gone' })));
-  broken = false;
-  t.match(await find({ id: 'a' }), { id: 'a' });
-});
+void t.test(
+  'a failure is the failure of every lookup in it, and the next turn starts afresh',
+  async (t) => {
+    let broken = true;
+    const find = createBatch<{ id: string }, Row>(
+      async (keys) => {
+        if (broken) throw new Error('gone');
+        return keys.map(({ id }) => ({ id, version: 1 }));
+      },
+      ({ id }) => id,
+    );
+    await Promise.all(['a', 'b'].map((id) => t.rejects(find({ id }), { message: 'gone' })));
+    broken = false;
+    t.match(await find({ id: 'a' }), { id: 'a' });
+  },
+);

@@ -1,7 +1,7 @@
-// What decisions.md says of every route, tried on each that the OpenAPI document has, so that a new one is held to it too: who may call, what becomes of ids
+// What holds for every route, tried on each that the OpenAPI document has, so that a new one is held to it too: who may call, what becomes of ids
 // that are malformed, nobody's or somebody else's, bodies, and pages.
 import t from 'tap';
-import { randomAddress, testApi, type Answer } from '../fixtures/http.ts';
+import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -13,11 +13,19 @@ interface Operation {
 
 const missing = '01999999-0000-7000-8000-000000000000';
 const json = { 'content-type': 'application/json' };
-const refusal = (status: number, code: string) => ({ status, body: { success: false, data: null, error: { code } } });
-const [unauthorized, forbidden, notFound] = [refusal(401, 'UNAUTHORIZED'), refusal(403, 'FORBIDDEN'), refusal(404, 'NOT_FOUND')];
+const refusal = (status: number, code: string) => ({
+  status,
+  body: { success: false, data: null, error: { code } },
+});
+const [unauthorized, forbidden, notFound] = [
+  refusal(401, 'UNAUTHORIZED'),
+  refusal(403, 'FORBIDDEN'),
+  refusal(404, 'NOT_FOUND'),
+];
 
 /** A body that fits, of each operation that asks for one. */
 const bodies: Record<string, Record<string, unknown>> = {
+  'POST /merchant/apps/{appId}/checkout-sessions': { planId: missing },
   'POST /auth/nonce': { wallet: randomAddress() },
   'POST /auth/verify': { wallet: randomAddress(), nonce: 'x', signature: 'z'.repeat(88) },
   'PATCH /merchant/profile': { name: 'Ada' },
@@ -25,13 +33,27 @@ const bodies: Record<string, Record<string, unknown>> = {
   'PATCH /merchant/apps/{appId}': { name: 'Tea' },
   'POST /merchant/apps/{appId}/plans': { name: 'Monthly', amount: '1', periodHours: 730 },
   'PATCH /merchant/apps/{appId}/plans/{planId}': { name: 'Monthly' },
+  'PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}': { externalId: 'c-1' },
   'POST /merchant/apps/{appId}/webhooks': { url: 'https://shop.test/' },
   'POST /merchant/apps/{appId}/events/sample': { type: 'ping' },
-  'POST /subscriber/subscriptions': { appId: missing, planId: missing, subscriptionPda: randomAddress() },
+  'POST /subscriber/transactions': { transaction: 'AQ==' },
+  'POST /merchant/transactions': { transaction: 'AQ==' },
+  'POST /subscriber/subscriptions': {
+    appId: missing,
+    planId: missing,
+    subscriptionPda: randomAddress(),
+  },
+};
+
+/** A query that fits, of each operation that asks for one. */
+const queries: Record<string, string> = {
+  'GET /merchant/apps/{appId}/access': '?externalId=c-1',
 };
 
 const api = await testApi(t);
-const { paths } = JSON.parse((await api.call('GET', '/openapi.json')).text) as { paths: Record<string, Record<string, Operation>> };
+const { paths } = (await apiDocument()) as unknown as {
+  paths: Record<string, Record<string, Operation>>;
+};
 const operations = Object.entries(paths).flatMap(([path, found]) =>
   Object.entries(found).map(([verb, operation]) => {
     const method = verb.toUpperCase() as Method;
@@ -47,74 +69,154 @@ async function furnished(subscriberWallet: string) {
   const merchant = await api.merchant();
   await api.sql`update merchants set tier = 'pro' where id = ${merchant.merchantId}`;
   const planId = await insertPlan(api.sql, merchant);
-  const subscriptionId = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { subscriberWallet });
+  const subscriptionId = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { subscriberWallet },
+  );
   const hook = { token: merchant.key, body: { url: 'https://shop.test/' } };
-  const { body } = await api.call<{ id: string }>('POST', `/merchant/apps/${merchant.appId}/webhooks`, hook);
+  const { body } = await api.call<{ id: string }>(
+    'POST',
+    `/merchant/apps/${merchant.appId}/webhooks`,
+    hook,
+  );
   const { eventId, deliveryId = '' } = await insertEvent(api.sql, subscriptionId);
-  const keys = await api.call<{ id: string }[]>('GET', '/merchant/api-keys', { token: merchant.token });
+  const keys = await api.call<{ id: string }[]>('GET', '/merchant/api-keys', {
+    token: merchant.token,
+  });
   const keyId = keys.body.data[0]!.id;
-  return { ...merchant, ids: { appId: merchant.appId, planId, subscriptionId, webhookId: body.data.id, eventId, deliveryId, keyId } };
+  const session = await api.call<{ id: string }>(
+    'POST',
+    `/merchant/apps/${merchant.appId}/checkout-sessions`,
+    { token: merchant.key, body: { planId } },
+  );
+  return {
+    ...merchant,
+    ids: {
+      appId: merchant.appId,
+      planId,
+      subscriptionId,
+      webhookId: body.data.id,
+      eventId,
+      deliveryId,
+      keyId,
+      checkoutSessionId: session.body.data.id,
+    },
+  };
 }
 const mine = await furnished(subscriber.wallet);
 const other = await furnished(randomAddress());
 
-const fill = (path: string, ids: Record<string, string>) => path.replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? missing);
-const ask = ({ method, name }: { method: Method; name: string }, url: string, token?: string): Promise<Answer<unknown>> =>
-  api.call<unknown>(method, url, { token, ...(bodies[name] === undefined ? {} : { body: bodies[name] }) });
+const fill = (path: string, ids: Record<string, string>) =>
+  path.replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? missing);
+const ask = (
+  { method, name }: { method: Method; name: string },
+  url: string,
+  token?: string,
+): Promise<Answer<unknown>> =>
+  api.call<unknown>(method, `${url}${queries[name] ?? ''}`, {
+    token,
+    ...(bodies[name] === undefined ? {} : { body: bodies[name] }),
+  });
 
-void t.test('every operation refuses who does not say who it is, and who is of the wrong kind', async (t) => {
-  for (const operation of [...of('/merchant'), ...of('/subscriber')]) {
-    const url = fill(operation.path, mine.ids);
-    t.match(await ask(operation, url), unauthorized, operation.name);
-    const wrong = operation.path.startsWith('/merchant') ? [subscriber.token] : [mine.token, mine.key];
-    if (operation.path.startsWith('/merchant/api-keys')) wrong.push(mine.key);
-    for (const token of wrong) t.match(await ask(operation, url, token), forbidden, operation.name);
-  }
-});
+void t.test(
+  'every operation refuses who does not say who it is, and who is of the wrong kind',
+  async (t) => {
+    for (const operation of [...of('/merchant'), ...of('/subscriber')]) {
+      const url = fill(operation.path, mine.ids);
+      t.match(await ask(operation, url), unauthorized, operation.name);
+      const wrong = operation.path.startsWith('/merchant')
+        ? [subscriber.token]
+        : [mine.token, mine.key];
+      if (operation.path.startsWith('/merchant/api-keys')) wrong.push(mine.key);
+      for (const token of wrong)
+        t.match(await ask(operation, url, token), forbidden, operation.name);
+    }
+  },
+);
 
-void t.test('an id that is malformed, or of nothing, is 404; what is somebody else’s is 403', async (t) => {
+void t.test('a malformed or unknown id is 404; another merchant’s row is 403', async (t) => {
   const inPath = operations.filter(({ path }) => path.includes('{'));
   t.ok(inPath.length > 25);
   for (const operation of inPath) {
     const { path, name } = operation;
     const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
-    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, given]) => given as keyof typeof mine.ids);
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map(
+      ([, given]) => given as keyof typeof mine.ids,
+    );
     for (const parameter of names) {
-      for (const id of ['x', missing.toUpperCase().replace('01', 'AB'), `${missing}0`, '%00', '..%2f..', missing])
-        t.match(await ask(operation, fill(path, { ...mine.ids, [parameter]: id }), token), notFound, `${name} ${parameter} ${id}`);
+      for (const id of [
+        'x',
+        missing.toUpperCase().replace('01', 'AB'),
+        `${missing}0`,
+        '%00',
+        '..%2f..',
+        missing,
+      ])
+        t.match(
+          await ask(operation, fill(path, { ...mine.ids, [parameter]: id }), token),
+          notFound,
+          `${name} ${parameter} ${id}`,
+        );
       // Below an app of one's own, what is another app's is not there.
       if (names.includes('appId') && parameter !== 'appId')
         t.match(
-          await ask(operation, fill(path, { ...mine.ids, [parameter]: other.ids[parameter] }), token),
+          await ask(
+            operation,
+            fill(path, { ...mine.ids, [parameter]: other.ids[parameter] }),
+            token,
+          ),
           notFound,
           `${name} ${parameter}`,
         );
     }
-    // Plans are there for every subscriber to read.
-    if (!path.startsWith('/subscriber/plans')) t.match(await ask(operation, fill(path, other.ids), token), forbidden, name);
-  }
-});
-
-void t.test('a POST that asks for no body takes none, whatever Content-Type says; one that does says what is missing', async (t) => {
-  for (const { method, path, operation, name } of operations.filter(({ operation }) => operation.requestBody !== undefined)) {
-    const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
-    const none = await api.call(method, fill(path, { ...other.ids, keyId: missing }), { token, headers: json });
-    if (operation.requestBody?.required === true) t.match(none, { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } }, name);
-    else t.not(none.status, 400, name);
-    t.equal(operation.requestBody?.required === true, name in bodies, name);
-  }
-});
-
-void t.test('a field that nobody knows is VALIDATION_ERROR and named', async (t) => {
-  for (const { method, path, name } of operations.filter(({ operation }) => operation.requestBody !== undefined)) {
-    const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
-    const refused = await api.call(method, fill(path, mine.ids), { token, body: { ...bodies[name], surplus: 1 } });
-    t.match(refused, { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path: 'surplus' }] } } }, name);
+    // Plans and checkout sessions are there for every subscriber to read.
+    if (!/^(\/subscriber)?\/(plans|checkout-sessions)/.test(path))
+      t.match(await ask(operation, fill(path, other.ids), token), forbidden, name);
   }
 });
 
 void t.test(
-  'every list: newest first, in pages that follow the cursor and the Link to the last row; a cursor of another list is none',
+  'a POST without a body ignores Content-Type; a POST that needs a body names the missing field',
+  async (t) => {
+    for (const { method, path, operation, name } of operations.filter(
+      ({ operation }) => operation.requestBody !== undefined,
+    )) {
+      const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
+      const none = await api.call(method, fill(path, { ...other.ids, keyId: missing }), {
+        token,
+        headers: json,
+      });
+      if (operation.requestBody?.required === true)
+        t.match(none, { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } }, name);
+      else t.not(none.status, 400, name);
+      t.equal(operation.requestBody?.required === true, name in bodies, name);
+    }
+  },
+);
+
+void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
+  for (const { method, path, name } of operations.filter(
+    ({ operation }) => operation.requestBody !== undefined,
+  )) {
+    const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
+    const refused = await api.call(method, fill(path, mine.ids), {
+      token,
+      body: { ...bodies[name], surplus: 1 },
+    });
+    t.match(
+      refused,
+      {
+        status: 400,
+        body: { error: { code: 'VALIDATION_ERROR', details: [{ path: 'surplus' }] } },
+      },
+      name,
+    );
+  }
+});
+
+void t.test(
+  'every list: newest first, in pages that follow the cursor and the Link to the last row; a cursor of another list is refused',
   async (t) => {
     const { appId, planId, subscriptionId } = mine.ids;
     for (let n = 0; n < 4; n += 1) {
@@ -127,9 +229,10 @@ void t.test(
     }
     // All but the webhook endpoints, of which an app has at most one.
     const lists = operations.filter(
-      ({ path, operation }) => !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
+      ({ path, operation }) =>
+        !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 9);
+    t.equal(lists.length, 13);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
@@ -147,13 +250,20 @@ void t.test(
         t.equal(headers.link !== undefined, cursor !== undefined);
         if (cursor !== undefined) {
           cursors.push(cursor);
-          t.equal(headers.link, `<http://billing.test${url}?limit=2&cursor=${encodeURIComponent(cursor)}>; rel="next"`);
+          t.equal(
+            headers.link,
+            `<http://billing.test${url}?limit=2&cursor=${encodeURIComponent(cursor)}>; rel="next"`,
+          );
         }
         next = cursor === undefined ? '' : `?limit=2&cursor=${encodeURIComponent(cursor)}`;
       }
       t.same(seen, whole, name);
       for (const limit of ['0', '101', '-1', '1.5', 'x', ''])
-        t.match(await get(`?limit=${limit}`), { status: 400, body: { error: { details: [{ path: 'limit' }] } } }, `${name} limit ${limit}`);
+        t.match(
+          await get(`?limit=${limit}`),
+          { status: 400, body: { error: { details: [{ path: 'limit' }] } } },
+          `${name} limit ${limit}`,
+        );
       for (const cursor of ['', 'x', missing, `${cursors.at(-1)!}x`])
         t.match(
           await get(`?cursor=${cursor}`),
@@ -164,7 +274,11 @@ void t.test(
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
       const answers = await Promise.all(
-        cursors.map((cursor) => api.call('GET', `${fill(path, mine.ids)}?cursor=${encodeURIComponent(cursor)}`, { token })),
+        cursors.map((cursor) =>
+          api.call('GET', `${fill(path, mine.ids)}?cursor=${encodeURIComponent(cursor)}`, {
+            token,
+          }),
+        ),
       );
       const own = answers.filter(({ status }) => status === 200).length;
       t.ok(own > 0 && own < cursors.length / 2, `${name} takes its own alone`);
@@ -176,17 +290,24 @@ void t.test(
   },
 );
 
-void t.test('the event log is narrowed down by type, since (inclusive) and until (exclusive)', async (t) => {
-  const url = `/merchant/apps/${other.appId}/events`;
-  const [{ createdAt }] = await api.sql<[{ createdAt: Date }]>`select created_at from events where id = ${other.ids.eventId}`;
-  const [at, later] = [createdAt.toISOString(), new Date(createdAt.getTime() + 1).toISOString()];
-  const found = async (query: string) =>
-    (await api.call<{ id: string }[]>('GET', `${url}?${query}`, { token: other.key })).body.data.map(({ id }) => id);
-  t.same(await found('type=payment_success'), [other.ids.eventId]);
-  t.same(await found('type=cancel_forced'), []);
-  t.same(await found(`since=${at}`), [other.ids.eventId]);
-  t.same(await found(`since=${later}`), []);
-  t.same(await found(`until=${at}`), []);
-  t.same(await found(`since=${at}&until=${later}&type=payment_success`), [other.ids.eventId]);
-  t.equal((await api.call('GET', `${url}?type=ping`, { token: other.key })).status, 400);
-});
+void t.test(
+  'the event log is narrowed down by type, since (inclusive) and until (exclusive)',
+  async (t) => {
+    const url = `/merchant/apps/${other.appId}/events`;
+    const [{ createdAt }] = await api.sql<
+      [{ createdAt: Date }]
+    >`select created_at from events where id = ${other.ids.eventId}`;
+    const [at, later] = [createdAt.toISOString(), new Date(createdAt.getTime() + 1).toISOString()];
+    const found = async (query: string) =>
+      (
+        await api.call<{ id: string }[]>('GET', `${url}?${query}`, { token: other.key })
+      ).body.data.map(({ id }) => id);
+    t.same(await found('type=payment_success'), [other.ids.eventId]);
+    t.same(await found('type=cancel_forced'), []);
+    t.same(await found(`since=${at}`), [other.ids.eventId]);
+    t.same(await found(`since=${later}`), []);
+    t.same(await found(`until=${at}`), []);
+    t.same(await found(`since=${at}&until=${later}&type=payment_success`), [other.ids.eventId]);
+    t.equal((await api.call('GET', `${url}?type=ping`, { token: other.key })).status, 400);
+  },
+);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { messageOf } from '../../src/errors.ts';
-import { chainApi } from '../fixtures/http.ts';
+import { apiDocument, chainApi } from '../fixtures/http.ts';
 import { insertEvent, insertPayment, insertSubscription } from '../fixtures/rows.ts';
 
 const runs = Number(process.env.FUZZ_RUNS ?? 3000);
@@ -65,181 +65,267 @@ const strange = fc.oneof(
   fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }).map(String),
 );
 
-void t.test(`${runs} random requests give no 500 and none that hangs`, { timeout: 600_000 }, async (t) => {
-  const api = await chainApi(t, { ping: async () => ({ status: 200, durationMs: 1, error: null, response: '' }) });
-  const [mine, other] = [await api.merchant(), await api.merchant()];
-  await api.sql`update merchants set tier = 'pro' where id = ${mine.merchantId}`;
-  const plan = await api.publishedPlan(mine);
-  const subscriber = await api.signIn('subscriber', api.funded());
-  const subscriptionPda = await api.subscribed(subscriber, plan.id);
-  const hook = await api.call<{ id: string }>('POST', `/merchant/apps/${mine.appId}/webhooks`, {
-    token: mine.key,
-    body: { url: 'https://a.test/' },
-  });
-  const subscription = await insertSubscription(api.sql, { appId: mine.appId, planId: plan.id }, { subscriberWallet: subscriber.wallet });
-  await insertPayment(api.sql, subscription, '2026-01-01');
-  const { eventId, deliveryId } = await insertEvent(api.sql, subscription);
+void t.test(
+  `${runs} random requests: no 500, and every one is answered`,
+  { timeout: 600_000 },
+  async (t) => {
+    const api = await chainApi(t, {
+      ping: async () => ({ status: 200, durationMs: 1, error: null, response: '' }),
+    });
+    const [mine, other] = [await api.merchant(), await api.merchant()];
+    await api.sql`update merchants set tier = 'pro' where id = ${mine.merchantId}`;
+    const plan = await api.publishedPlan(mine);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const hook = await api.call<{ id: string }>('POST', `/merchant/apps/${mine.appId}/webhooks`, {
+      token: mine.key,
+      body: { url: 'https://a.test/' },
+    });
+    const subscription = await insertSubscription(
+      api.sql,
+      { appId: mine.appId, planId: plan.id },
+      { subscriberWallet: subscriber.wallet },
+    );
+    await insertPayment(api.sql, subscription, '2026-01-01');
+    const { eventId, deliveryId } = await insertEvent(api.sql, subscription);
 
-  const known = [
-    mine.appId,
-    other.appId,
-    plan.id,
-    subscription,
-    eventId,
-    deliveryId!,
-    hook.body.data.id,
-    '01999999-0000-7000-8000-000000000000',
-  ];
-  const addresses = [subscriptionPda, plan.planPda, subscriber.wallet, mine.wallet, generateKeypair().address];
-  const words = [
-    'active',
-    'failed',
-    'pending',
-    'period_end',
-    'force',
-    'merchant',
-    'sunset',
-    '2026-01-01',
-    '2026-01-01T00:00:00Z',
-    '10000000',
-    'https://a.test/x',
-    'Name',
-  ];
-  const plausible = fc.oneof(fc.constantFrom<unknown>(...known, ...addresses, ...words), fc.integer({ min: 1, max: 9000 }));
-  const value = fc.oneof({ weight: 3, arbitrary: plausible }, { weight: 2, arbitrary: strange });
+    const known = [
+      mine.appId,
+      other.appId,
+      plan.id,
+      subscription,
+      eventId,
+      deliveryId!,
+      hook.body.data.id,
+      '01999999-0000-7000-8000-000000000000',
+    ];
+    const addresses = [
+      subscriptionPda,
+      plan.planPda,
+      subscriber.wallet,
+      mine.wallet,
+      generateKeypair().address,
+    ];
+    const words = [
+      'active',
+      'failed',
+      'pending',
+      'period_end',
+      'force',
+      'merchant',
+      'sunset',
+      '2026-01-01',
+      '2026-01-01T00:00:00Z',
+      '10000000',
+      'https://a.test/x',
+      'Name',
+    ];
+    const plausible = fc.oneof(
+      fc.constantFrom<unknown>(...known, ...addresses, ...words),
+      fc.integer({ min: 1, max: 9000 }),
+    );
+    const value = fc.oneof({ weight: 3, arbitrary: plausible }, { weight: 2, arbitrary: strange });
 
-  const typical: Record<string, unknown> = {
-    name: 'Name',
-    amount: '10000000',
-    periodHours: 24,
-    url: 'https://a.test/x',
-    appId: mine.appId,
-    planId: plan.id,
-    subscriptionPda,
-    wallet: mine.wallet,
-    subscriberWallet: subscriber.wallet,
-    status: 'active',
-    since: '2026-01-01',
-    until: '2026-02-01T00:00:00Z',
-    limit: 5,
-    email: 'a@b.test',
-    description: 'Text',
-    websiteUrl: 'https://a.test/',
-  };
-  const fitting = (key: string) => fc.oneof({ weight: 5, arbitrary: fc.constant(typical[key] ?? 'x') }, { weight: 1, arbitrary: value });
-
-  const document = JSON.parse((await api.call('GET', '/openapi.json')).text) as {
-    paths: Record<string, Record<string, Operation>>;
-    components: { schemas: Record<string, Schema> };
-  };
-  const operations = Object.entries(document.paths).flatMap(([path, found]) =>
-    Object.entries(found).map(([method, operation]) => ({ path, method, operation })),
-  );
-
-  const request = fc.constantFrom(...operations).chain(({ path, method, operation }) => {
-    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-    const own: Record<string, string> = {
+    const typical: Record<string, unknown> = {
+      name: 'Name',
+      amount: '10000000',
+      periodHours: 24,
+      url: 'https://a.test/x',
       appId: mine.appId,
       planId: plan.id,
-      subscriptionId: subscription,
-      webhookId: hook.body.data.id,
-      deliveryId: deliveryId!,
-      eventId,
-      keyId: known[7]!,
+      subscriptionPda,
+      wallet: mine.wallet,
+      subscriberWallet: subscriber.wallet,
+      status: 'active',
+      since: '2026-01-01',
+      until: '2026-02-01T00:00:00Z',
+      limit: 5,
+      email: 'a@b.test',
+      description: 'Text',
+      transaction: 'AQ==',
+      websiteUrl: 'https://a.test/',
     };
-    const segment = (name: string) =>
+    const fitting = (key: string) =>
       fc.oneof(
-        { weight: 6, arbitrary: fc.constant(own[name]!) },
-        { weight: 2, arbitrary: fc.constantFrom(...known) },
-        { weight: 1, arbitrary: strange.map((text) => encode(text)) },
+        { weight: 5, arbitrary: fc.constant(typical[key] ?? 'x') },
+        { weight: 1, arbitrary: value },
       );
-    const queries = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query').map(({ name }) => name);
-    const properties = Object.keys(operation.requestBody?.content['application/json']?.schema.properties ?? {});
-    // Mostly fields that exist, mostly with values that fit them; sometimes neither.
-    const fields = (keys: string[]) =>
-      fc
-        .tuple(
-          fc.subarray(keys).chain((some) => fc.tuple(...some.map((key) => fc.tuple(fc.constant(key), fitting(key))))),
-          fc.dictionary(fc.oneof(fc.constantFrom(...keys, 'limit'), fc.string({ maxLength: 12 })), value, { maxKeys: 1 }),
-        )
-        .map(([some, extra]) => ({ ...Object.fromEntries(some), ...extra }));
-    return fc.record({
-      path: fc
-        .tuple(...names.map(segment))
-        .map((given) => names.reduce((url, name, place) => url.replace(`{${name}}`, given[place]!), path)),
-      method: fc.oneof(
-        { weight: 12, arbitrary: fc.constant(method.toUpperCase()) },
-        { weight: 1, arbitrary: fc.constantFrom('GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'HEAD') },
-      ),
-      token: fc.oneof(
-        {
-          weight: 10,
-          arbitrary: fc.constantFrom(
-            path.startsWith('/subscriber') ? subscriber.token : mine.token,
-            path.startsWith('/subscriber') ? subscriber.token : mine.key,
-          ),
-        },
-        { weight: 2, arbitrary: fc.constantFrom(mine.key, other.key, subscriber.token, undefined, 'sk_test_x', 'x.y.z') },
-      ),
-      query: fc.option(fields(queries.length > 0 ? queries : ['x']), { nil: {} }),
-      body: fc.oneof(
-        { weight: 6, arbitrary: fields(properties.length > 0 ? properties : ['x']).map((object) => JSON.stringify(object)) },
-        { weight: 1, arbitrary: strange.map((any) => JSON.stringify(any)) },
-        { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 100 }) },
-        { weight: 1, arbitrary: fc.constant(deep) },
-      ),
-      type: fc.oneof(
-        { weight: 12, arbitrary: fc.constant('application/json') },
-        {
-          weight: 1,
-          arbitrary: fc.constantFrom('text/plain', 'application/xml', 'multipart/form-data', 'application/json; charset=x', ''),
-        },
-      ),
-      headers: fc.dictionary(
-        fc.constantFrom('idempotency-key', 'x-request-id', 'x-forwarded-for', 'accept', 'if-none-match', 'range', 'origin'),
-        fc.string({ maxLength: 300 }).map((text) => text.replace(/[^\x20-\x7e]/g, '')),
-        { maxKeys: 2 },
-      ),
-    });
-  });
 
-  let made = 0;
-  const statuses = new Map<number, number>();
-  await fc.assert(
-    fc.asyncProperty(fc.array(request, { minLength: atOnce, maxLength: atOnce }), async (requests) => {
-      await Promise.all(
-        requests.map(async ({ path, method, token, query, body, type, headers }) => {
-          const parameters = Object.entries(query).map(([name, given]) => `${encode(name)}=${encode(given)}`);
-          const url = parameters.length === 0 ? path : `${path}?${parameters.join('&')}`;
-          const bodiless = method === 'GET' || method === 'HEAD';
-          let timer: NodeJS.Timeout | undefined;
-          const late = new Promise<never>((_, reject) => {
-            timer = setTimeout(() => reject(new Error(`no answer: ${method} ${url}`)), 20_000);
-          });
-          const sent = api.call(method as 'GET', url, {
-            token,
-            headers: { ...headers, ...(bodiless ? {} : { 'content-type': type }) },
-            ...(bodiless ? {} : { payload: body === deep ? '['.repeat(20_000) : body }),
-          });
-          const { status, text } = await Promise.race([sent, late]).finally(() => clearTimeout(timer));
-          made += 1;
-          statuses.set(status, (statuses.get(status) ?? 0) + 1);
-          if (status >= 500) throw new Error(`${status}: ${method} ${url} ${body.slice(0, 300)}: ${text}`);
-        }),
+    const document = (await apiDocument()) as unknown as {
+      paths: Record<string, Record<string, Operation>>;
+      components: { schemas: Record<string, Schema> };
+    };
+    const pages = ['/s/{planId}', '/account', '/dashboard', '/assets/{keyId}'];
+    const operations: { path: string; method: string; operation: Operation }[] = [
+      ...Object.entries(document.paths).flatMap(([path, found]) =>
+        Object.entries(found).map(([method, operation]) => ({ path, method, operation })),
+      ),
+      ...pages.map((path) => ({ path, method: 'get', operation: {} })),
+    ];
+
+    const request = fc.constantFrom(...operations).chain(({ path, method, operation }) => {
+      const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+      const own: Record<string, string> = {
+        appId: mine.appId,
+        planId: plan.id,
+        subscriptionId: subscription,
+        webhookId: hook.body.data.id,
+        deliveryId: deliveryId!,
+        eventId,
+        keyId: known[7]!,
+      };
+      const segment = (name: string) =>
+        fc.oneof(
+          { weight: 6, arbitrary: fc.constant(own[name]!) },
+          { weight: 2, arbitrary: fc.constantFrom(...known) },
+          { weight: 1, arbitrary: strange.map((text) => encode(text)) },
+        );
+      const queries = (operation.parameters ?? [])
+        .filter((parameter) => parameter.in === 'query')
+        .map(({ name }) => name);
+      const properties = Object.keys(
+        operation.requestBody?.content['application/json']?.schema.properties ?? {},
       );
-    }),
-    {
-      numRuns: Math.ceil(runs / atOnce),
-      endOnFailure: true,
-      // The requests of a failing round are long; its error says which of them it was.
-      reporter: ({ failed, seed, counterexamplePath, errorInstance }) => {
-        if (failed) throw new Error(`${messageOf(errorInstance).slice(0, 2000)} (seed ${seed}, path ${String(counterexamplePath)})`);
+      // Mostly fields that exist, mostly with values that fit them; sometimes neither.
+      const fields = (keys: string[]) =>
+        fc
+          .tuple(
+            fc
+              .subarray(keys)
+              .chain((some) =>
+                fc.tuple(...some.map((key) => fc.tuple(fc.constant(key), fitting(key)))),
+              ),
+            fc.dictionary(
+              fc.oneof(fc.constantFrom(...keys, 'limit'), fc.string({ maxLength: 12 })),
+              value,
+              { maxKeys: 1 },
+            ),
+          )
+          .map(([some, extra]) => ({ ...Object.fromEntries(some), ...extra }));
+      return fc.record({
+        path: fc
+          .tuple(...names.map(segment))
+          .map((given) =>
+            names.reduce((url, name, place) => url.replace(`{${name}}`, given[place]!), path),
+          ),
+        method: fc.oneof(
+          { weight: 12, arbitrary: fc.constant(method.toUpperCase()) },
+          {
+            weight: 1,
+            arbitrary: fc.constantFrom('GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'HEAD'),
+          },
+        ),
+        token: fc.oneof(
+          {
+            weight: 10,
+            arbitrary: fc.constantFrom(
+              path.startsWith('/subscriber') ? subscriber.token : mine.token,
+              path.startsWith('/subscriber') ? subscriber.token : mine.key,
+            ),
+          },
+          {
+            weight: 2,
+            arbitrary: fc.constantFrom(
+              mine.key,
+              other.key,
+              subscriber.token,
+              undefined,
+              'sk_test_x',
+              'x.y.z',
+            ),
+          },
+        ),
+        query: fc.option(fields(queries.length > 0 ? queries : ['x']), { nil: {} }),
+        body: fc.oneof(
+          {
+            weight: 6,
+            arbitrary: fields(properties.length > 0 ? properties : ['x']).map((object) =>
+              JSON.stringify(object),
+            ),
+          },
+          { weight: 1, arbitrary: strange.map((any) => JSON.stringify(any)) },
+          { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 100 }) },
+          { weight: 1, arbitrary: fc.constant(deep) },
+        ),
+        type: fc.oneof(
+          { weight: 12, arbitrary: fc.constant('application/json') },
+          {
+            weight: 1,
+            arbitrary: fc.constantFrom(
+              'text/plain',
+              'application/xml',
+              'multipart/form-data',
+              'application/json; charset=x',
+              '',
+            ),
+          },
+        ),
+        headers: fc.dictionary(
+          fc.constantFrom(
+            'idempotency-key',
+            'x-request-id',
+            'x-forwarded-for',
+            'accept',
+            'if-none-match',
+            'range',
+            'origin',
+          ),
+          fc.string({ maxLength: 300 }).map((text) => text.replace(/[^\x20-\x7e]/g, '')),
+          { maxKeys: 2 },
+        ),
+      });
+    });
+
+    let made = 0;
+    const statuses = new Map<number, number>();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(request, { minLength: atOnce, maxLength: atOnce }),
+        async (requests) => {
+          await Promise.all(
+            requests.map(async ({ path, method, token, query, body, type, headers }) => {
+              const parameters = Object.entries(query).map(
+                ([name, given]) => `${encode(name)}=${encode(given)}`,
+              );
+              const url = parameters.length === 0 ? path : `${path}?${parameters.join('&')}`;
+              const bodiless = method === 'GET' || method === 'HEAD';
+              let timer: NodeJS.Timeout | undefined;
+              const late = new Promise<never>((_, reject) => {
+                timer = setTimeout(() => reject(new Error(`no answer: ${method} ${url}`)), 20_000);
+              });
+              const sent = api.call(method as 'GET', url, {
+                token,
+                headers: { ...headers, ...(bodiless ? {} : { 'content-type': type }) },
+                ...(bodiless ? {} : { payload: body === deep ? '['.repeat(20_000) : body }),
+              });
+              const { status, text } = await Promise.race([sent, late]).finally(() =>
+                clearTimeout(timer),
+              );
+              made += 1;
+              statuses.set(status, (statuses.get(status) ?? 0) + 1);
+              if (status >= 500)
+                throw new Error(`${status}: ${method} ${url} ${body.slice(0, 300)}: ${text}`);
+            }),
+          );
+        },
+      ),
+      {
+        numRuns: Math.ceil(runs / atOnce),
+        endOnFailure: true,
+        // The requests of a failing round are long; its error says which of them it was.
+        reporter: ({ failed, seed, counterexamplePath, errorInstance }) => {
+          if (failed)
+            throw new Error(
+              `${messageOf(errorInstance).slice(0, 2000)} (seed ${seed}, path ${String(counterexamplePath)})`,
+            );
+        },
       },
-    },
-  );
-  t.ok(made >= runs, `${made} requests: ${JSON.stringify(Object.fromEntries(statuses))}`);
-  for (const status of [200, 201, 400, 401, 403, 404, 409]) t.ok(statuses.has(status), `${status} was among the answers`);
-});
+    );
+    t.ok(made >= runs, `${made} requests: ${JSON.stringify(Object.fromEntries(statuses))}`);
+    for (const status of [200, 201, 400, 401, 403, 404, 409])
+      t.ok(statuses.has(status), `${status} was among the answers`);
+  },
+);
 
 function encode(given: unknown): string {
   const text = typeof given === 'string' ? given : JSON.stringify(given);

@@ -1,4 +1,4 @@
-// decisions.md: Idempotency-Key.
+// Idempotency-Key.
 import t from 'tap';
 import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -23,15 +23,23 @@ void t.test('the same key and another body, or another path: CONFLICT', async (t
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   await post(api, token, 'one', { name: 'A' });
-  t.match(await post(api, token, 'one', { name: 'B' }), { status: 409, body: { error: { code: 'CONFLICT' } } });
+  t.match(await post(api, token, 'one', { name: 'B' }), {
+    status: 409,
+    body: { error: { code: 'CONFLICT' } },
+  });
   t.equal(await count(api), 1);
 });
 
 void t.test('two at once, or twenty: one effect and the same answer', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
-  const answers = await Promise.all(Array.from({ length: 20 }, () => post(api, token, 'race', { name: 'A' })));
-  t.same([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], [`201 ${answers[0]!.text}`]);
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => post(api, token, 'race', { name: 'A' })),
+  );
+  t.same(
+    [...new Set(answers.map(({ status, text }) => `${status} ${text}`))],
+    [`201 ${answers[0]!.text}`],
+  );
   t.equal(await count(api), 1);
 });
 
@@ -44,17 +52,25 @@ void t.test('a key is scoped to its caller, and kept for 24 hours', async (t) =>
   t.equal((await post(api, one.token, 'shared', { name: 'other' })).status, 409);
   await api.sql`update idempotency_keys set created_at = now() - interval '24 hours'`;
   t.equal((await post(api, one.token, 'shared', { name: 'other' })).status, 201);
-  t.equal((await post(api, one.token, 'shared', { name: 'other' })).headers['idempotency-replayed'], 'true', 'and it is a new key then');
+  t.equal(
+    (await post(api, one.token, 'shared', { name: 'other' })).headers['idempotency-replayed'],
+    'true',
+    'and it is a new key then',
+  );
 });
 
 void t.test('a refusal has no effect and leaves the key free', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
-  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { status: 'expired' });
+  const subscription = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { status: 'expired' },
+  );
   const url = `/merchant/apps/${merchant.appId}/subscriptions/${subscription}/cancel`;
   t.equal((await post(api, merchant.key, 'k', {}, url)).status, 409);
-  await api.sql`update subscriptions set status = 'active'`;
+  await api.sql`update subscriptions set status = 'active', ended_at = null`;
   t.equal((await post(api, merchant.key, 'k', {}, url)).status, 200);
 });
 
@@ -71,16 +87,25 @@ void t.test('a key is 1 to 255 printable characters', async (t) => {
   }
 });
 
-void t.test('every POST that creates something and returns no secret honours it', async (t) => {
+void t.test('every POST that creates something honours it', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const plan = await api.publishedPlan(merchant);
   const subscriber = await api.signIn('subscriber', api.funded());
   const subscriptionPda = await api.subscribed(subscriber, plan.id);
   const apps = `/merchant/apps/${merchant.appId}`;
-  const endpoint = await api.call<{ id: string }>('POST', `${apps}/webhooks`, { token: merchant.key, body: { url: 'https://a.test/' } });
+  const endpoint = await api.call<{ id: string }>('POST', `${apps}/webhooks`, {
+    token: merchant.key,
+    body: { url: 'https://a.test/' },
+  });
   const registration = { appId: merchant.appId, planId: plan.id, subscriptionPda };
-  const registered = await post(api, subscriber.token, 'register', registration, '/subscriber/subscriptions');
+  const registered = await post(
+    api,
+    subscriber.token,
+    'register',
+    registration,
+    '/subscriber/subscriptions',
+  );
   t.equal(registered.status, 201);
   t.equal(
     (await post(api, subscriber.token, 'register', registration, '/subscriber/subscriptions')).text,
@@ -90,13 +115,20 @@ void t.test('every POST that creates something and returns no secret honours it'
   const { deliveryId } = await insertEvent(api.sql, registered.body.data.id);
   const cases: [string, unknown, string][] = [
     [`${apps}/plans`, { name: 'Plan', amount: '1', periodHours: 1 }, 'plans'],
-    [`${apps}/webhooks/${endpoint.body.data.id}/deliveries/${deliveryId}/replay`, undefined, 'deliveries'],
+    [
+      `${apps}/webhooks/${endpoint.body.data.id}/deliveries/${deliveryId}/replay`,
+      undefined,
+      'all_deliveries',
+    ],
     [`${apps}/subscriptions/${registered.body.data.id}/cancel`, { mode: 'force' }, 'events'],
   ];
   for (const [url, body, table] of cases) {
     const rows = async () => (await api.sql`select 1 from ${api.sql(table)}`).length;
     const before = await rows();
-    const [first, second] = [await post(api, merchant.key, url, body, url), await post(api, merchant.key, url, body, url)];
+    const [first, second] = [
+      await post(api, merchant.key, url, body, url),
+      await post(api, merchant.key, url, body, url),
+    ];
     t.ok(first.status === 201 || first.status === 200, url);
     t.equal(second.text, first.text);
     t.equal(await rows(), before + 1);
@@ -104,15 +136,94 @@ void t.test('every POST that creates something and returns no secret honours it'
   t.equal((await api.sql`select 1 from subscriptions`).length, 1);
 });
 
-void t.test('the same answer comes when what it was about is gone', async (t) => {
+void t.test(
+  'an answer that holds a secret comes again as it was, and is encrypted at rest',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const hooks = `/merchant/apps/${merchant.appId}/webhooks`;
+    const url = { url: 'https://a.test/' };
+    const created = await post(api, merchant.key, 'hook', url, hooks);
+    const rotate = `${hooks}/${created.body.data.id}/rotate-secret`;
+    const answers = [
+      created,
+      await post(api, merchant.token, 'key', undefined, '/merchant/api-keys'),
+      await post(api, merchant.key, 'rotation', { overlapHours: 1 }, rotate),
+    ];
+    const again = [
+      await post(api, merchant.key, 'hook', url, hooks),
+      await post(api, merchant.token, 'key', undefined, '/merchant/api-keys'),
+      await post(api, merchant.key, 'rotation', { overlapHours: 1 }, rotate),
+    ];
+    for (const [place, first] of answers.entries()) {
+      t.match(first.text, /whsec_|sk_test_/);
+      t.match(again[place], {
+        status: first.status,
+        text: first.text,
+        headers: { 'idempotency-replayed': 'true' },
+      });
+    }
+    t.equal((await api.sql`select 1 from api_keys`).length, 2);
+    const stored = await api.sql<{ body: Buffer }[]>`select body from idempotency_keys`;
+    t.equal(stored.length, 3);
+    for (const { body } of stored) t.notMatch(body.toString('latin1'), /whsec_|sk_test_|success/);
+  },
+);
+
+void t.test('the order of fields does not count, at any depth', async (t) => {
+  const api = await testApi(t);
+  const { token } = await api.signIn('merchant');
+  const send = (payload: string) =>
+    api.call('POST', '/merchant/apps', {
+      token,
+      payload,
+      headers: { 'idempotency-key': 'order' },
+    });
+  t.equal((await send('{"name":"A","websiteUrl":null}')).status, 201);
+  t.equal((await send('{"websiteUrl":null,"name":"A"}')).status, 201);
+  t.equal(await count(api), 1);
+});
+
+void t.test('a POST, PATCH or DELETE that takes no key refuses it, and does nothing', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const headers = { 'idempotency-key': 'k' };
+  const app = `/merchant/apps/${merchant.appId}`;
+  const refused = { status: 400, body: { error: { details: [{ path: 'idempotency-key' }] } } };
+  const { token } = merchant;
+  const body = { name: 'Other' };
+  t.match(await api.call('PATCH', app, { token, body, headers }), refused);
+  t.match(await post(api, token, 'k', { type: 'ping' }, `${app}/events/sample`), refused);
+  t.match(
+    await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet }, headers }),
+    refused,
+  );
+  t.equal(
+    (await api.call('GET', app, { token, headers })).status,
+    200,
+    'a reading changes nothing',
+  );
+  t.equal((await api.call('HEAD', app, { token, headers })).status, 200);
+  t.equal((await api.call('POST', '/nothing', { token, headers })).status, 404);
+  t.equal((await api.call('POST', app, { headers })).status, 405);
+});
+
+void t.test('the same answer comes when its row is gone', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const hooks = `/merchant/apps/${merchant.appId}/webhooks`;
-  const endpoint = await api.call<{ id: string }>('POST', hooks, { token: merchant.key, body: { url: 'https://a.test/' } });
+  const endpoint = await api.call<{ id: string }>('POST', hooks, {
+    token: merchant.key,
+    body: { url: 'https://a.test/' },
+  });
   const hook = `${hooks}/${endpoint.body.data.id}`;
-  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId: await insertPlan(api.sql, merchant) });
+  const subscription = await insertSubscription(api.sql, {
+    appId: merchant.appId,
+    planId: await insertPlan(api.sql, merchant),
+  });
   const { deliveryId } = await insertEvent(api.sql, subscription);
-  const replay = (key: string) => post(api, merchant.key, key, undefined, `${hook}/deliveries/${deliveryId!}/replay`);
+  const replay = (key: string) =>
+    post(api, merchant.key, key, undefined, `${hook}/deliveries/${deliveryId!}/replay`);
   const first = await replay('one');
   await api.call('DELETE', hook, { token: merchant.key });
   t.match(await replay('one'), { status: 201, text: first.text });

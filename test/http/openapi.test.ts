@@ -5,27 +5,43 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import t from 'tap';
-import { testApi } from '../fixtures/http.ts';
+import { cancelRequesters, endReasons, failureReasons } from '../../src/domain/reasons.ts';
+import { failureMeanings } from '../../src/webhooks/errors.ts';
+import { contractOf, type Document as ContractDocument } from '../fixtures/contract.ts';
+import { apiDocument, testApi } from '../fixtures/http.ts';
 
 interface Operation {
   operationId: string;
   summary: string;
   tags: string[];
   security?: Record<string, string[]>[];
-  responses: Record<string, { description: string; content?: Record<string, { schema: object; example?: unknown }> }>;
+  parameters?: { name: string; in: string; description?: string; schema: { format?: string } }[];
+  responses: Record<
+    string,
+    {
+      description: string;
+      headers?: Record<string, object>;
+      content?: Record<string, { schema: object; example?: unknown }>;
+    }
+  >;
 }
 interface Document {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
 }
 
-// service.md, Endpoints, and decisions.md, HTTP API.
+// docs/contract.md, Endpoints.
 const promised = `
+  GET /merchant/apps/{appId}/access,
+  POST /merchant/apps/{appId}/checkout-sessions, GET /merchant/apps/{appId}/checkout-sessions/{checkoutSessionId},
+  GET /checkout-sessions/{checkoutSessionId},
   POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
   PATCH /merchant/profile, GET /merchant/apps, POST /merchant/apps, GET /merchant/apps/{appId}, PATCH /merchant/apps/{appId},
   GET /merchant/apps/{appId}/plans, POST /merchant/apps/{appId}/plans, GET /merchant/apps/{appId}/plans/{planId},
-  PATCH /merchant/apps/{appId}/plans/{planId}, POST /merchant/apps/{appId}/plans/{planId}/transaction, GET /merchant/apps/{appId}/subscriptions,
-  GET /merchant/apps/{appId}/subscriptions/{subscriptionId}, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel,
+  PATCH /merchant/apps/{appId}/plans/{planId}, POST /merchant/apps/{appId}/plans/{planId}/transaction,
+  POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction, GET /merchant/apps/{appId}/subscriptions,
+  GET /merchant/apps/{appId}/subscriptions/{subscriptionId},
+  PATCH /merchant/apps/{appId}/subscriptions/{subscriptionId}, POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel,
   GET /merchant/apps/{appId}/transactions, GET /merchant/apps/{appId}/transactions/export, GET /merchant/apps/{appId}/analytics,
   GET /merchant/apps/{appId}/webhooks, POST /merchant/apps/{appId}/webhooks, GET /merchant/apps/{appId}/webhooks/{webhookId},
   DELETE /merchant/apps/{appId}/webhooks/{webhookId}, POST /merchant/apps/{appId}/webhooks/{webhookId}/test,
@@ -34,13 +50,18 @@ const promised = `
   GET /merchant/apps/{appId}/events/{eventId}, GET /merchant/apps/{appId}/events/next, POST /merchant/apps/{appId}/events/sample, GET /subscriber/plans/{planId}, POST /subscriber/plans/{planId}/subscribe,
   POST /subscriber/subscriptions, GET /subscriber/subscriptions, GET /subscriber/subscriptions/{subscriptionId},
   GET /subscriber/subscriptions/{subscriptionId}/transactions, POST /subscriber/subscriptions/{subscriptionId}/cancel,
-  POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close, GET /healthz, GET /readyz`
+  POST /subscriber/subscriptions/{subscriptionId}/resume, POST /subscriber/subscriptions/{subscriptionId}/close,
+  POST /subscriber/subscriptions/{subscriptionId}/repair, GET /subscriber/plans/{planId}/standing, POST /subscriber/transactions,
+  GET /merchant/apps/{appId}/deliveries, GET /merchant/apps/{appId}/deliveries/{deliveryId}, POST /merchant/apps/{appId}/deliveries/{deliveryId}/replay,
+  POST /merchant/apps/{appId}/events/{eventId}/replay, POST /merchant/apps/{appId}/replays, GET /merchant/apps/{appId}/replays/{replayId},
+  POST /merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret, GET /merchant/apps/{appId}/transactions/{transactionId},
+  GET /merchant/subscriptions, GET /merchant/transactions, GET /merchant/events,
+  POST /merchant/transactions, GET /plans/{planId}, GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline, GET /healthz, GET /readyz`
   .split(',')
   .map((line) => line.trim());
 
 void t.test('the document has every promised route and no other', async (t) => {
-  const api = await testApi(t);
-  const document = JSON.parse((await api.call('GET', '/openapi.json')).text) as Document;
+  const document = (await apiDocument()) as unknown as Document;
   t.equal(document.openapi, '3.1.0');
   const documented = Object.entries(document.paths).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
@@ -48,57 +69,164 @@ void t.test('the document has every promised route and no other', async (t) => {
   t.same(documented.sort(), [...promised].sort());
 });
 
-void t.test('an OpenAPI linter finds no error', async (t) => {
-  const api = await testApi(t, { publicUrl: 'https://billing.example' });
-  const source = (await api.call('GET', '/openapi.json')).text;
-  // Health has nothing to refuse.
-  const config = await createConfig({ extends: ['recommended'], rules: { 'operation-4xx-response': 'off' } });
+void t.test('operation ids are a verb and a noun, each once', async (t) => {
+  const { paths } = (await apiDocument()) as unknown as Document;
+  const ids = Object.values(paths).flatMap((path) =>
+    Object.values(path).map(({ operationId }) => operationId),
+  );
+  t.equal(new Set(ids).size, ids.length);
+  for (const id of ids)
+    t.match(
+      id,
+      /^(list|get|create|update|delete|revoke|register|verify|cancel|replay|rotate|send|test|export|follow|pause|unpause|set|remove|refund)[A-Z][A-Za-z]+$/,
+    );
+  for (const id of ['listSubscriptions', 'replayDelivery', 'cancelSubscription', 'createWebhook'])
+    t.ok(ids.includes(id), id);
+});
+
+void t.test('every property and parameter is described, and ids in paths are UUIDs', async (t) => {
+  const document = (await apiDocument()) as unknown as Document;
+  const undescribed: string[] = [];
+  const walk = (node: unknown, place: string) => {
+    if (typeof node !== 'object' || node === null) return;
+    const { properties, ...rest } = node as { properties?: Record<string, object> };
+    for (const [name, property] of Object.entries(properties ?? {})) {
+      if (!('description' in property) && !('$ref' in property))
+        undescribed.push(`${place} ${name}`);
+      walk(property, `${place}.${name}`);
+    }
+    for (const [name, value] of Object.entries(rest)) walk(value, `${place}.${name}`);
+  };
+  walk(document, '');
+  for (const [path, operations] of Object.entries(document.paths))
+    for (const { parameters = [], operationId } of Object.values(operations))
+      for (const { name, in: place, description, schema } of parameters) {
+        if (description === undefined) undescribed.push(`${operationId} ${name}`);
+        if (place === 'path') t.equal(schema.format, 'uuid', `${path} ${name}`);
+      }
+  t.same(undescribed, []);
+});
+
+void t.test('every answer has its headers and an example that its schema allows', async (t) => {
+  const document = await apiDocument();
+  const contract = await contractOf(document as unknown as ContractDocument);
+  for (const [path, operations] of Object.entries((document as unknown as Document).paths))
+    for (const [method, { responses, parameters = [], operationId }] of Object.entries(operations))
+      for (const [status, { headers = {}, content = {} }] of Object.entries(responses)) {
+        const name = `${operationId} ${status}`;
+        const takes = (wanted: string) => parameters.some((each) => each.name === wanted);
+        for (const header of ['X-Request-Id', 'RateLimit-Remaining'])
+          t.ok(header in headers, `${name} ${header}`);
+        t.equal('Retry-After' in headers, status === '429' || status === '503', name);
+        t.equal(
+          'Link' in headers && 'X-Next-Cursor' in headers,
+          status === '200' && takes('cursor'),
+        );
+        t.equal(
+          'Idempotency-Replayed' in headers,
+          status.startsWith('2') && takes('idempotency-key'),
+          name,
+        );
+        const json = content['application/json'];
+        if (json === undefined) continue;
+        const answer = {
+          method: method.toUpperCase(),
+          route: path.replace(/\{(\w+)\}/g, ':$1'),
+          status: Number(status),
+          headers: {
+            'content-type': 'application/json',
+            ...Object.fromEntries(Object.keys(headers).map((each) => [each.toLowerCase(), '1'])),
+          },
+          text: JSON.stringify(json.example),
+        };
+        t.doesNotThrow(() => contract.answer(answer), name);
+      }
+});
+
+void t.test('/openapi.json is the document of these routes', async (t) => {
+  const api = await testApi(t);
+  const served = await api.call('GET', '/openapi.json');
+  t.match(served, { status: 200, headers: { 'content-type': /^application\/json/ } });
+  const { info, ...document } = JSON.parse(served.text) as Document & { info: object };
+  t.match(info, { title: 'billing', version: /^\d+\.\d+\.\d+/ });
+  t.same({ info, ...document }, { ...(await apiDocument()), info }, 'else: npm run build');
+});
+
+void t.test('an OpenAPI linter finds no error and warns of nothing', async (t) => {
+  const source = JSON.stringify(await apiDocument());
+  const config = await createConfig({ extends: ['recommended'] });
   const problems = await lintFromString({ source, absoluteRef: 'openapi.json', config });
   t.same(
-    problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${location[0]?.pointer ?? ''}`),
+    problems.map(
+      ({ ruleId, message, location }) => `${ruleId}: ${message} at ${location[0]?.pointer ?? ''}`,
+    ),
     [],
   );
 });
 
-void t.test('each operation has an id of its own, a summary, refusals that say what they mean, and who may call it', async (t) => {
-  const api = await testApi(t);
-  const document = JSON.parse((await api.call('GET', '/openapi.json')).text) as Document;
-  const operations = Object.entries(document.paths).flatMap(([path, found]) =>
-    Object.values(found).map((operation) => ({ path, operation })),
-  );
-  t.equal(new Set(operations.map(({ operation }) => operation.operationId)).size, operations.length);
-  for (const { path, operation } of operations) {
-    t.ok(operation.summary.length > 5 && operation.tags.length === 1, operation.operationId);
-    t.notOk(JSON.stringify(operation.responses).includes('Default Response'), operation.operationId);
-    const closed = path.startsWith('/merchant') || path.startsWith('/subscriber');
-    if (closed)
-      t.match(operation.responses['401']?.content?.['application/json']?.example, { success: false, data: null, error: { code: String } });
-    if (closed) t.ok('401' in operation.responses && '403' in operation.responses && '429' in operation.responses, operation.operationId);
-    else t.same(operation.security, [], operation.operationId);
-    if (path.includes('{')) t.ok('404' in operation.responses, operation.operationId);
-    const walletOnly = path.startsWith('/subscriber') || path.startsWith('/merchant/api-keys');
-    if (walletOnly) t.same(operation.security, [{ walletJwt: [] }], operation.operationId);
-  }
-});
+void t.test(
+  'each operation has a unique id, a summary, described refusals, and its authorization',
+  async (t) => {
+    const document = (await apiDocument()) as unknown as Document;
+    const operations = Object.entries(document.paths).flatMap(([path, found]) =>
+      Object.values(found).map((operation) => ({ path, operation })),
+    );
+    t.equal(
+      new Set(operations.map(({ operation }) => operation.operationId)).size,
+      operations.length,
+    );
+    for (const { path, operation } of operations) {
+      t.ok(operation.summary.length > 5 && operation.tags.length === 1, operation.operationId);
+      t.notOk(
+        JSON.stringify(operation.responses).includes('Default Response'),
+        operation.operationId,
+      );
+      const closed = path.startsWith('/merchant') || path.startsWith('/subscriber');
+      if (closed)
+        t.match(operation.responses['401']?.content?.['application/json']?.example, {
+          success: false,
+          data: null,
+          error: { code: String },
+        });
+      if (closed)
+        t.ok(
+          '401' in operation.responses &&
+            '403' in operation.responses &&
+            '429' in operation.responses,
+          operation.operationId,
+        );
+      else t.same(operation.security, [], operation.operationId);
+      if (path.includes('{')) t.ok('404' in operation.responses, operation.operationId);
+      const walletOnly = path.startsWith('/subscriber') || path.startsWith('/merchant/api-keys');
+      if (walletOnly) t.same(operation.security, [{ walletJwt: [] }], operation.operationId);
+    }
+  },
+);
 
 void t.test('/docs shows it and loads nothing from another host', async (t) => {
   const api = await testApi(t);
   const page = await api.call('GET', '/docs/');
-  t.match(page, { status: 200, headers: { 'content-type': /text\/html/, 'content-security-policy': /default-src 'self'/ } });
-  const initializer = await api.call('GET', '/docs/static/swagger-initializer.js');
-  t.equal(initializer.status, 200);
-  t.match(initializer.text, /"validatorUrl":null/);
-  const code = initializer.text.replace(/^\s*\/\/.*$/gm, '');
-  for (const text of [page.text, code]) t.notMatch(text, /https?:\/\/(?!billing\.test)/);
+  t.match(page, {
+    status: 200,
+    headers: { 'content-type': /text\/html/, 'content-security-policy': /default-src 'self'/ },
+  });
+  t.match(await api.call('GET', '/docs'), { status: 301, headers: { location: '/docs/' } });
+  const start = await api.call('GET', '/docs/start.js');
+  t.match(start, { status: 200, text: /validatorUrl: null/ });
+  for (const { text } of [page, start]) t.notMatch(text, /https?:/);
   const loaded = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url]) => url!);
-  t.ok(loaded.length >= 5);
+  t.same(loaded, ['swagger-ui.css', 'favicon-32x32.png', 'swagger-ui-bundle.js', 'start.js']);
   for (const url of loaded) {
     t.ok(!/^(https?:)?\/\//.test(url), url);
-    t.equal((await api.call('GET', new URL(url, 'http://billing.test/docs/').pathname)).status, 200, url);
+    t.equal(
+      (await api.call('GET', new URL(url, 'http://billing.test/docs/').pathname)).status,
+      200,
+      url,
+    );
   }
 });
 
-void t.test('what is below /docs leads to no route of the API, however it is spelled', async (t) => {
+void t.test('no spelling of a path below /docs leads to a route of the API', async (t) => {
   const api = await testApi(t);
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = api.app.server.address() as AddressInfo;
@@ -109,11 +237,37 @@ void t.test('what is below /docs leads to no route of the API, however it is spe
     '/docs/static/../../healthz',
   ]) {
     // A path as it is: fetch and URL would resolve its dots.
-    const [answer] = (await once(request({ host: '127.0.0.1', port, path: url, agent: false }).end(), 'response')) as [IncomingMessage];
+    const [answer] = (await once(
+      request({ host: '127.0.0.1', port, path: url, agent: false }).end(),
+      'response',
+    )) as [IncomingMessage];
     t.match(
       { status: answer.statusCode, answer: JSON.parse(await text(answer)) as unknown },
       { status: 404, answer: { error: { code: 'NOT_FOUND' } } },
       url,
     );
+  }
+});
+
+void t.test('every word that says why is an enum, with a sentence for each', async (t) => {
+  const { components } = (await apiDocument()) as unknown as {
+    components: {
+      schemas: Record<
+        string,
+        { properties: Record<string, { enum: string[]; description: string }> }
+      >;
+    };
+  };
+  for (const [schema, field, words] of [
+    ['Subscription', 'endReason', endReasons],
+    ['Subscription', 'cancelRequestedBy', cancelRequesters],
+    ['Transaction', 'failureReason', failureReasons],
+    ['DeliveryAttempt', 'error', failureMeanings],
+    ['PingAnswer', 'error', failureMeanings],
+  ] as const) {
+    const documented = components.schemas[schema]!.properties[field]!;
+    t.same(documented.enum, [...Object.keys(words), null], `${schema}.${field}`);
+    for (const [word, about] of Object.entries(words))
+      t.ok(documented.description.includes(`\`${word}\`: ${about}`), word);
   }
 });

@@ -1,6 +1,7 @@
 // On-chain accounts whose rent the keeper paid: closed when the prepaid time is over, and no others.
 import t, { type Test } from 'tap';
-import { cancelSubscription, updatePlan } from '../../src/chain/instructions.ts';
+import { cancelSubscription } from '../../src/chain/instructions.ts';
+import { updatePlan } from '../../src/chain/plan-instructions.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
@@ -9,12 +10,25 @@ import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/bil
 const DAY = 24 * HOUR;
 
 const cancelOnChain = (stage: Stage, { wallet, pda, plan }: Subscription) =>
-  stage.send([wallet], [cancelSubscription(stage.net.programId, { subscriber: wallet.address, plan: plan.pda, subscription: pda })]);
+  stage.send(
+    [wallet],
+    [
+      cancelSubscription(stage.net.programId, {
+        subscriber: wallet.address,
+        plan: plan.pda,
+        subscription: pda,
+      }),
+    ],
+  );
 
-const force = (stage: Stage, { id }: Subscription) => stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
+const force = (stage: Stage, { id }: Subscription) =>
+  stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
 
 async function paidOnce(stage: Stage, subscription: Subscription) {
-  await stage.until('the first payment is settled', async () => (await stage.row(subscription)).paidThrough !== null);
+  await stage.until(
+    'the first payment is settled',
+    async () => (await stage.row(subscription)).paidThrough !== null,
+  );
   await stage.quiet();
 }
 
@@ -28,30 +42,47 @@ async function started(t: Test) {
   return { stage, plan, subscription, keeper };
 }
 
-const typesOf = async (stage: Stage, subscription: Subscription) => (await stage.events(subscription)).map(({ type }) => type);
+const typesOf = async (stage: Stage, subscription: Subscription) =>
+  (await stage.events(subscription)).map(({ type }) => type);
 
 async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
   return stage.rpc.getBalance(address);
 }
 
-void t.test('after a cancellation: closed with the end of the paid time, and the rent is back', async (t) => {
-  const { stage, subscription } = await started(t);
-  await cancelOnChain(stage, subscription);
-  await stage.until('the cancellation is seen', async () => (await stage.row(subscription)).cancelRequestedAt !== null, 5000);
-  const rent = await lamportsOf(stage, subscription.pda);
-  const before = await lamportsOf(stage, stage.keeper.address);
-  stage.net.passSeconds(DAY - 60);
-  await stage.quiet();
-  t.not(await stage.onChain(subscription), null, 'not before the end');
-  stage.net.passSeconds(65);
-  await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
-  t.match((await stage.events(subscription)).at(-1), { type: 'cancel_finalized', data: { accountClosed: true } });
-  t.equal(await stage.onChain(subscription), null);
-  t.ok((await lamportsOf(stage, stage.keeper.address)) > before + rent - 20_000n, 'but for the fee');
-});
+void t.test(
+  'after a cancellation: closed with the end of the paid time, and the rent is back',
+  async (t) => {
+    const { stage, subscription } = await started(t);
+    await cancelOnChain(stage, subscription);
+    await stage.until(
+      'the cancellation is seen',
+      async () => (await stage.row(subscription)).cancelRequestedAt !== null,
+      5000,
+    );
+    const rent = await lamportsOf(stage, subscription.pda);
+    const before = await lamportsOf(stage, stage.keeper.address);
+    stage.net.passSeconds(DAY - 60);
+    await stage.quiet();
+    t.not(await stage.onChain(subscription), null, 'not before the end');
+    stage.net.passSeconds(65);
+    await stage.until(
+      'it is cancelled',
+      async () => (await stage.row(subscription)).status === 'cancelled',
+    );
+    t.match((await stage.events(subscription)).at(-1), {
+      type: 'cancel_finalized',
+      data: { accountClosed: true },
+    });
+    t.equal(await stage.onChain(subscription), null);
+    t.ok(
+      (await lamportsOf(stage, stage.keeper.address)) > before + rent - 20_000n,
+      'but for the fee',
+    );
+  },
+);
 
 void t.test(
-  'after a forced end: closed once the prepaid time is over and the subscriber has cancelled too, and nothing more is told',
+  'after a forced end: closed once the prepaid time is over and the subscriber cancelled too, without another event',
   async (t) => {
     const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
@@ -66,14 +97,21 @@ void t.test(
     t.not(await stage.onChain(subscription), null, 'not in the prepaid time');
     stage.net.passSeconds(65);
     await stage.until('it is closed', async () => (await stage.onChain(subscription)) === null);
-    await stage.until('there is nothing left to do', async () => (await stage.row(subscription)).dueAt === null);
+    await stage.until(
+      'there is nothing left to do',
+      async () => (await stage.row(subscription)).dueAt === null,
+    );
     t.equal((await stage.row(subscription)).status, 'cancelled');
-    t.same(await typesOf(stage, subscription), ['subscription_created', 'payment_success', 'cancel_forced']);
+    t.same(await typesOf(stage, subscription), [
+      'subscription_created',
+      'payment_success',
+      'cancel_forced',
+    ]);
   },
 );
 
 void t.test(
-  'after a forced end, with the subscription live on chain: looked at again once a day, never pulled, closed when its plan is over',
+  'after a forced end, with the subscription live on chain: read once a day, never pulled, closed when its plan ends',
   async (t) => {
     const { stage, plan, subscription } = await started(t);
     await force(stage, subscription);
@@ -81,43 +119,73 @@ void t.test(
     const { paidThrough } = await stage.row(subscription);
     await stage.until(
       'it is put off',
-      async () => (await stage.row(subscription)).dueAt! > new Date(paidThrough!.getTime() + (DAY - 60) * 1000),
+      async () =>
+        (await stage.row(subscription)).dueAt! >
+        new Date(paidThrough!.getTime() + (DAY - 60) * 1000),
     );
     t.not(await stage.onChain(subscription), null, 'the program keeps it open');
     const { accounts } = await stage.rpc.getMultipleAccounts([plan.pda]);
     const seen = planIn(accounts[0] ?? null, stage.net.programId)!;
-    const edit = { status: 'sunset', endTs: BigInt(stage.now() + DAY + 60), pullers: seen.pullers, metadataUri: '' } as const;
-    await stage.send([plan.merchant], [updatePlan(stage.net.programId, { owner: plan.merchant.address, plan: plan.pda, edit, seen })]);
+    const edit = {
+      status: 'sunset',
+      endTs: BigInt(stage.now() + DAY + 60),
+      pullers: seen.pullers,
+      metadataUri: '',
+    } as const;
+    await stage.send(
+      [plan.merchant],
+      [
+        updatePlan(stage.net.programId, {
+          owner: plan.merchant.address,
+          plan: plan.pda,
+          edit,
+          seen,
+        }),
+      ],
+    );
     stage.net.passSeconds(2 * DAY);
     await stage.until('it is closed', async () => (await stage.onChain(subscription)) === null);
     t.equal((await stage.payments(subscription)).length, 1);
   },
 );
 
-void t.test('an account that the subscriber paid for is left alone, after a forced end as after any other', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ periodHours: 24 });
-  const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan), await stage.subscriber(plan)] as const;
-  await stage.startKeeper();
-  for (const subscription of subscriptions) await paidOnce(stage, subscription);
-  const [forced, asked, cancelled] = subscriptions;
-  await force(stage, forced);
-  await stage.sql.begin((tx) => requestCancel(tx, { id: asked.id, status: 'active' }));
-  for (const subscription of subscriptions) await cancelOnChain(stage, subscription);
-  stage.net.passSeconds(DAY + 5);
-  for (const subscription of subscriptions) {
-    await stage.until('there is nothing left to do', async () => (await stage.row(subscription)).dueAt === null);
-    t.not(await stage.onChain(subscription), null);
-  }
-  t.equal((await stage.events(cancelled)).at(-1)?.data.accountClosed, false);
-});
+void t.test(
+  'an account that the subscriber paid for is left alone, after a forced end as after any other',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 24 });
+    const subscriptions = [
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+    ] as const;
+    await stage.startKeeper();
+    for (const subscription of subscriptions) await paidOnce(stage, subscription);
+    const [forced, asked, cancelled] = subscriptions;
+    await force(stage, forced);
+    await stage.sql.begin((tx) => requestCancel(tx, { id: asked.id, status: 'active' }));
+    for (const subscription of subscriptions) await cancelOnChain(stage, subscription);
+    stage.net.passSeconds(DAY + 5);
+    for (const subscription of subscriptions) {
+      await stage.until(
+        'there is nothing left to do',
+        async () => (await stage.row(subscription)).dueAt === null,
+      );
+      t.not(await stage.onChain(subscription), null);
+    }
+    t.equal((await stage.events(cancelled)).at(-1)?.data.accountClosed, false);
+  },
+);
 
 void t.test('after seven days past due: closed once the subscriber has cancelled', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan({ periodHours: 24 });
   const subscription = await stage.subscriber(plan, { payer: stage.keeper, usdc: 0n });
   await stage.startKeeper();
-  await stage.until('it is past due', async () => (await stage.row(subscription)).status === 'past_due');
+  await stage.until(
+    'it is past due',
+    async () => (await stage.row(subscription)).status === 'past_due',
+  );
   for (let days = 0; days < 8; days += 1) {
     stage.net.passSeconds(DAY + 5);
     await stage.quiet();
@@ -130,37 +198,43 @@ void t.test('after seven days past due: closed once the subscriber has cancelled
   t.equal((await stage.row(subscription)).status, 'expired');
 });
 
-void t.test(
-  'a closing that does not get through holds up nobody: others are collected meanwhile, and a stop does not wait for it',
-  async (t) => {
-    const { stage, plan, subscription: closing, keeper } = await started(t);
-    const collecting = await stage.subscriber(plan);
-    await paidOnce(stage, collecting);
-    await cancelOnChain(stage, closing);
-    await stage.until('the cancellation is seen', async () => (await stage.row(closing)).cancelRequestedAt !== null);
-    await keeper.stop();
-    stage.net.passSeconds(DAY + 5);
+void t.test('a closing that does not land delays neither collections nor a stop', async (t) => {
+  const { stage, plan, subscription: closing, keeper } = await started(t);
+  const collecting = await stage.subscriber(plan);
+  await paidOnce(stage, collecting);
+  await cancelOnChain(stage, closing);
+  await stage.until(
+    'the cancellation is seen',
+    async () => (await stage.row(closing)).cancelRequestedAt !== null,
+  );
+  await keeper.stop();
+  stage.net.passSeconds(DAY + 5);
 
-    let lost = 0;
-    const { collector, taken } = stage.parts({
-      sendTransaction: async () => {
-        lost += 1;
-        return '';
-      },
-    });
-    await collector.turn();
-    t.same(
-      taken.map(({ id }) => id),
-      [collecting.id],
-    );
-    t.match(await stage.row(closing), { status: 'active', claimId: /./ }, 'still under way');
-    await stage.until('it was sent', async () => lost > 0);
-    await collector.stop();
-    t.match(await stage.row(closing), { status: 'active', claimId: null }, 'given back as it was');
+  let lost = 0;
+  const { collector, taken } = stage.parts({
+    sendTransaction: async () => {
+      lost += 1;
+      return '';
+    },
+  });
+  await collector.turn();
+  t.same(
+    taken.map(({ id }) => id),
+    [collecting.id],
+  );
+  t.match(await stage.row(closing), { status: 'active', claimId: /./ }, 'still under way');
+  await stage.until('it was sent', async () => lost > 0);
+  await collector.stop();
+  t.match(await stage.row(closing), { status: 'active', claimId: null }, 'given back as it was');
 
-    await expireKeeperLeases(stage.sql);
-    await stage.startKeeper();
-    await stage.until('the next keeper closes it', async () => (await stage.row(closing)).status === 'cancelled');
-    t.match((await stage.events(closing)).at(-1), { type: 'cancel_finalized', data: { accountClosed: true } });
-  },
-);
+  await expireKeeperLeases(stage.sql);
+  await stage.startKeeper();
+  await stage.until(
+    'the next keeper closes it',
+    async () => (await stage.row(closing)).status === 'cancelled',
+  );
+  t.match((await stage.events(closing)).at(-1), {
+    type: 'cancel_finalized',
+    data: { accountClosed: true },
+  });
+});

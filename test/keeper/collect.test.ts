@@ -2,55 +2,66 @@ import { pino } from 'pino';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
-import { tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { SYSTEM_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
-import { createFlight } from '../../src/keeper/flight.ts';
 import { sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
-void t.test('a registered subscription is collected once: net to the merchant, fee to the treasury, and told', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
-  const subscription = await stage.subscriber(plan);
-  const treasuryBefore = await stage.balance(stage.treasury.address);
-  const merchantBefore = await stage.balance(plan.merchant.address);
-  const account = await stage.onChain(subscription);
-  await stage.startKeeper();
-  await stage.until('the payment is recorded', async () => (await stage.payments(subscription)).length > 0);
-  await stage.quiet();
+void t.test(
+  'a registered subscription is collected once: net to the merchant, fee to the treasury, and told',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const subscription = await stage.subscriber(plan);
+    const treasuryBefore = await stage.balance(stage.treasury.address);
+    const merchantBefore = await stage.balance(plan.merchant.address);
+    const account = await stage.onChain(subscription);
+    await stage.startKeeper();
+    await stage.until(
+      'the payment is recorded',
+      async () => (await stage.payments(subscription)).length > 0,
+    );
+    await stage.quiet();
 
-  const [payment, ...more] = await stage.payments(subscription);
-  t.same(more, []);
-  const start = new Date(Number(account?.periodStart) * 1000);
-  const end = new Date(start.getTime() + 720 * HOUR * 1000);
-  t.match(payment, {
-    status: 'succeeded',
-    source: 'keeper',
-    amountGross: 5_000_000n,
-    platformFee: 50_000n,
-    amountNet: 4_950_000n,
-    periodStart: start,
-    periodEnd: end,
-    attempt: 1,
-  });
-  t.equal((await stage.balance(stage.treasury.address)) - treasuryBefore, 50_000n);
-  t.equal((await stage.balance(plan.merchant.address)) - merchantBefore, 4_950_000n);
-  t.match(await stage.row(subscription), { status: 'active', paidThrough: end, nextPaymentDue: end, dueAt: end, claimId: null });
-  const events = await stage.events(subscription);
-  t.same(
-    events.map(({ type }) => type),
-    ['subscription_created', 'payment_success'],
-  );
-  t.match(events[1]?.data, {
-    amountGross: '5000000',
-    platformFee: '50000',
-    amountNet: '4950000',
-    txSignature: payment?.txSignature,
-    nextPaymentDue: end.toISOString(),
-    paidThrough: end.toISOString(),
-    status: 'active',
-  });
-});
+    const [payment, ...more] = await stage.payments(subscription);
+    t.same(more, []);
+    const start = new Date(Number(account?.periodStart) * 1000);
+    const end = new Date(start.getTime() + 720 * HOUR * 1000);
+    t.match(payment, {
+      status: 'succeeded',
+      source: 'keeper',
+      amountGross: 5_000_000n,
+      platformFee: 50_000n,
+      amountNet: 4_950_000n,
+      periodStart: start,
+      periodEnd: end,
+      attempt: 1,
+    });
+    t.equal((await stage.balance(stage.treasury.address)) - treasuryBefore, 50_000n);
+    t.equal((await stage.balance(plan.merchant.address)) - merchantBefore, 4_950_000n);
+    t.match(await stage.row(subscription), {
+      status: 'active',
+      paidThrough: end,
+      nextPaymentDue: end,
+      dueAt: end,
+      claimId: null,
+    });
+    const events = await stage.events(subscription);
+    t.same(
+      events.map(({ type }) => type),
+      ['subscription_created', 'payment_success'],
+    );
+    t.match(events[1]?.data, {
+      amountGross: '5000000',
+      platformFee: '50000',
+      amountNet: '4950000',
+      txSignature: payment?.txSignature,
+      nextPaymentDue: end.toISOString(),
+      paidThrough: end.toISOString(),
+      status: 'active',
+    });
+  },
+);
 
 void t.test('a fee that rounds to zero sends one transfer', async (t) => {
   const stage = await startStage(t);
@@ -58,7 +69,11 @@ void t.test('a fee that rounds to zero sends one transfer', async (t) => {
   const subscription = await stage.subscriber(plan);
   await stage.startKeeper();
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.match((await stage.payments(subscription))[0], { amountGross: 99n, platformFee: 0n, amountNet: 99n });
+  t.match((await stage.payments(subscription))[0], {
+    amountGross: 99n,
+    platformFee: 0n,
+    amountNet: 99n,
+  });
   t.equal(await stage.balance(stage.treasury.address), 1n);
 });
 
@@ -68,53 +83,34 @@ void t.test("a merchant's own fee goes before the operator's", async (t) => {
   const subscription = await stage.subscriber(plan);
   await stage.startKeeper();
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.match((await stage.payments(subscription))[0], { amountGross: 1_000_003n, platformFee: 33_300n, amountNet: 966_703n });
-});
-
-void t.test('receivers without a token account get one, in the transaction that pays them', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ merchant: stage.wallet({ usdc: 0n }) });
-  await stage.net.rpc('surfnet_setAccount', tokenAccountAddress(stage.treasury.address, stage.net.mint).address, {
-    lamports: 0,
-    data: '',
-    owner: '11111111111111111111111111111111',
+  t.match((await stage.payments(subscription))[0], {
+    amountGross: 1_000_003n,
+    platformFee: 33_300n,
+    amountNet: 966_703n,
   });
-  const subscription = await stage.subscriber(plan);
-  await stage.startKeeper();
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.equal(await stage.balance(plan.merchant.address), 4_950_000n);
-  t.equal(await stage.balance(stage.treasury.address), 50_000n);
 });
 
 void t.test(
-  'the account of a merchant who closes it is paid for again only after thirty days: until then payments wait for him',
+  'the keeper opens no token account: the payments of a merchant without one wait until it is there',
   async (t) => {
     const stage = await startStage(t);
-    const plan = await stage.plan({ merchant: stage.wallet({ usdc: 0n }) });
-    const close = async () =>
-      stage.net.rpc('surfnet_setAccount', tokenAccountAddress(plan.merchant.address, stage.net.mint).address, {
-        lamports: 0,
-        data: '',
-        owner: '11111111111111111111111111111111',
-      });
+    const plan = await stage.plan();
     const subscription = await stage.subscriber(plan);
-    await stage.startKeeper();
-    const paid = (count: number) => stage.until(`${count} are paid`, async () => (await stage.payments(subscription)).length === count);
-    await paid(1);
-    await stage.quiet();
-    await close();
-    stage.net.passSeconds(720 * HOUR + 5);
+    const merchantTokens = tokenAccountAddress(plan.merchant.address, stage.net.mint).address;
+    const closed = { lamports: 0, data: '', owner: SYSTEM_PROGRAM };
+    await stage.net.rpc('surfnet_setAccount', merchantTokens, closed);
+    const keeper = await stage.startKeeper();
     await stage.until('it is set back', async () => (await stage.row(subscription)).setbacks > 0);
     t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+    t.same(await stage.sql`select 1 from payment_attempts`, [], 'nothing is signed for it');
+    t.match(
+      await keeper.registry.metrics(),
+      /billing_keeper_alerts_total\{.*reason="receiver_account_missing".*\} 1/,
+    );
     stage.net.fund(plan.merchant.address, { usdc: 1n });
-    stage.net.passSeconds(1000);
-    await paid(2);
-    await stage.quiet();
-    await close();
-    await stage.sql`update paid_accounts set paid_at = now() - interval '31 days'`;
-    stage.net.passSeconds(720 * HOUR + 5);
-    await paid(3);
-    t.equal(await stage.balance(plan.merchant.address), 4_950_000n);
+    stage.net.passSeconds(60);
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.equal(await stage.balance(plan.merchant.address), 4_950_001n);
   },
 );
 
@@ -128,7 +124,7 @@ void t.test('due at the boundary: not a second before it, at it, and after it', 
     const plan = await stage.plan({ periodHours: 1 });
     const subscription = await stage.subscriber(plan);
     const first = stage.parts();
-    const flight = createFlight(first.context, first.landing);
+    const flight = first.track();
     await first.collector.turn();
     flight.add(first.taken);
     await stage.until('the first payment is recorded', async () => {
@@ -158,7 +154,10 @@ void t.test('three skipped periods are gone: one payment, for the period that ru
   const { paidThrough } = await stage.row(subscription);
   stage.net.passSeconds(4 * 24 * HOUR + 60);
   await stage.startKeeper();
-  await stage.until('it is paid again', async () => (await stage.payments(subscription)).length === 2);
+  await stage.until(
+    'it is paid again',
+    async () => (await stage.payments(subscription)).length === 2,
+  );
   await stage.quiet();
   const payments = await stage.payments(subscription);
   t.equal(payments.length, 2);
@@ -166,56 +165,71 @@ void t.test('three skipped periods are gone: one payment, for the period that ru
   t.equal((await stage.row(subscription)).paidThrough?.getTime(), payments[1]!.periodEnd.getTime());
 });
 
-void t.test("when the second transfer fails the first has not happened, and it is not the subscriber's failure", async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  const subscription = await stage.subscriber(plan);
-  const merchantBefore = await stage.balance(plan.merchant.address);
-  const freeze = (state: string) => stage.net.rpc('surfnet_setTokenAccount', stage.treasury.address, stage.net.mint, { state });
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
-  await sent(stage, await stage.startKeeper());
-  await freeze('frozen');
-  stage.net.mineBlocks(90);
-  await stage.until(
-    'the attempt has failed',
-    async () => (await stage.sql`select 1 from payment_attempts where state = 'failed'`).length === 1,
-  );
-  t.equal(await stage.balance(plan.merchant.address), merchantBefore);
-  t.match(await stage.row(subscription), { status: 'active', setbacks: 1 });
-  t.same(await stage.payments(subscription), []);
-  await freeze('initialized');
-  stage.net.passSeconds(60);
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.match(await stage.row(subscription), { status: 'active', setbacks: 0 });
-});
+void t.test(
+  "when the second transfer fails the first has not happened, and it is not the subscriber's failure",
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    const merchantBefore = await stage.balance(plan.merchant.address);
+    const freeze = (state: string) =>
+      stage.net.rpc('surfnet_setTokenAccount', stage.treasury.address, stage.net.mint, { state });
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+    await sent(stage, await stage.startKeeper());
+    await freeze('frozen');
+    stage.net.mineBlocks(90);
+    await stage.until(
+      'the attempt has failed',
+      async () =>
+        (await stage.sql`select 1 from payment_attempts where state = 'failed'`).length === 1,
+    );
+    t.equal(await stage.balance(plan.merchant.address), merchantBefore);
+    t.match(await stage.row(subscription), { status: 'active', setbacks: 1 });
+    t.same(await stage.payments(subscription), []);
+    await freeze('initialized');
+    stage.net.passSeconds(60);
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.match(await stage.row(subscription), { status: 'active', setbacks: 0 });
+  },
+);
 
-void t.test('a keeper that is no puller of the plan: alerted and tried again, nothing happens to the subscriber', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan({ pullers: [] });
-  const subscription = await stage.subscriber(plan);
-  const keeper = await stage.startKeeper();
-  await stage.until('it was tried', async () => (await stage.row(subscription)).setbacks >= 1);
-  t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
-  t.same(await stage.sql`select 1 from payment_attempts`, [], 'nothing is signed for it');
-  t.match(await keeper.registry.metrics(), /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/);
-});
+void t.test(
+  'a keeper that is no puller of the plan: alerted and tried again, nothing happens to the subscriber',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ pullers: [] });
+    const subscription = await stage.subscriber(plan);
+    const keeper = await stage.startKeeper();
+    await stage.until('it was tried', async () => (await stage.row(subscription)).setbacks >= 1);
+    t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+    t.same(await stage.sql`select 1 from payment_attempts`, [], 'nothing is signed for it');
+    t.match(
+      await keeper.registry.metrics(),
+      /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/,
+    );
+  },
+);
 
-void t.test('out of SOL: nothing is signed and readiness says why; refilled, it goes on', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  const subscription = await stage.subscriber(plan);
-  const refill = (lamports: number) => stage.net.rpc('surfnet_setAccount', stage.keeper.address, { lamports });
-  await refill(1_000_000);
-  stage.net.mineBlocks();
-  const keeper = await stage.startKeeper();
-  await stage.until('it is noticed', async () => /out of SOL/.test((await keeper.ready()) ?? ''));
-  await new Promise((resolve) => setTimeout(resolve, 1500));
-  t.same(await stage.sql`select 1 from payment_attempts`, []);
-  t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
-  await refill(1_000_000_000);
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  t.equal(await keeper.ready(), undefined);
-});
+void t.test(
+  'out of SOL: nothing is signed and readiness says why; refilled, it goes on',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    const refill = (lamports: number) =>
+      stage.net.rpc('surfnet_setAccount', stage.keeper.address, { lamports });
+    await refill(1_000_000);
+    stage.net.mineBlocks();
+    const keeper = await stage.startKeeper();
+    await stage.until('it is noticed', async () => /out of SOL/.test((await keeper.ready()) ?? ''));
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    t.same(await stage.sql`select 1 from payment_attempts`, []);
+    t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
+    await refill(1_000_000_000);
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.equal(await keeper.ready(), undefined);
+  },
+);
 
 /** The plan's owner collects by itself. */
 const ownPull = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigint) =>
@@ -229,32 +243,50 @@ const ownPull = (stage: Stage, { wallet, plan, pda }: Subscription, amount: bigi
     amount,
   });
 
-void t.test('a pull by the plan owner is recognised: the period is paid, with its real signature and no fee', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  const subscription = await stage.subscriber(plan);
-  const pull = ownPull(stage, subscription, plan.terms.amount);
-  const signature = await stage.send([plan.merchant], [pull]);
-  stage.net.mineBlocks(40);
-  await stage.startKeeper();
-  await stage.until('it is recorded', async () => (await stage.payments(subscription)).length === 1);
-  await stage.quiet();
-  t.same(
-    (await stage.payments(subscription)).map(({ source, txSignature, amountGross, platformFee }) => ({
-      source,
-      txSignature,
-      amountGross,
-      platformFee,
-    })),
-    [{ source: 'foreign', txSignature: signature, amountGross: 5_000_000n, platformFee: 0n }],
-  );
-  t.same(await stage.sql`select 1 from payment_attempts`, [], 'the keeper does not pull in addition');
-  // And in the middle of a later period, before the keeper gets to it.
-  const keeperBefore = (await stage.row(subscription)).paidThrough!;
-  stage.net.passSeconds(720 * HOUR + 5);
-  await stage.until('the keeper collects the next period', async () => (await stage.payments(subscription)).length === 2);
-  t.match((await stage.payments(subscription))[1], { source: 'keeper', periodStart: keeperBefore });
-});
+void t.test(
+  'a pull by the plan owner is recognised: the period is paid, with its real signature and no fee',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscription = await stage.subscriber(plan);
+    const pull = ownPull(stage, subscription, plan.terms.amount);
+    const signature = await stage.send([plan.merchant], [pull]);
+    stage.net.mineBlocks(40);
+    await stage.startKeeper();
+    await stage.until(
+      'it is recorded',
+      async () => (await stage.payments(subscription)).length === 1,
+    );
+    await stage.quiet();
+    t.same(
+      (await stage.payments(subscription)).map(
+        ({ source, txSignature, amountGross, platformFee }) => ({
+          source,
+          txSignature,
+          amountGross,
+          platformFee,
+        }),
+      ),
+      [{ source: 'foreign', txSignature: signature, amountGross: 5_000_000n, platformFee: 0n }],
+    );
+    t.same(
+      await stage.sql`select 1 from payment_attempts`,
+      [],
+      'the keeper does not pull in addition',
+    );
+    // And in the middle of a later period, before the keeper gets to it.
+    const keeperBefore = (await stage.row(subscription)).paidThrough!;
+    stage.net.passSeconds(720 * HOUR + 5);
+    await stage.until(
+      'the keeper collects the next period',
+      async () => (await stage.payments(subscription)).length === 2,
+    );
+    t.match((await stage.payments(subscription))[1], {
+      source: 'keeper',
+      periodStart: keeperBefore,
+    });
+  },
+);
 
 void t.test(
   'a further pull by the plan owner in a period that is paid is in the books, told to the operator, and pays for nothing',
@@ -262,9 +294,14 @@ void t.test(
     const stage = await startStage(t);
     const plan = await stage.plan();
     const subscription = await stage.subscriber(plan);
-    const signatures = [await stage.send([plan.merchant], [ownPull(stage, subscription, 1_000_000n)])];
+    const signatures = [
+      await stage.send([plan.merchant], [ownPull(stage, subscription, 1_000_000n)]),
+    ];
     const said: string[] = [];
-    const log = pino({ level: 'warn' }, { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) });
+    const log = pino(
+      { level: 'warn' },
+      { write: (line: string) => void said.push((JSON.parse(line) as { msg: string }).msg) },
+    );
     const keeper = await stage.startKeeper({}, { log });
     const recorded = async (count: number) => {
       await stage.until(`${count} are recorded`, async () => {
@@ -297,34 +334,51 @@ void t.test(
       ['subscription_created', 'payment_success'],
       'one a paid period',
     );
-    t.match(await keeper.registry.metrics(), /billing_payments_total\{(?=.*outcome="succeeded")(?=.*source="foreign").*\} 3/);
-    t.match(said, [/the period is paid, without a fee/, /once more/, /once more/]);
+    t.match(
+      await keeper.registry.metrics(),
+      /billing_payments_total\{(?=.*outcome="succeeded")(?=.*source="foreign").*\} 3/,
+    );
+    t.match(said, [/the period is paid without a fee/, /paid already/, /paid already/]);
     stage.net.passSeconds(720 * HOUR + 5);
     await recorded(4);
-    t.match((await stage.payments(subscription)).at(-1), { source: 'keeper', amountGross: 5_000_000n });
+    t.match((await stage.payments(subscription)).at(-1), {
+      source: 'keeper',
+      amountGross: 5_000_000n,
+    });
   },
 );
 
-void t.test('claims go on behind the last one, in the order of due time, and pass nothing that is behind it', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  await stage.sql`
+void t.test(
+  'claims go on behind the last one, in the order of due time, and pass nothing that is behind it',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    await stage.sql`
     insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, due_at)
     select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, '2026-01-01'::timestamptz + n / 4 * interval '1 second'
     from generate_series(0, 19) as n`;
-  const claim = async (limit: number, after?: DuePlace) => {
-    const claimed = await claimDue(stage.sql, { claimId: randomUUID(), chainNow: new Date('2026-01-02'), limit, leaseSeconds: 60, after });
-    return claimed.sort((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || (a.id < b.id ? -1 : 1));
-  };
-  const first = await claim(6);
-  const second = await claim(6, first.at(-1));
-  t.ok(second[0]!.dueAt >= first.at(-1)!.dueAt);
-  t.equal(new Set([...first, ...second].map(({ id }) => id)).size, 12);
-  await stage.sql`update subscriptions set lease_until = null, claim_id = null where id = ${first[0]!.id}`;
-  t.equal((await claim(20, second.at(-1))).length, 8, 'what has come back before it is passed');
-  t.same(
-    (await claim(20)).map(({ id }) => id),
-    [first[0]!.id],
-    'and found by whoever begins anew',
-  );
-});
+    const claim = async (limit: number, after?: DuePlace) => {
+      const claimed = await claimDue(stage.sql, {
+        claimId: randomUUID(),
+        chainNow: new Date('2026-01-02'),
+        limit,
+        leaseSeconds: 60,
+        after,
+      });
+      return claimed.sort(
+        (a, b) => a.dueAt.getTime() - b.dueAt.getTime() || (a.id < b.id ? -1 : 1),
+      );
+    };
+    const first = await claim(6);
+    const second = await claim(6, first.at(-1));
+    t.ok(second[0]!.dueAt >= first.at(-1)!.dueAt);
+    t.equal(new Set([...first, ...second].map(({ id }) => id)).size, 12);
+    await stage.sql`update subscriptions set lease_until = null, claim_id = null where id = ${first[0]!.id}`;
+    t.equal((await claim(20, second.at(-1))).length, 8, 'what has come back before it is passed');
+    t.same(
+      (await claim(20)).map(({ id }) => id),
+      [first[0]!.id],
+      'and found by whoever begins anew',
+    );
+  },
+);

@@ -1,30 +1,78 @@
 import t from 'tap';
-import { createFees } from '../../src/keeper/fees.ts';
+import { Fees } from '../../src/keeper/fees.ts';
 import { silent } from '../fixtures/billing.ts';
 
-const shape = { pulls: 2, creations: 0, tries: 0 };
+const shape = { pulls: 2, tries: 0 };
 
-function feesOf(answers: { fees?: bigint[] | Error; units?: number; err?: unknown }) {
-  return createFees(
+function feesOf(answers: {
+  fees?: bigint[] | Error;
+  units?: number;
+  err?: unknown;
+  loaded?: bigint;
+}) {
+  return new Fees(
     {
       getRecentPrioritizationFees: async () => {
         if (answers.fees instanceof Error) throw answers.fees;
         return answers.fees ?? [];
       },
-      simulateTransaction: async () => ({ err: answers.err ?? null, logs: [], unitsConsumed: BigInt(answers.units ?? 0), slot: 1n }),
+      simulateTransaction: async () => ({
+        err: answers.err ?? null,
+        logs: [],
+        unitsConsumed: BigInt(answers.units ?? 0),
+        loadedDataBytes: answers.loaded ?? null,
+        slot: 1n,
+      }),
     },
     silent,
   );
 }
 
-void t.test('the priority fee is the median of recent ones, and a fee spike is capped', async (t) => {
-  t.equal(await feesOf({ fees: [9_000n, 1n, 500n] }).price([]), 500n);
-  t.equal(await feesOf({ fees: [] }).price([]), 0n);
-  t.equal(await feesOf({ fees: [9_000_000_000n, 8_000_000_000n, 1n] }).price([]), 50_000n);
-});
+void t.test(
+  'the priority fee is a percentile of others’ fees, and never below the floor',
+  async (t) => {
+    t.equal(await feesOf({ fees: [0n, 9_000n, 0n, 2_000n, 5_000n, 7_000n, 0n] }).price(), 9_000n);
+    t.equal(await feesOf({ fees: [4_000n, 0n, 3_000n, 2_000n, 8_000n, 6_000n] }).price(), 6_000n);
+    t.equal(await feesOf({ fees: [0n, 0n, 5n] }).price(), 1_000n);
+    t.equal(await feesOf({ fees: [] }).price(), 1_000n);
+  },
+);
+
+void t.test(
+  'the fee doubles with each expired attempt of a payment in the transaction, up to 5,000 lamports for each payment',
+  async (t) => {
+    const fees = feesOf({});
+    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 200n);
+    fees.expired('a');
+    fees.expired('a');
+    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 800n);
+    t.equal(fees.priorityFee(['b', 'a'], 2_000n, 200_000), 1_600n);
+    t.equal(fees.priorityFee(['b', 'c'], 2_000n, 200_000), 400n);
+    for (let attempt = 0; attempt < 100; attempt += 1) fees.expired('a');
+    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 5_000n);
+    t.equal(fees.priorityFee(['b', 'a', 'c'], 2_000n, 1_000_000), 15_000n);
+    fees.landed('a');
+    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 200n);
+  },
+);
+
+void t.test(
+  'the limit of loaded data is what a simulation loaded with a margin, else the most',
+  async (t) => {
+    const fees = feesOf({ units: 50_000, loaded: 100_000n });
+    t.ok(fees.sharedData() > 60 * 1024 * 1024);
+    await fees.sample(shape, Buffer.alloc(0));
+    t.equal(fees.sharedData(), 120_000 + 64 * 64);
+    fees.exceeded();
+    t.equal(fees.sharedData(), 180_000 + 64 * 64);
+    const silentOnes = feesOf({ units: 50_000 });
+    await silentOnes.sample(shape, Buffer.alloc(0));
+    t.ok(silentOnes.sharedData() > 60 * 1024 * 1024, 'an endpoint that does not count it');
+  },
+);
 
 void t.test('fees that cannot be read do not stop a payment', async (t) => {
-  t.equal(await feesOf({ fees: new Error('out of reach') }).price([]), 0n);
+  t.equal(await feesOf({ fees: new Error('out of reach') }).price(), 1_000n);
 });
 
 void t.test(
@@ -36,7 +84,7 @@ void t.test(
     t.equal(fees.units(shape), 60_000);
     t.equal(fees.units({ ...shape, tries: 1 }), 60_000);
     t.equal(fees.units({ ...shape, tries: 4 }), 1.2 * (50_000 + 2 * 3 * 1500));
-    t.equal(fees.units({ ...shape, creations: 1 }), 600_000, 'another kind of transaction is another matter');
+    t.equal(fees.units({ ...shape, pulls: 1 }), 600_000, 'another kind of transaction');
   },
 );
 
@@ -47,9 +95,12 @@ void t.test('a simulation that fails teaches nothing', async (t) => {
   t.ok(fees.wantsSample(shape));
 });
 
-void t.test('a payment that runs out of compute units raises the limit, once for a whole batch', async (t) => {
-  const fees = feesOf({ units: 50_000 });
-  await fees.sample(shape, Buffer.alloc(0));
-  for (let failed = 0; failed < 200; failed += 1) fees.exceeded(shape);
-  t.equal(fees.units(shape), 90_000);
-});
+void t.test(
+  'a payment that runs out of compute units raises the limit, once for a whole batch',
+  async (t) => {
+    const fees = feesOf({ units: 50_000 });
+    await fees.sample(shape, Buffer.alloc(0));
+    for (let failed = 0; failed < 200; failed += 1) fees.exceeded();
+    t.equal(fees.units(shape), 90_000);
+  },
+);

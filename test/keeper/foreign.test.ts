@@ -1,30 +1,48 @@
 // What a plan's owner pulls by itself while nobody looks: no payment on chain stays unrecorded, however the subscription goes on. (The plain case is
 // in collect.test.ts.)
 import t, { type Test } from 'tap';
-import { cancelSubscription, revokeDelegation, transferSubscription } from '../../src/chain/instructions.ts';
+import {
+  cancelSubscription,
+  revokeDelegation,
+  transferSubscription,
+} from '../../src/chain/instructions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { AMOUNT, agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD = 720 * HOUR;
 
-const partiesOf = ({ wallet, plan, pda }: Subscription) => ({ subscriber: wallet.address, plan: plan.pda, subscription: pda });
+const partiesOf = ({ wallet, plan, pda }: Subscription) => ({
+  subscriber: wallet.address,
+  plan: plan.pda,
+  subscription: pda,
+});
 
 async function ownerPulls(stage: Stage, subscription: Subscription) {
   const { merchant } = subscription.plan;
-  const pull = { ...partiesOf(subscription), caller: merchant.address, receiver: merchant.address, mint: stage.net.mint, amount: AMOUNT };
+  const pull = {
+    ...partiesOf(subscription),
+    caller: merchant.address,
+    receiver: merchant.address,
+    mint: stage.net.mint,
+    amount: AMOUNT,
+  };
   await stage.send([merchant], [transferSubscription(stage.net.programId, pull)]);
 }
 
 const sourcesOf = async (stage: Stage, subscription: Subscription) =>
   (await stage.payments(subscription)).map(({ source, platformFee }) => ({ source, platformFee }));
-const typesOf = async (stage: Stage, subscription: Subscription) => (await stage.events(subscription)).map(({ type }) => type);
+const typesOf = async (stage: Stage, subscription: Subscription) =>
+  (await stage.events(subscription)).map(({ type }) => type);
 
 /** Paid once by a keeper that is stopped then, and a period later. */
 async function paidAndLeft(t: Test) {
   const { stage, subscription } = await due(t);
   const keeper = await stage.startKeeper();
-  await stage.until('the first payment is settled', async () => (await stage.payments(subscription)).length === 1);
+  await stage.until(
+    'the first payment is settled',
+    async () => (await stage.payments(subscription)).length === 1,
+  );
   await stage.quiet();
   await keeper.stop();
   stage.net.passSeconds(PERIOD + 5);
@@ -34,49 +52,78 @@ async function paidAndLeft(t: Test) {
 const OURS = { source: 'keeper', platformFee: AMOUNT / 100n };
 const THEIRS = { source: 'foreign', platformFee: 0n };
 
-void t.test('pulled while our payment is on its way, which then lands a period later: both are recorded', async (t) => {
-  const { stage, subscription } = await due(t);
-  // The keeper has looked, signed and sent; nothing of it is on chain yet.
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
-  await sent(stage, await stage.startKeeper());
-  await ownerPulls(stage, subscription);
-  stage.net.passSeconds(PERIOD + 5);
-  stage.net.mineBlocks(90);
-  await agree(t, stage, subscription, 2);
-  t.same(await sourcesOf(stage, subscription), [THEIRS, OURS]);
-});
+void t.test(
+  'pulled while our payment is on its way, which then lands a period later: both are recorded',
+  async (t) => {
+    const { stage, subscription } = await due(t);
+    // The keeper has looked, signed and sent; nothing of it is on chain yet.
+    await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
+    await sent(stage, await stage.startKeeper());
+    await ownerPulls(stage, subscription);
+    stage.net.passSeconds(PERIOD + 5);
+    stage.net.mineBlocks(90);
+    await agree(t, stage, subscription, 2);
+    t.same(await sourcesOf(stage, subscription), [THEIRS, OURS]);
+  },
+);
 
-void t.test('pulled while no keeper runs, and then the merchant forces the end: recorded all the same', async (t) => {
-  const { stage, subscription } = await paidAndLeft(t);
-  await ownerPulls(stage, subscription);
-  await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
-  await stage.startKeeper();
-  await stage.until('there is nothing left to do', async () => (await stage.row(subscription)).dueAt === null);
-  await agree(t, stage, subscription, 2);
-  t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
-  t.same(await typesOf(stage, subscription), ['subscription_created', 'payment_success', 'cancel_forced', 'payment_success']);
-  t.equal((await stage.row(subscription)).status, 'cancelled');
-});
+void t.test(
+  'pulled while no keeper runs, and then the merchant forces the end: recorded all the same',
+  async (t) => {
+    const { stage, subscription } = await paidAndLeft(t);
+    await ownerPulls(stage, subscription);
+    await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
+    await stage.startKeeper();
+    await stage.until(
+      'there is nothing left to do',
+      async () => (await stage.row(subscription)).dueAt === null,
+    );
+    await agree(t, stage, subscription, 2);
+    t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
+    t.same(await typesOf(stage, subscription), [
+      'subscription_created',
+      'payment_success',
+      'cancel_forced',
+      'payment_success',
+    ]);
+    t.equal((await stage.row(subscription)).status, 'cancelled');
+  },
+);
 
-void t.test('pulled while no keeper runs, and then the subscriber cancels and closes the account: recorded before the end', async (t) => {
-  const { stage, subscription } = await paidAndLeft(t);
-  const { wallet, plan, pda } = subscription;
-  await ownerPulls(stage, subscription);
-  await stage.send([wallet], [cancelSubscription(stage.net.programId, partiesOf(subscription))]);
-  stage.net.passSeconds(PERIOD + 5);
-  await stage.send([wallet], [revokeDelegation(stage.net.programId, { authority: wallet.address, plan: plan.pda, subscription: pda })]);
-  await stage.startKeeper();
-  await stage.until('it is cancelled', async () => (await stage.row(subscription)).status === 'cancelled');
-  await agree(t, stage, subscription, 2);
-  t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
-  t.same(await typesOf(stage, subscription), [
-    'subscription_created',
-    'payment_success',
-    'cancel_requested',
-    'payment_success',
-    'cancel_finalized',
-  ]);
-});
+void t.test(
+  'pulled while no keeper runs, and then the subscriber cancels and closes the account: recorded before the end',
+  async (t) => {
+    const { stage, subscription } = await paidAndLeft(t);
+    const { wallet, plan, pda } = subscription;
+    await ownerPulls(stage, subscription);
+    await stage.send([wallet], [cancelSubscription(stage.net.programId, partiesOf(subscription))]);
+    stage.net.passSeconds(PERIOD + 5);
+    await stage.send(
+      [wallet],
+      [
+        revokeDelegation(stage.net.programId, {
+          authority: wallet.address,
+          plan: plan.pda,
+          subscription: pda,
+        }),
+      ],
+    );
+    await stage.startKeeper();
+    await stage.until(
+      'it is cancelled',
+      async () => (await stage.row(subscription)).status === 'cancelled',
+    );
+    await agree(t, stage, subscription, 2);
+    t.same(await sourcesOf(stage, subscription), [OURS, THEIRS]);
+    t.same(await typesOf(stage, subscription), [
+      'subscription_created',
+      'payment_success',
+      'cancel_requested',
+      'payment_success',
+      'cancel_finalized',
+    ]);
+  },
+);
 
 /** Paid, forced to an end, registered again, and a period later: both are due, and the ended one is in hands that are gone. */
 async function registeredAgain(t: Test) {
@@ -86,7 +133,10 @@ async function registeredAgain(t: Test) {
   await stage.quiet();
   await stage.sql.begin((tx) => forceCancel(tx, { id: old.id, status: 'active' }));
   const again = await stage.register(plan, old.wallet);
-  await stage.until('the payment counts', async () => (await stage.row(again)).paidThrough !== null);
+  await stage.until(
+    'the payment counts',
+    async () => (await stage.row(again)).paidThrough !== null,
+  );
   await keeper.stop();
   const { paidThrough } = await stage.row(old);
   stage.net.passSeconds(PERIOD + 5);
@@ -101,16 +151,22 @@ async function registeredAgain(t: Test) {
   return { stage, old, again, untouched };
 }
 
-void t.test('what the new registration of an account paid is not taken for the ended one’s', async (t) => {
-  const { stage, old, again, untouched } = await registeredAgain(t);
-  await stage.startKeeper();
-  await stage.until('it is paid again', async () => (await stage.payments(again)).length === 1);
-  await stage.sql`update subscriptions set lease_until = now() - interval '1 second' where id = ${old.id}`;
-  await stage.until('the ended one is looked at', async () => (await stage.row(old)).dueAt === null);
-  await untouched();
-});
+void t.test(
+  'a payment of an account’s new registration is not booked on the ended one',
+  async (t) => {
+    const { stage, old, again, untouched } = await registeredAgain(t);
+    await stage.startKeeper();
+    await stage.until('it is paid again', async () => (await stage.payments(again)).length === 1);
+    await stage.sql`update subscriptions set lease_until = now() - interval '1 second' where id = ${old.id}`;
+    await stage.until(
+      'the ended one is looked at',
+      async () => (await stage.row(old)).dueAt === null,
+    );
+    await untouched();
+  },
+);
 
-void t.test('nor what it has on its way, with the ended one looked at first', async (t) => {
+void t.test('nor is a payment in flight, when the ended one is read first', async (t) => {
   const { stage, untouched } = await registeredAgain(t);
   const [flying] = await signAndDie(stage);
   await stage.rpc.sendTransaction(flying!.attempt.transaction);

@@ -7,26 +7,43 @@ import { HOUR, silent, startStage } from '../fixtures/billing.ts';
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
 void t.test(
-  'books that agree with the chain have no difference; what is missing, invented or altered is named, and missing payments are recorded',
+  'books that equal the chain have no difference; missing, invented and altered payments are named, missing ones recorded',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
-    const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan), await stage.subscriber(plan)] as const;
+    const subscriptions = [
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+    ] as const;
     const keeper = await stage.startKeeper();
     const paid = async (count: number) => {
-      await stage.until('all are paid', async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count);
+      await stage.until(
+        'all are paid',
+        async () =>
+          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count,
+      );
       await stage.quiet();
     };
     await paid(3);
     stage.net.passSeconds(24 * HOUR + 5);
     await paid(6);
     await keeper.stop();
-    const reconciler = { sql: stage.sql, rpc: stage.rpc, programId: stage.net.programId, keeper: stage.keeper.address };
-    t.same(await reconcile(reconciler, { ...range, repair: false }), { recorded: 6, onChain: 6, differences: [] });
+    const reconciler = {
+      sql: stage.sql,
+      rpc: stage.rpc,
+      programId: stage.net.programId,
+      keepers: [stage.keeper.address],
+    };
+    t.same(await reconcile(reconciler, { ...range, repair: false }), {
+      recorded: 6,
+      onChain: 6,
+      differences: [],
+    });
 
     const [lost, altered, invented] = subscriptions;
     const [gone] = (await stage.payments(lost)).slice(-1);
-    await stage.sql`delete from payments where tx_signature = ${gone!.txSignature}`;
+    await stage.sql`delete from payments where tx_signature = ${gone!.txSignature} and subscription_id = ${lost.id}`;
     await stage.sql`update subscriptions set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where id = ${lost.id}`;
     await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
     and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
@@ -35,7 +52,11 @@ void t.test(
 
     const kinds = async (repair: boolean) =>
       (await reconcile(reconciler, { ...range, repair })).differences
-        .map(({ kind, subscriptionPda, repaired }) => [kind, subscriptions.findIndex(({ pda }) => pda === subscriptionPda), repaired])
+        .map(({ kind, subscriptionPda, repaired }) => [
+          kind,
+          subscriptions.findIndex(({ pda }) => pda === subscriptionPda),
+          repaired,
+        ])
         .sort();
     t.same(await kinds(false), [
       ['not_on_chain', 2, false],
@@ -64,105 +85,159 @@ void t.test(
   },
 );
 
-void t.test('a payment on its way is no difference, and a range looks at nothing else', async (t) => {
-  const stage = await startStage(t);
-  const subscription = await stage.subscriber(await stage.plan());
-  const { collector, taken } = stage.parts();
-  await collector.turn();
-  await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
-  stage.net.mineBlocks(40);
-  const reconciler = { sql: stage.sql, rpc: stage.rpc, programId: stage.net.programId, keeper: stage.keeper.address };
-  t.same(await reconcile(reconciler, { ...range, repair: true }), { recorded: 0, onChain: 1, differences: [] });
-  const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
-  t.same(await reconcile(reconciler, { ...before, repair: true }), { recorded: 0, onChain: 0, differences: [] });
-  t.same(await stage.payments(subscription), []);
-});
-
-void t.test('a transaction of the keeper that no endpoint has any more is named, unless the books know it', async (t) => {
-  const stage = await startStage(t);
-  const plan = await stage.plan();
-  const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan)] as const;
-  const keeper = await stage.startKeeper();
-  await stage.until('both are paid', async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 2);
-  await stage.quiet();
-  await keeper.stop();
-  const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
-  const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
-  await stage.sql`delete from payments where tx_signature = ${lost}`;
-  const rpc: Rpc = {
-    ...stage.rpc,
-    getTransaction: async (signature, options) =>
-      [lost, recorded].includes(signature) ? null : stage.rpc.getTransaction(signature, options),
-  };
-  const { differences } = await reconcile(
-    { sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address },
-    { ...range, repair: true },
-  );
-  t.same(
-    differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
-    [
-      ['not_on_chain', recorded, false],
-      ['not_readable', lost, false],
-    ],
-  );
-});
-
-void t.test('since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range', async (t) => {
-  const stage = await startStage(t);
-  const subscription = await stage.subscriber(await stage.plan());
-  const keeper = await stage.startKeeper();
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  await stage.quiet();
-  await keeper.stop();
-  const [{ at }] = await stage.sql<[{ at: Date }]>`select occurred_at as at from payments`;
-  const compared = async (since: number, until: number, rpc = stage.rpc) => {
-    const reconciler = { sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address };
-    const { recorded, onChain, differences } = await reconcile(reconciler, {
-      since: new Date(at.getTime() + since),
-      until: new Date(at.getTime() + until),
-      repair: true,
+void t.test(
+  'a payment on its way is no difference, and a range looks at nothing else',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const { collector, taken } = stage.parts();
+    await collector.turn();
+    await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const reconciler = {
+      sql: stage.sql,
+      rpc: stage.rpc,
+      programId: stage.net.programId,
+      keepers: [stage.keeper.address],
+    };
+    t.same(await reconcile(reconciler, { ...range, repair: true }), {
+      recorded: 0,
+      onChain: 1,
+      differences: [],
     });
-    t.same(differences, []);
-    return [recorded, onChain];
-  };
-  t.same(await compared(0, 1), [1, 1]);
-  t.same(await compared(-1000, 0), [0, 0]);
-  t.same(await compared(1, 1000), [0, 0]);
-  const timeless: Rpc = {
-    ...stage.rpc,
-    getSignaturesForAddress: async (...args) =>
-      (await stage.rpc.getSignaturesForAddress(...args)).map((one) => ({ ...one, blockTime: null })),
-  };
-  await stage.sql`delete from payments`;
-  const { differences } = await reconcile(
-    { sql: stage.sql, rpc: timeless, programId: stage.net.programId, keeper: stage.keeper.address },
-    { since: new Date(at.getTime() + 1), until: range.until, repair: false },
-  );
-  t.match(differences, [{ kind: 'not_recorded', subscriptionPda: subscription.pda }], 'named rather than overlooked');
-});
+    const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
+    t.same(await reconcile(reconciler, { ...before, repair: true }), {
+      recorded: 0,
+      onChain: 0,
+      differences: [],
+    });
+    t.same(await stage.payments(subscription), []);
+  },
+);
 
-void t.test('two repairs at once, beside a keeper: what is missing is recorded and told once', async (t) => {
-  const stage = await startStage(t);
-  const subscription = await stage.subscriber(await stage.plan());
-  const keeper = await stage.startKeeper();
-  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-  await stage.quiet();
-  const [before] = await stage.payments(subscription);
-  await stage.sql`delete from payments`;
-  const repairs = await Promise.all(
-    [1, 2].map(async () => {
-      const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
-      t.teardown(() => rpc.close());
-      return reconcile({ sql: stage.sql, rpc, programId: stage.net.programId, keeper: stage.keeper.address }, { ...range, repair: true });
-    }),
-  );
-  t.ok(repairs.some(({ differences }) => differences.some(({ repaired }) => repaired)));
-  await stage.quiet();
-  await keeper.stop();
-  t.match(await stage.payments(subscription), [{ txSignature: before!.txSignature, amountGross: before!.amountGross }]);
-  t.equal(
-    (await stage.events(subscription)).filter(({ type }) => type === 'payment_success').length,
-    2,
-    'once for each time that it was written',
-  );
-});
+void t.test(
+  'a listed transaction of the keeper that no endpoint returns is named as unreadable, recorded or not, and is never called absent',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan)] as const;
+    // Each in a transaction of its own.
+    await stage.sql`update subscriptions set failed_packs = 2`;
+    const keeper = await stage.startKeeper();
+    await stage.until(
+      'both are paid',
+      async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 2,
+    );
+    await stage.quiet();
+    await keeper.stop();
+    const lost = (await stage.payments(subscriptions[0]))[0]!.txSignature!;
+    const recorded = (await stage.payments(subscriptions[1]))[0]!.txSignature!;
+    await stage.sql`delete from payments where tx_signature = ${lost}`;
+    const rpc: Rpc = {
+      ...stage.rpc,
+      getTransaction: async (signature, options) =>
+        [lost, recorded].includes(signature)
+          ? { signature, unreadable: 'missing' }
+          : stage.rpc.getTransaction(signature, options),
+    };
+    const { differences } = await reconcile(
+      { sql: stage.sql, rpc, programId: stage.net.programId, keepers: [stage.keeper.address] },
+      { ...range, repair: true },
+    );
+    t.same(
+      differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
+      [
+        ['unreadable', recorded, false],
+        ['unreadable', lost, false],
+      ],
+    );
+  },
+);
+
+void t.test(
+  'since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    await stage.quiet();
+    await keeper.stop();
+    const [{ at }] = await stage.sql<[{ at: Date }]>`select occurred_at as at from payments`;
+    const compared = async (since: number, until: number, rpc = stage.rpc) => {
+      const reconciler = {
+        sql: stage.sql,
+        rpc,
+        programId: stage.net.programId,
+        keepers: [stage.keeper.address],
+      };
+      const { recorded, onChain, differences } = await reconcile(reconciler, {
+        since: new Date(at.getTime() + since),
+        until: new Date(at.getTime() + until),
+        repair: true,
+      });
+      t.same(differences, []);
+      return [recorded, onChain];
+    };
+    t.same(await compared(0, 1), [1, 1]);
+    t.same(await compared(-1000, 0), [0, 0]);
+    t.same(await compared(1, 1000), [0, 0]);
+    const timeless: Rpc = {
+      ...stage.rpc,
+      getSignaturesForAddress: async (...args) =>
+        (await stage.rpc.getSignaturesForAddress(...args)).map((one) => ({
+          ...one,
+          blockTime: null,
+        })),
+    };
+    await stage.sql`delete from payments`;
+    const { differences } = await reconcile(
+      {
+        sql: stage.sql,
+        rpc: timeless,
+        programId: stage.net.programId,
+        keepers: [stage.keeper.address],
+      },
+      { since: new Date(at.getTime() + 1), until: range.until, repair: false },
+    );
+    t.match(
+      differences,
+      [{ kind: 'not_recorded', subscriptionPda: subscription.pda }],
+      'named rather than overlooked',
+    );
+  },
+);
+
+void t.test(
+  'two repairs at once, beside a keeper: a missing payment is recorded once, with one event',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    await stage.quiet();
+    const [before] = await stage.payments(subscription);
+    await stage.sql`delete from payments`;
+    const repairs = await Promise.all(
+      [1, 2].map(async () => {
+        const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
+        t.teardown(() => rpc.close());
+        return reconcile(
+          { sql: stage.sql, rpc, programId: stage.net.programId, keepers: [stage.keeper.address] },
+          { ...range, repair: true },
+        );
+      }),
+    );
+    t.ok(repairs.some(({ differences }) => differences.some(({ repaired }) => repaired)));
+    await stage.quiet();
+    await keeper.stop();
+    t.match(await stage.payments(subscription), [
+      { txSignature: before!.txSignature, amountGross: before!.amountGross },
+    ]);
+    t.equal(
+      (await stage.events(subscription)).filter(({ type }) => type === 'payment_success').length,
+      2,
+      'once for each time that it was written',
+    );
+  },
+);

@@ -2,21 +2,31 @@
 // BUFFERS) of the very statements, before and after so many subscriptions, payments, attempts and plans were added that are not about to be collected
 // from. PLAN_ROWS sets how many: `npm run test:plans:keeper` takes ten million, this, the short form, some thousands.
 import { randomUUID } from 'node:crypto';
+import bs58 from 'bs58';
 import t from 'tap';
 import { connect, type Sql, type Transaction } from '../../src/db/connect.ts';
-import { measureOpenAttempts, readOpenAttempts, resolveAttempts } from '../../src/db/payment-attempts.ts';
+import {
+  measureOpenAttempts,
+  readOpenAttempts,
+  resolveAttempts,
+} from '../../src/db/payment-attempts.ts';
 import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
-import { findPlansAt, movePlan, returnUnwatchedPlans, takeUnwatchedPlans } from '../../src/db/plans-watch.ts';
-import { claimOne, listKnown, listRegistrations } from '../../src/db/reconciliation.ts';
+import {
+  findPlansAt,
+  movePlan,
+  returnUnwatchedPlans,
+  takeUnwatchedPlans,
+} from '../../src/db/plans.ts';
+import { claimOne, listKnown, findOwner } from '../../src/db/reconciliation.ts';
 import * as leases from '../../src/db/subscription-leases.ts';
 import * as subscriptions from '../../src/db/subscriptions.ts';
-import { stepSweeps, type SweepPace } from '../../src/db/sweeps.ts';
+import { stepSweep } from '../../src/db/sweeps.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);
 /** Nobody has more plans than this. */
 const MOST_PLANS = 1_000_000;
-const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'plans'];
+const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'transactions', 'plans'];
 const LIVE = 4000;
 /** Of the live ones, those whose transaction is under way. */
 const OPEN = 300;
@@ -42,20 +52,32 @@ const blocksOf = (node: Node) => node['Shared Hit Blocks'] + node['Shared Read B
 
 /** Blocks that a node writes or looks up in order to write: into the table, and into every index unless the new version fits on the old one's page. */
 const writtenBy = (node: Node) =>
-  node['Node Type'] === 'ModifyTable' ? blocksOf(node) - (node.Plans ?? []).reduce((sum, child) => sum + blocksOf(child), 0) : 0;
+  node['Node Type'] === 'ModifyTable'
+    ? blocksOf(node) - (node.Plans ?? []).reduce((sum, child) => sum + blocksOf(child), 0)
+    : 0;
 
-/** A handle whose statements are explained as they run; their plans go to `plans`, and their answers are empty. */
+/** A handle whose statements are explained when they are waited for; their plans go to `plans`, and their answers are empty. */
 function explaining(tx: Transaction, plans: Node[]): Sql {
   return new Proxy(tx as unknown as Sql, {
     apply: (target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) => {
-      const explained = [`explain (analyze, buffers, format json) ${strings[0] ?? ''}`, ...strings.slice(1)];
-      const query = Reflect.apply(target, self, [Object.assign(explained, { raw: explained }), ...values]) as Promise<
-        Record<string, [{ Plan: Node }]>[]
-      >;
-      return query.then(([row]) => {
+      const explained = [
+        `explain (analyze, buffers, format json) ${strings[0] ?? ''}`,
+        ...strings.slice(1),
+      ];
+      const query = (given: readonly string[]) =>
+        Reflect.apply(target, self, [
+          Object.assign([...given], { raw: given }),
+          ...values,
+        ]) as Promise<Record<string, [{ Plan: Node }]>[]>;
+      // A part of a statement is never waited for.
+      const made = query(strings);
+      const run = async () => {
+        const [row] = await query(explained);
         plans.push(Object.values(row!)[0]![0].Plan);
         return [];
-      });
+      };
+      made.then = (...handlers) => run().then(...handlers);
+      return made;
     },
   });
 }
@@ -75,10 +97,10 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
     for (const { indexname } of indexes) await tx`drop index ${tx(indexname)}`;
     await tx`
       with app as (select id from apps limit 1), plan as (select id from plans order by id limit 1)
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at,
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at, ended_at,
         cancel_requested_at, cancel_requested_by, due_at, next_payment_due, delegation_revoked_at)
       select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1, ${NOW},
-        ${isOver ? 'cancelled' : 'active'}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? 'merchant' : null}, due, due,
+        ${isOver ? 'cancelled' : 'active'}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? 'merchant' : null}, due, due,
         case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end
       from app, plan, generate_series(1, ${count}::int) as n,
         lateral (select case ${kind}::text when 'live' then ${NOW}::timestamptz + (n - 500) * interval '1 minute'
@@ -90,14 +112,16 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         subscription_pda, ${NOW}
       from subscriptions where starts_with(subscription_pda, ${kind})`;
     await tx`
-      insert into payment_attempts (subscription_id, period_start, claim_id, signature, transaction, last_valid_block_height, amount_gross, platform_fee,
-        amount_net, state, resolved_at)
-      select id, ${NOW}, gen_random_uuid(), subscription_pda, '\\x00', 1, 100, 1, 99, case when is_open then 'open' else 'landed' end,
-        case when not is_open then now() end
-      from (
+      with made as materialized (
         select *, ${isLive} and due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open
         from subscriptions where starts_with(subscription_pda, ${kind})
-      ) as made`;
+      ), signed as (
+        insert into transactions (id, signature, bytes, last_valid_block_height, state)
+        select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else 'landed' end from made
+      )
+      insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
+      select id, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else 'landed' end, case when not is_open then now() end
+      from made`;
     await tx`
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
       select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${isLive ? 'active' : 'ended'}, now(),
@@ -130,12 +154,27 @@ void t.test(
     ).map((row) => ({ ...row, claimId }));
     const ids = held.map(({ id }) => id);
     const pdas = held.map(({ subscriptionPda }) => subscriptionPda);
+    const signatures = (
+      await sql<
+        { signature: Buffer }[]
+      >`select signature from transactions order by id limit ${BATCH}`
+    ).map(({ signature }) => bs58.encode(signature));
     const [first] = held;
     const rows = await subscriptions.readSubscriptions(sql, ids);
-    const changes = rows.map((row) => ({ id: row.id, claimId, notices: row.notices, state: row, keep: false, tells: false }));
-    const attempts = await sql<{ id: string }[]>`select id from payment_attempts where state = 'open' limit ${BATCH}`;
-    const plans = (await sql<{ id: string }[]>`select id from plans order by id limit ${BATCH}`).map(({ id }) => id);
-    const paces = (['near', 'revoked', 'all'] as const).map((name): SweepPace => ({ name, everySeconds: 0, withinSeconds: 300 }));
+    const changes = rows.map((row) => ({
+      id: row.id,
+      claimId,
+      notices: row.notices,
+      state: row,
+      keep: false,
+      tells: false,
+    }));
+    const attempts = await sql<
+      { id: string }[]
+    >`select id from payment_attempts where state = 'open' limit ${BATCH}`;
+    const plans = (
+      await sql<{ id: string }[]>`select id from plans order by id limit ${BATCH}`
+    ).map(({ id }) => id);
     const lease = { claimId, limit: BATCH, leaseSeconds: 45 };
 
     const statements: Record<string, [about: number, run: (sql: Sql) => PromiseLike<unknown>]> = {
@@ -143,17 +182,32 @@ void t.test(
       claimOrphans: [BATCH, (sql) => leases.claimOrphans(sql, lease)],
       renewLeases: [BATCH, (sql) => leases.renewLeases(sql, held, 45)],
       releaseClaims: [BATCH, (sql) => leases.releaseClaims(sql, held)],
-      'releaseClaims, putting off': [BATCH, (sql) => leases.releaseClaims(sql, held, { until: NOW, setback: true })],
+      'releaseClaims, putting off': [
+        BATCH,
+        (sql) => leases.releaseClaims(sql, held, { until: NOW, setback: true }),
+      ],
       lockHeld: [BATCH, (sql) => leases.lockHeld(sql, held)],
       readSubscriptions: [BATCH, (sql) => subscriptions.readSubscriptions(sql, ids)],
       writeStates: [BATCH, (sql) => subscriptions.writeStates(sql, changes, NOW, 45)],
       makeDue: [BATCH, (sql) => subscriptions.makeDue(sql, ids, { chainNow: NOW, slot: 1n })],
       readCollectable: [BATCH, (sql) => subscriptions.readCollectable(sql, held)],
-      lockCollectable: [BATCH, (sql) => subscriptions.lockCollectable(sql, held)],
-      stepSweeps: [3 * BATCH, (sql) => stepSweeps(sql, { paces, from: NOW, to: new Date(NOW.getTime() + 6e6), hurry: true, limit: BATCH })],
+      readNextDue: [1, (sql) => leases.readNextDue(sql, NOW)],
+      stepSweep: [
+        BATCH,
+        (sql) =>
+          stepSweep(sql, {
+            pace: { everySeconds: 0, withinSeconds: 300 },
+            hurry: true,
+            limit: BATCH,
+          }),
+      ],
       findFollowed: [
         2 * BATCH,
-        (sql) => subscriptions.findFollowed(sql, { pdas, wallets: pdas.map((pda) => `livewallet${pda.slice(4)}`) }),
+        (sql) =>
+          subscriptions.findFollowed(sql, {
+            pdas,
+            wallets: pdas.map((pda) => `livewallet${pda.slice(4)}`),
+          }),
       ],
       readBacklog: [500, (sql) => subscriptions.readBacklog(sql, NOW)],
       readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
@@ -183,19 +237,35 @@ void t.test(
             pdas.map((subscriptionPda) => ({ subscriptionPda, periodStart: NOW })),
           ),
       ],
-      listKnown: [2 * BATCH, (sql) => listKnown(sql, pdas)],
-      listRegistrations: [1, (sql) => listRegistrations(sql, first!.subscriptionPda)],
+      listKnown: [2 * BATCH, (sql) => listKnown(sql, signatures)],
+      findOwner: [1, (sql) => findOwner(sql, first!.subscriptionPda, signatures[0]!)],
       claimOne: [1, (sql) => claimOne(sql, { ...first!, leaseSeconds: 45 })],
-      takeUnwatchedPlans: [BATCH, (sql) => takeUnwatchedPlans(sql, { maxAgeSeconds: 300, pendingAgeSeconds: 10, limit: BATCH })],
+      takeUnwatchedPlans: [
+        BATCH,
+        (sql) =>
+          takeUnwatchedPlans(sql, { everySeconds: 300, pendingAgeSeconds: 10, limit: BATCH }),
+      ],
       findPlansAt: [BATCH, (sql) => findPlansAt(sql, pdas)],
       returnUnwatchedPlans: [BATCH, (sql) => returnUnwatchedPlans(sql, plans)],
-      movePlan: [1, (sql) => movePlan(sql, plans[0]!, { from: 'active', to: 'sunset', endsAt: null })],
+      movePlan: [
+        1,
+        (sql) => movePlan(sql, plans[0]!, { from: 'active', to: 'sunset', endsAt: null }),
+      ],
     };
-    const told = new Set([...Object.keys(statements), 'insertAttempts', 'insertPayments', 'listRecorded', 'listTreasuries']);
-    for (const name of [...Object.keys(leases), ...Object.keys(subscriptions)]) t.ok(told.has(name), `${name} is looked at`);
+    const told = new Set([
+      ...Object.keys(statements),
+      'insertAttempts',
+      'insertPayments',
+      'listRecorded',
+      'listTreasuries',
+    ]);
+    for (const name of [...Object.keys(leases), ...Object.keys(subscriptions)])
+      t.ok(told.has(name), `${name} is looked at`);
 
     /** Blocks that each statement reads, and the tables that it reads from end to end; nothing that it writes stays. */
-    async function measure(): Promise<Map<string, { blocks: number; read: number; whole: string[] }>> {
+    async function measure(): Promise<
+      Map<string, { blocks: number; read: number; whole: string[] }>
+    > {
       const found = new Map<string, { blocks: number; read: number; whole: string[] }>();
       for (const [name, [, run]] of Object.entries(statements)) {
         const plans: Node[] = [];
@@ -212,7 +282,10 @@ void t.test(
           whole: nodes
             .filter(
               (node) =>
-                node['Node Type'] === 'Seq Scan' && /^(subscriptions|payments|payment_attempts|plans)$/.test(node['Relation Name'] ?? ''),
+                node['Node Type'] === 'Seq Scan' &&
+                /^(subscriptions|payments|payment_attempts|transactions|plans)$/.test(
+                  node['Relation Name'] ?? '',
+                ),
             )
             .map((node) => node['Relation Name']!),
         });
@@ -229,7 +302,10 @@ void t.test(
       t.same(is.whole, [], `${name} reads no table from end to end`);
       t.ok(is.blocks <= BLOCKS_PER_ROW + BLOCKS_PER_ROW * about, `${name}: ${is.blocks} blocks`);
       // Each row is found through indexes that are deeper now by a level or two.
-      t.ok(is.read <= 1.5 * was.read + 4 * about + 50, `${name}: ${is.read} blocks read, ${was.read} before`);
+      t.ok(
+        is.read <= 1.5 * was.read + 4 * about + 50,
+        `${name}: ${is.read} blocks read, ${was.read} before`,
+      );
     }
   },
 );
@@ -255,10 +331,21 @@ void t.test(
       where subscription_id in (select id from subscriptions where due_at > ${NOW})`;
       const plans: Node[] = [];
       await daemon.begin((tx) =>
-        leases.claimDue(explaining(tx, plans), { claimId: randomUUID(), limit: BATCH, leaseSeconds: 45, chainNow: NOW }),
+        leases.claimDue(explaining(tx, plans), {
+          claimId: randomUUID(),
+          limit: BATCH,
+          leaseSeconds: 45,
+          chainNow: NOW,
+        }),
       );
       const rows = Math.max(
-        ...plans.flatMap(nodesOf).map((node) => node['Actual Rows'] * node['Actual Loops'] + (node['Rows Removed by Join Filter'] ?? 0)),
+        ...plans
+          .flatMap(nodesOf)
+          .map(
+            (node) =>
+              node['Actual Rows'] * node['Actual Loops'] +
+              (node['Rows Removed by Join Filter'] ?? 0),
+          ),
       );
       t.ok(rows <= 2 * BATCH, `${rows} rows pass through one step of a claim of ${BATCH}`);
       t.ok(blocksOf(plans[0]!) <= BLOCKS_PER_ROW * (BATCH + 1), `${blocksOf(plans[0]!)} blocks`);

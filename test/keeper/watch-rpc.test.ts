@@ -1,21 +1,31 @@
 import { Registry } from 'prom-client';
 import t from 'tap';
-import { EndpointFailure, type EndpointFault, RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import {
+  EndpointFailure,
+  type EndpointFault,
+  RpcError,
+  RpcUnreachable,
+} from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import type { Log } from '../../src/log.ts';
 import { createMetrics } from '../../src/keeper/metrics.ts';
-import { watchRpc } from '../../src/keeper/watch-rpc.ts';
+import { watchRpc } from '../../src/keeper/preflight.ts';
 
 const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(
     'getSlot',
-    faults.map((fault, place) => new EndpointFailure(fault, fault, { endpoint: `http://${place}` })),
+    faults.map(
+      (fault, place) => new EndpointFailure(fault, fault, { endpoint: `http://${place}` }),
+    ),
   );
 
 /** A client whose getSlot answers, one after the other, what it is given. */
 function watched(...answers: (bigint | Error)[]) {
   const said: string[] = [];
-  const log = { error: (_: unknown, text: string) => said.push(text), info: (text: string) => said.push(text) } as unknown as Log;
+  const log = {
+    error: (_: unknown, text: string) => said.push(text),
+    info: (text: string) => said.push(text),
+  } as unknown as Log;
   const registry = new Registry();
   const metrics = createMetrics(registry);
   const getSlot = async () => {
@@ -23,14 +33,24 @@ function watched(...answers: (bigint | Error)[]) {
     if (typeof answer !== 'bigint') throw answer!;
     return answer;
   };
-  const watch = watchRpc({ getSlot, health: () => [], close: async () => undefined } as unknown as Rpc, log, metrics);
+  const watch = watchRpc(
+    { getSlot, health: () => [], close: async () => undefined } as unknown as Rpc,
+    log,
+    metrics,
+  );
   const ask = () => watch.rpc.getSlot().catch((error: unknown) => error);
   const reachable = async () => (await metrics.rpcReachable.get()).values[0]?.value;
   return { ask, outage: () => watch.outage(), said, reachable };
 }
 
 void t.test('an outage is told of once, and its end once', async (t) => {
-  const { ask, outage, said, reachable } = watched(unreachable('timeout'), unreachable('http', 'timeout'), 1n, 2n, unreachable('http'));
+  const { ask, outage, said, reachable } = watched(
+    unreachable('timeout'),
+    unreachable('http', 'timeout'),
+    1n,
+    2n,
+    unreachable('http'),
+  );
   await ask();
   await ask();
   t.match(outage(), /http:\/\/1: timeout/, 'the latest reason');
@@ -44,18 +64,26 @@ void t.test('an outage is told of once, and its end once', async (t) => {
   t.match(said, [/no Solana RPC endpoint answers/, /is back/, /no Solana RPC endpoint answers/]);
 });
 
-void t.test('an endpoint that is not yet at the slot asked for is there: no outage, and no end of one', async (t) => {
-  const behind = unreachable('behind');
-  const { ask, outage, said } = watched(behind, unreachable('timeout', 'behind'), unreachable('timeout'), behind);
-  t.equal(await ask(), behind, 'thrown as it is: the caller tries again');
-  await ask();
-  t.equal(outage(), undefined);
-  t.same(said, []);
-  await ask();
-  await ask();
-  t.type(outage(), 'string', 'who is out of reach for everything else');
-  t.equal(said.length, 1);
-});
+void t.test(
+  'an endpoint that is not yet at the slot asked for is there: no outage, and no end of one',
+  async (t) => {
+    const behind = unreachable('behind');
+    const { ask, outage, said } = watched(
+      behind,
+      unreachable('timeout', 'behind'),
+      unreachable('timeout'),
+      behind,
+    );
+    t.equal(await ask(), behind, 'thrown as it is: the caller tries again');
+    await ask();
+    t.equal(outage(), undefined);
+    t.same(said, []);
+    await ask();
+    await ask();
+    t.type(outage(), 'string', 'who is out of reach for everything else');
+    t.equal(said.length, 1);
+  },
+);
 
 void t.test('a refusal is an answer: the endpoint is there', async (t) => {
   const refusal = new RpcError('http://0', 'getSlot', -32602, 'Invalid params');

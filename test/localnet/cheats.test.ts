@@ -1,6 +1,13 @@
 // Cheatcodes: Surfpool's, with Surfpool's parameters, and the faucet of the local USDC.
 import { createTransferInstruction, getAssociatedTokenAddressSync } from '@solana/spl-token';
-import { Connection, Keypair, PublicKey, sendAndConfirmTransaction, SystemProgram, Transaction } from '@solana/web3.js';
+import {
+  Connection,
+  Keypair,
+  PublicKey,
+  sendAndConfirmTransaction,
+  SystemProgram,
+  Transaction,
+} from '@solana/web3.js';
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
 import { EPOCH_SLOTS, SLOT_MS } from '../../src/localnet/state.ts';
@@ -33,7 +40,9 @@ const failure = (promise: Promise<unknown>) =>
 
 const clockOf = (chain: TestChain, commitment = 'processed') =>
   chain
-    .rpc<{ value: { data: { parsed: { info: { slot: number; epoch: number; unixTimestamp: number } } } } }>('getAccountInfo', CLOCK, {
+    .rpc<{
+      value: { data: { parsed: { info: { slot: number; epoch: number; unixTimestamp: number } } } };
+    }>('getAccountInfo', CLOCK, {
       commitment,
       encoding: 'jsonParsed',
     })
@@ -41,7 +50,10 @@ const clockOf = (chain: TestChain, commitment = 'processed') =>
 
 const accountOf = (chain: TestChain, address: string) =>
   chain
-    .rpc<{ value: Account | null }>('getAccountInfo', address, { commitment: 'processed', encoding: 'base64' })
+    .rpc<{ value: Account | null }>('getAccountInfo', address, {
+      commitment: 'processed',
+      encoding: 'base64',
+    })
     .then(({ value }) => value);
 
 const ataOf = (chain: TestChain, owner: string) =>
@@ -49,10 +61,14 @@ const ataOf = (chain: TestChain, owner: string) =>
 
 const tokensOf = (chain: TestChain, owner: string) =>
   chain
-    .rpc<{ value: { data: { parsed: { info: Record<string, unknown> } } } | null }>('getAccountInfo', ataOf(chain, owner), {
-      commitment: 'processed',
-      encoding: 'jsonParsed',
-    })
+    .rpc<{ value: { data: { parsed: { info: Record<string, unknown> } } } | null }>(
+      'getAccountInfo',
+      ataOf(chain, owner),
+      {
+        commitment: 'processed',
+        encoding: 'jsonParsed',
+      },
+    )
     .then(({ value }) => value?.data.parsed.info);
 
 const supplyOf = (chain: TestChain) =>
@@ -69,72 +85,124 @@ void t.test('the clock starts at slot 0 with the chain', async (t) => {
   t.match(await clockOf(chain), { slot: 1, epoch: 0 });
 });
 
-void t.test('time travel to a timestamp in ms moves clock and slots forward together', async (t) => {
-  const chain = await onDemand(t);
-  const [slot, now] = [chain.slot(), chain.now()];
-  const days = 30 * 86_400_000;
-  const info = await chain.rpc<EpochInfo>('surfnet_timeTravel', { absoluteTimestamp: now + days });
-  t.match(info, { absoluteSlot: slot + days / SLOT_MS, blockHeight: 2, epoch: Math.floor((slot + days / SLOT_MS) / EPOCH_SLOTS) });
-  t.equal(chain.now(), now + days);
-  t.match(await clockOf(chain), { unixTimestamp: Math.floor((now + days) / 1000), slot: info.absoluteSlot, epoch: info.epoch });
-  t.equal(await chain.rpc('getSlot', { commitment: 'confirmed' }), slot, 'confirmed follows with the next block');
-  chain.mineBlocks();
-  t.equal(await chain.rpc('getSlot', { commitment: 'confirmed' }), info.absoluteSlot);
-  t.equal(await chain.rpc('getBlockTime', info.absoluteSlot), Math.floor((now + days) / 1000));
-  t.equal(chain.now(), now + days + SLOT_MS);
-});
+void t.test(
+  'time travel to a timestamp in ms moves clock and slots forward together',
+  async (t) => {
+    const chain = await onDemand(t);
+    const [slot, now] = [chain.slot(), chain.now()];
+    const days = 30 * 86_400_000;
+    const info = await chain.rpc<EpochInfo>('surfnet_timeTravel', {
+      absoluteTimestamp: now + days,
+    });
+    t.match(info, {
+      absoluteSlot: slot + days / SLOT_MS,
+      blockHeight: 2,
+      epoch: Math.floor((slot + days / SLOT_MS) / EPOCH_SLOTS),
+    });
+    t.equal(chain.now(), now + days);
+    t.match(await clockOf(chain), {
+      unixTimestamp: Math.floor((now + days) / 1000),
+      slot: info.absoluteSlot,
+      epoch: info.epoch,
+    });
+    t.equal(
+      await chain.rpc('getSlot', { commitment: 'confirmed' }),
+      slot,
+      'confirmed follows with the next block',
+    );
+    chain.mineBlocks();
+    t.equal(await chain.rpc('getSlot', { commitment: 'confirmed' }), info.absoluteSlot);
+    t.equal(await chain.rpc('getBlockTime', info.absoluteSlot), Math.floor((now + days) / 1000));
+    t.equal(chain.now(), now + days + SLOT_MS);
+  },
+);
 
 void t.test('time travel to a slot or an epoch moves the clock by 400 ms a slot', async (t) => {
   const chain = await onDemand(t);
   const [slot, now] = [chain.slot(), chain.now()];
-  t.match(await chain.rpc('surfnet_timeTravel', { absoluteSlot: slot + 1_000 }), { absoluteSlot: slot + 1_000 });
+  t.match(await chain.rpc('surfnet_timeTravel', { absoluteSlot: slot + 1_000 }), {
+    absoluteSlot: slot + 1_000,
+  });
   t.equal(chain.now(), now + 1_000 * SLOT_MS);
-  t.match(await chain.rpc('surfnet_timeTravel', { absoluteEpoch: 3 }), { absoluteSlot: 3 * EPOCH_SLOTS, epoch: 3, slotIndex: 0 });
+  t.match(await chain.rpc('surfnet_timeTravel', { absoluteEpoch: 3 }), {
+    absoluteSlot: 3 * EPOCH_SLOTS,
+    epoch: 3,
+    slotIndex: 0,
+  });
   t.equal(chain.now(), now + (3 * EPOCH_SLOTS - slot) * SLOT_MS);
-  t.match(await clockOf(chain), { epoch: 3, slot: 3 * EPOCH_SLOTS, unixTimestamp: Math.floor(chain.now() / 1000) });
+  t.match(await clockOf(chain), {
+    epoch: 3,
+    slot: 3 * EPOCH_SLOTS,
+    unixTimestamp: Math.floor(chain.now() / 1000),
+  });
 });
 
-void t.test('the past, and anything but one destination, is refused and moves nothing', async (t) => {
-  const chain = await onDemand(t);
-  chain.timeTravel({ absoluteEpoch: 1 });
-  const [slot, now] = [chain.slot(), chain.now()];
-  const refused: [destination: object | undefined, message: RegExp][] = [
-    [{ absoluteTimestamp: now - 1 }, /in the past/],
-    [{ absoluteTimestamp: Math.floor(now / 1000) }, /in the past/],
-    [{ absoluteSlot: slot - 1 }, /in the past/],
-    [{ absoluteSlot: slot }, /in the past/],
-    [{ absoluteEpoch: 1 }, /in the past/],
-    [{ absoluteEpoch: 0 }, /in the past/],
-    [{ absoluteTimestamp: String(now + 1000) }, /absoluteTimestamp/],
-    [{ absoluteTimestamp: now + 0.5 }, /absoluteTimestamp/],
-    [{ absoluteTimestamp: now * 1_000_000 }, /absoluteTimestamp/],
-    [{ absoluteSlot: -1 }, /absoluteSlot/],
-    [{ absoluteSlot: slot + 5, absoluteEpoch: 9 }, /give one of/],
-    [{}, /give one of/],
-    [undefined, /give one of/],
-  ];
-  for (const [destination, message] of refused) {
-    const answer = await failure(chain.rpc('surfnet_timeTravel', ...(destination === undefined ? [] : [destination])));
-    t.equal(answer?.code, -32602, JSON.stringify(destination));
-    t.match(answer?.message, message, JSON.stringify(destination));
-  }
-  t.strictSame([chain.slot(), chain.now()], [slot, now]);
-});
+void t.test(
+  'the past, and anything but one destination, is refused and moves nothing',
+  async (t) => {
+    const chain = await onDemand(t);
+    chain.timeTravel({ absoluteEpoch: 1 });
+    const [slot, now] = [chain.slot(), chain.now()];
+    const refused: [destination: object | undefined, message: RegExp][] = [
+      [{ absoluteTimestamp: now - 1 }, /in the past/],
+      [{ absoluteTimestamp: Math.floor(now / 1000) }, /in the past/],
+      [{ absoluteSlot: slot - 1 }, /in the past/],
+      [{ absoluteSlot: slot }, /in the past/],
+      [{ absoluteEpoch: 1 }, /in the past/],
+      [{ absoluteEpoch: 0 }, /in the past/],
+      [{ absoluteTimestamp: String(now + 1000) }, /absoluteTimestamp/],
+      [{ absoluteTimestamp: now + 0.5 }, /absoluteTimestamp/],
+      [{ absoluteTimestamp: now * 1_000_000 }, /absoluteTimestamp/],
+      [{ absoluteSlot: -1 }, /absoluteSlot/],
+      [{ absoluteSlot: slot + 5, absoluteEpoch: 9 }, /give one of/],
+      [{}, /give one of/],
+      [undefined, /give one of/],
+    ];
+    for (const [destination, message] of refused) {
+      const answer = await failure(
+        chain.rpc('surfnet_timeTravel', ...(destination === undefined ? [] : [destination])),
+      );
+      t.equal(answer?.code, -32602, JSON.stringify(destination));
+      t.match(answer?.message, message, JSON.stringify(destination));
+    }
+    t.strictSame([chain.slot(), chain.now()], [slot, now]);
+  },
+);
 
-void t.test('time travel skips slots, not blocks: a blockhash from before it is still good', async (t) => {
-  const chain = await onDemand(t);
-  const payer = chain.wallet();
-  chain.mineBlocks();
-  const { value } = await chain.rpc<{ value: { blockhash: string } }>('getLatestBlockhash', { commitment: 'confirmed' });
-  chain.passSeconds(86_400);
-  t.match(await chain.rpc('isBlockhashValid', value.blockhash, { commitment: 'processed' }), { value: true });
-  const to = stranger();
-  const transaction = new Transaction({ feePayer: payer.keypair.publicKey, blockhash: value.blockhash, lastValidBlockHeight: 0 });
-  transaction.add(SystemProgram.transfer({ fromPubkey: payer.keypair.publicKey, toPubkey: new PublicKey(to), lamports: 1_000_000 }));
-  transaction.sign(payer.keypair);
-  await chain.rpc('sendTransaction', transaction.serialize().toString('base64'), { encoding: 'base64', preflightCommitment: 'confirmed' });
-  t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
-});
+void t.test(
+  'time travel skips slots, not blocks: a blockhash from before it is still good',
+  async (t) => {
+    const chain = await onDemand(t);
+    const payer = chain.wallet();
+    chain.mineBlocks();
+    const { value } = await chain.rpc<{ value: { blockhash: string } }>('getLatestBlockhash', {
+      commitment: 'confirmed',
+    });
+    chain.passSeconds(86_400);
+    t.match(await chain.rpc('isBlockhashValid', value.blockhash, { commitment: 'processed' }), {
+      value: true,
+    });
+    const to = stranger();
+    const transaction = new Transaction({
+      feePayer: payer.keypair.publicKey,
+      blockhash: value.blockhash,
+      lastValidBlockHeight: 0,
+    });
+    transaction.add(
+      SystemProgram.transfer({
+        fromPubkey: payer.keypair.publicKey,
+        toPubkey: new PublicKey(to),
+        lamports: 1_000_000,
+      }),
+    );
+    transaction.sign(payer.keypair);
+    await chain.rpc('sendTransaction', transaction.serialize().toString('base64'), {
+      encoding: 'base64',
+      preflightCommitment: 'confirmed',
+    });
+    t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
+  },
+);
 
 void t.test('with blocks on a timer the clock runs on from where time travel went', async (t) => {
   const chain = await startTestChain(t);
@@ -147,36 +215,66 @@ void t.test('with blocks on a timer the clock runs on from where time travel wen
   t.ok(chain.now() >= before && chain.now() < future + 60_000, 'neither back nor further ahead');
 });
 
-void t.test('surfnet_setAccount creates an account and changes only what is given', async (t) => {
-  const chain = await onDemand(t);
-  const [address, owner] = [stranger(), stranger()];
-  await chain.rpc('surfnet_setAccount', address, { lamports: 5_000_000, data: 'c0ffee00', owner, executable: false, rentEpoch: 7 });
-  const first = { lamports: 5_000_000, owner, data: ['wP/uAA==', 'base64'], executable: false, rentEpoch: 7 };
-  t.match(await accountOf(chain, address), first);
-  const answer = await chain.rpc('surfnet_setAccount', address, { lamports: 6_000_000 });
-  t.match(answer, { context: { slot: chain.slot() }, value: null });
-  t.match(await accountOf(chain, address), { ...first, lamports: 6_000_000 });
-  await chain.rpc('surfnet_setAccount', address, { data: '' });
-  t.match(await accountOf(chain, address), { ...first, lamports: 6_000_000, data: ['', 'base64'] });
-  const fresh = stranger();
-  await chain.rpc('surfnet_setAccount', fresh, { lamports: 1_000_000 });
-  t.match(await accountOf(chain, fresh), { lamports: 1_000_000, owner: '1'.repeat(32), data: ['', 'base64'], rentEpoch: Number(U64_MAX) });
-});
+void t.test(
+  'surfnet_setAccount creates an account and changes only the given fields',
+  async (t) => {
+    const chain = await onDemand(t);
+    const [address, owner] = [stranger(), stranger()];
+    await chain.rpc('surfnet_setAccount', address, {
+      lamports: 5_000_000,
+      data: 'c0ffee00',
+      owner,
+      executable: false,
+      rentEpoch: 7,
+    });
+    const first = {
+      lamports: 5_000_000,
+      owner,
+      data: ['wP/uAA==', 'base64'],
+      executable: false,
+      rentEpoch: 7,
+    };
+    t.match(await accountOf(chain, address), first);
+    const answer = await chain.rpc('surfnet_setAccount', address, { lamports: 6_000_000 });
+    t.match(answer, { context: { slot: chain.slot() }, value: null });
+    t.match(await accountOf(chain, address), { ...first, lamports: 6_000_000 });
+    await chain.rpc('surfnet_setAccount', address, { data: '' });
+    t.match(await accountOf(chain, address), {
+      ...first,
+      lamports: 6_000_000,
+      data: ['', 'base64'],
+    });
+    const fresh = stranger();
+    await chain.rpc('surfnet_setAccount', fresh, { lamports: 1_000_000 });
+    t.match(await accountOf(chain, fresh), {
+      lamports: 1_000_000,
+      owner: '1'.repeat(32),
+      data: ['', 'base64'],
+      rentEpoch: Number(U64_MAX),
+    });
+  },
+);
 
-void t.test('an account that was set is at every commitment as blocks pass, and a fork takes it back', async (t) => {
-  const chain = await onDemand(t);
-  chain.mineBlocks();
-  const address = stranger();
-  await chain.rpc('surfnet_setAccount', address, { lamports: 5_000_000 });
-  const balance = (commitment: string) => chain.rpc<{ value: number }>('getBalance', address, { commitment }).then(({ value }) => value);
-  t.strictSame([await balance('processed'), await balance('confirmed')], [5_000_000, 0]);
-  chain.mineBlocks();
-  t.strictSame([await balance('confirmed'), await balance('finalized')], [5_000_000, 0]);
-  await chain.rpc('localnet_forgetBlocks', 1);
-  t.equal(await balance('processed'), 0);
-});
+void t.test(
+  'an account that was set is at every commitment as blocks pass, and a fork takes it back',
+  async (t) => {
+    const chain = await onDemand(t);
+    chain.mineBlocks();
+    const address = stranger();
+    await chain.rpc('surfnet_setAccount', address, { lamports: 5_000_000 });
+    const balance = (commitment: string) =>
+      chain
+        .rpc<{ value: number }>('getBalance', address, { commitment })
+        .then(({ value }) => value);
+    t.strictSame([await balance('processed'), await balance('confirmed')], [5_000_000, 0]);
+    chain.mineBlocks();
+    t.strictSame([await balance('confirmed'), await balance('finalized')], [5_000_000, 0]);
+    await chain.rpc('localnet_forgetBlocks', 1);
+    t.equal(await balance('processed'), 0);
+  },
+);
 
-void t.test('surfnet_setAccount refuses what is no account', async (t) => {
+void t.test('surfnet_setAccount refuses a malformed account', async (t) => {
   const chain = await onDemand(t);
   const address = stranger();
   const wrong: unknown[][] = [
@@ -191,47 +289,59 @@ void t.test('surfnet_setAccount refuses what is no account', async (t) => {
     [address, { executable: 1 }],
   ];
   for (const params of wrong) {
-    t.equal((await failure(chain.rpc('surfnet_setAccount', ...params)))?.code, -32602, JSON.stringify(params));
+    t.equal(
+      (await failure(chain.rpc('surfnet_setAccount', ...params)))?.code,
+      -32602,
+      JSON.stringify(params),
+    );
   }
   t.equal(await accountOf(chain, address), null);
 });
 
-void t.test('surfnet_setTokenAccount makes the associated token account, and changes only what is given', async (t) => {
-  const chain = await onDemand(t);
-  const [owner, delegate, closer] = [stranger(), stranger(), stranger()];
-  const amount = (text: string) => ({ amount: text, decimals: 6 });
-  await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { amount: 7_000_000 });
-  const plain = await tokensOf(chain, owner);
-  t.match(plain, {
-    mint: chain.mint,
-    owner,
-    state: 'initialized',
-    tokenAmount: { ...amount('7000000'), uiAmountString: '7' },
-    isNative: false,
-  });
-  t.notOk(plain !== undefined && ('delegate' in plain || 'closeAuthority' in plain));
-  t.equal((await accountOf(chain, ataOf(chain, owner)))?.owner, TOKEN_PROGRAM);
-  const settings = { delegate, delegatedAmount: 3_000_000, state: 'frozen', closeAuthority: closer };
-  await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, settings, TOKEN_PROGRAM);
-  t.match(await tokensOf(chain, owner), {
-    delegate,
-    delegatedAmount: amount('3000000'),
-    state: 'frozen',
-    closeAuthority: closer,
-    tokenAmount: amount('7000000'),
-  });
-  await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, {
-    delegate: 'null',
-    closeAuthority: null,
-    state: 'initialized',
-    amount: 1,
-  });
-  const cleared = await tokensOf(chain, owner);
-  t.match(cleared, { state: 'initialized', tokenAmount: amount('1') });
-  t.notOk(cleared !== undefined && ('delegate' in cleared || 'closeAuthority' in cleared));
-  await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { amount: String(U64_MAX) });
-  t.match(await tokensOf(chain, owner), { tokenAmount: amount('18446744073709551615') });
-});
+void t.test(
+  'surfnet_setTokenAccount creates the associated token account and changes only the given fields',
+  async (t) => {
+    const chain = await onDemand(t);
+    const [owner, delegate, closer] = [stranger(), stranger(), stranger()];
+    const amount = (text: string) => ({ amount: text, decimals: 6 });
+    await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { amount: 7_000_000 });
+    const plain = await tokensOf(chain, owner);
+    t.match(plain, {
+      mint: chain.mint,
+      owner,
+      state: 'initialized',
+      tokenAmount: { ...amount('7000000'), uiAmountString: '7' },
+      isNative: false,
+    });
+    t.notOk(plain !== undefined && ('delegate' in plain || 'closeAuthority' in plain));
+    t.equal((await accountOf(chain, ataOf(chain, owner)))?.owner, TOKEN_PROGRAM);
+    const settings = {
+      delegate,
+      delegatedAmount: 3_000_000,
+      state: 'frozen',
+      closeAuthority: closer,
+    };
+    await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, settings, TOKEN_PROGRAM);
+    t.match(await tokensOf(chain, owner), {
+      delegate,
+      delegatedAmount: amount('3000000'),
+      state: 'frozen',
+      closeAuthority: closer,
+      tokenAmount: amount('7000000'),
+    });
+    await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, {
+      delegate: 'null',
+      closeAuthority: null,
+      state: 'initialized',
+      amount: 1,
+    });
+    const cleared = await tokensOf(chain, owner);
+    t.match(cleared, { state: 'initialized', tokenAmount: amount('1') });
+    t.notOk(cleared !== undefined && ('delegate' in cleared || 'closeAuthority' in cleared));
+    await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { amount: String(U64_MAX) });
+    t.match(await tokensOf(chain, owner), { tokenAmount: amount('18446744073709551615') });
+  },
+);
 
 void t.test('tokens that were set can be spent by an ordinary transaction', async (t) => {
   const chain = await startTestChain(t);
@@ -249,59 +359,95 @@ void t.test('tokens that were set can be spent by an ordinary transaction', asyn
   t.match(await tokensOf(chain, to.address), { tokenAmount: { amount: '5000001' } });
 });
 
-void t.test('surfnet_setTokenAccount refuses another token program, what is no mint and wrong values', async (t) => {
-  const chain = await onDemand(t);
-  const owner = stranger();
-  const wrong: unknown[][] = [
-    [owner],
-    [owner, chain.mint],
-    [owner, owner, { amount: 1 }],
-    [owner, chain.mint, { amount: 1 }, TOKEN_2022_PROGRAM],
-    [owner, chain.mint, { amount: -1 }],
-    [owner, chain.mint, { amount: '18446744073709551616' }],
-    [owner, chain.mint, { state: 'melted' }],
-    [owner, chain.mint, { delegate: 'nobody' }],
-  ];
-  for (const params of wrong) {
-    t.equal((await failure(chain.rpc('surfnet_setTokenAccount', ...params)))?.code, -32602, JSON.stringify(params));
-  }
-  t.equal(await accountOf(chain, ataOf(chain, owner)), null);
-});
+void t.test(
+  'surfnet_setTokenAccount refuses another token program, an account that is not a mint, and wrong values',
+  async (t) => {
+    const chain = await onDemand(t);
+    const owner = stranger();
+    const wrong: unknown[][] = [
+      [owner],
+      [owner, chain.mint],
+      [owner, owner, { amount: 1 }],
+      [owner, chain.mint, { amount: 1 }, TOKEN_2022_PROGRAM],
+      [owner, chain.mint, { amount: -1 }],
+      [owner, chain.mint, { amount: '18446744073709551616' }],
+      [owner, chain.mint, { state: 'melted' }],
+      [owner, chain.mint, { delegate: 'nobody' }],
+    ];
+    for (const params of wrong) {
+      t.equal(
+        (await failure(chain.rpc('surfnet_setTokenAccount', ...params)))?.code,
+        -32602,
+        JSON.stringify(params),
+      );
+    }
+    t.equal(await accountOf(chain, ataOf(chain, owner)), null);
+  },
+);
 
-void t.test('the mint has 6 decimals, an address that is the same on every chain, and the faucet as its authority', async (t) => {
-  const [chain, other] = await Promise.all([onDemand(t), onDemand(t)]);
-  t.equal(chain.mint, 'USDCLoca1net1111111111111111111111111111111');
-  t.strictSame([chain.mint, chain.faucet], [other.mint, other.faucet]);
-  t.strictSame(await chain.rpc('localnet_info'), { faucet: chain.faucet, mint: chain.mint, decimals: 6 });
-  t.match(await chain.rpc('getAccountInfo', chain.mint, { commitment: 'processed', encoding: 'jsonParsed' }), {
-    value: {
-      owner: TOKEN_PROGRAM,
-      data: {
-        program: 'spl-token',
-        parsed: {
-          type: 'mint',
-          info: { decimals: 6, isInitialized: true, mintAuthority: chain.faucet, freezeAuthority: chain.faucet, supply: '0' },
+void t.test(
+  'the mint has 6 decimals, an address that is the same on every chain, and the faucet as its authority',
+  async (t) => {
+    const [chain, other] = await Promise.all([onDemand(t), onDemand(t)]);
+    t.equal(chain.mint, 'USDCLoca1net1111111111111111111111111111111');
+    t.strictSame([chain.mint, chain.faucet], [other.mint, other.faucet]);
+    t.strictSame(await chain.rpc('localnet_info'), {
+      faucet: chain.faucet,
+      mint: chain.mint,
+      decimals: 6,
+    });
+    t.match(
+      await chain.rpc('getAccountInfo', chain.mint, {
+        commitment: 'processed',
+        encoding: 'jsonParsed',
+      }),
+      {
+        value: {
+          owner: TOKEN_PROGRAM,
+          data: {
+            program: 'spl-token',
+            parsed: {
+              type: 'mint',
+              info: {
+                decimals: 6,
+                isInitialized: true,
+                mintAuthority: chain.faucet,
+                freezeAuthority: chain.faucet,
+                supply: '0',
+              },
+            },
+          },
         },
       },
-    },
-  });
-});
+    );
+  },
+);
 
-void t.test('the faucet mints to the canonical associated token account, and the supply is what it has minted', async (t) => {
-  const chain = await onDemand(t);
-  const owner = stranger();
-  const signatures = new Set<string>();
-  for (let gift = 0; gift < 3; gift += 1) signatures.add(await chain.rpc<string>('localnet_faucet', owner, 2_500_000));
-  t.equal(signatures.size, 3, 'equal gifts in one block are transactions of their own');
-  t.match(await tokensOf(chain, owner), { owner, mint: chain.mint, tokenAmount: { amount: '7500000', uiAmountString: '7.5' } });
-  t.equal(await supplyOf(chain), 7_500_000n);
-  chain.mineBlocks();
-  const [signature] = signatures;
-  t.match(await chain.rpc('getTransaction', signature, { commitment: 'confirmed' }), { meta: { err: null } });
-  t.equal((await failure(chain.rpc('localnet_faucet', owner, -1)))?.code, -32602);
-  t.equal((await failure(chain.rpc('localnet_faucet', owner)))?.code, -32602);
-  t.equal(await supplyOf(chain), 7_500_000n);
-});
+void t.test(
+  'the faucet mints to the canonical associated token account, and the supply is the sum of its mints',
+  async (t) => {
+    const chain = await onDemand(t);
+    const owner = stranger();
+    const signatures = new Set<string>();
+    for (let gift = 0; gift < 3; gift += 1)
+      signatures.add(await chain.rpc<string>('localnet_faucet', owner, 2_500_000));
+    t.equal(signatures.size, 3, 'equal gifts in one block are transactions of their own');
+    t.match(await tokensOf(chain, owner), {
+      owner,
+      mint: chain.mint,
+      tokenAmount: { amount: '7500000', uiAmountString: '7.5' },
+    });
+    t.equal(await supplyOf(chain), 7_500_000n);
+    chain.mineBlocks();
+    const [signature] = signatures;
+    t.match(await chain.rpc('getTransaction', signature, { commitment: 'confirmed' }), {
+      meta: { err: null },
+    });
+    t.equal((await failure(chain.rpc('localnet_faucet', owner, -1)))?.code, -32602);
+    t.equal((await failure(chain.rpc('localnet_faucet', owner)))?.code, -32602);
+    t.equal(await supplyOf(chain), 7_500_000n);
+  },
+);
 
 void t.test('the faucet cannot mint past the largest supply there is', async (t) => {
   const chain = await onDemand(t);
@@ -321,14 +467,25 @@ void t.test('wallets come with SOL and USDC, and with keys that sign', async (t)
     t.equal((await accountOf(chain, address))?.lamports, 10_000_000_000);
     t.match(await tokensOf(chain, address), { tokenAmount: { amount: '1000000000' } });
   }
-  const [poor] = await chain.rpc<{ address: string }[]>('localnet_wallets', 1, { lamports: 1_000_000, amount: 0 });
+  const [poor] = await chain.rpc<{ address: string }[]>('localnet_wallets', 1, {
+    lamports: 1_000_000,
+    amount: 0,
+  });
   t.equal((await accountOf(chain, poor?.address ?? ''))?.lamports, 1_000_000);
   t.equal(await accountOf(chain, ataOf(chain, poor?.address ?? '')), null);
   const [payer] = wallets;
   const keypair = Keypair.fromSecretKey(bs58.decode(payer?.secretKey ?? ''));
   const to = stranger();
-  const transfer = SystemProgram.transfer({ fromPubkey: keypair.publicKey, toPubkey: new PublicKey(to), lamports: 1_000_000 });
-  await sendAndConfirmTransaction(new Connection(chain.rpcUrl, 'confirmed'), new Transaction().add(transfer), [keypair]);
+  const transfer = SystemProgram.transfer({
+    fromPubkey: keypair.publicKey,
+    toPubkey: new PublicKey(to),
+    lamports: 1_000_000,
+  });
+  await sendAndConfirmTransaction(
+    new Connection(chain.rpcUrl, 'confirmed'),
+    new Transaction().add(transfer),
+    [keypair],
+  );
   t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
 });
 

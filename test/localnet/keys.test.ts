@@ -23,7 +23,11 @@ void t.test('a key goes to bytes, to Base58 and back', async () => {
   );
 });
 
-void t.test('what is not Base58 of the length is undefined, and an address in the code that is none throws', async (t) => {
-  for (const text of ['', '0OIl', 'abc', '1'.repeat(31), '1'.repeat(33), '1'.repeat(200)]) t.equal(parseBase58(text, 32), undefined, text);
-  t.throws(() => addressKey('nonsense'), /not an address: nonsense/);
-});
+void t.test(
+  'text that is not Base58 of the length is undefined, and a malformed address in the code throws',
+  async (t) => {
+    for (const text of ['', '0OIl', 'abc', '1'.repeat(31), '1'.repeat(33), '1'.repeat(200)])
+      t.equal(parseBase58(text, 32), undefined, text);
+    t.throws(() => addressKey('nonsense'), /not an address: nonsense/);
+  },
+);

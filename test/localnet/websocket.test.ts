@@ -19,7 +19,7 @@ import t, { type Test } from 'tap';
 import { WebSocket } from 'undici';
 import { openChain } from '../../src/localnet/open.ts';
 import { FINALITY_BLOCKS } from '../../src/localnet/state.ts';
-import { buildWs } from '../../src/localnet/wsServer.ts';
+import { buildWs } from '../../src/localnet/ws-server.ts';
 import { startTestChain, type TestChain } from '../fixtures/localnet.ts';
 
 interface Frame {
@@ -50,7 +50,9 @@ async function openSocket(t: Test, url: string) {
     frames.push(JSON.parse(String(data)) as Frame | Frame[]);
     arrived();
   });
-  const closed = new Promise<number>((resolve) => socket.addEventListener('close', ({ code }) => resolve(code)));
+  const closed = new Promise<number>((resolve) =>
+    socket.addEventListener('close', ({ code }) => resolve(code)),
+  );
   t.teardown(() => socket.close());
   await new Promise((resolve, reject) => {
     socket.addEventListener('open', resolve);
@@ -87,7 +89,8 @@ async function openSocket(t: Test, url: string) {
     /** Subscribes, which must succeed, and returns the subscription. */
     async get(method: string, ...params: unknown[]): Promise<number> {
       const { result, error } = await ask(method, ...params);
-      if (typeof result !== 'number') throw new Error(`${method}: ${error?.message ?? 'no subscription'}`);
+      if (typeof result !== 'number')
+        throw new Error(`${method}: ${error?.message ?? 'no subscription'}`);
       return result;
     },
     /** What has been told up to now: the frames of a connection come in order, so an answer comes after all of it. */
@@ -95,7 +98,10 @@ async function openSocket(t: Test, url: string) {
       await ask('nothing');
       return notifications
         .splice(0)
-        .map(({ method, params }) => ({ method, subscription: params?.subscription, result: params?.result }) as Notice<T>);
+        .map(
+          ({ method, params }) =>
+            ({ method, subscription: params?.subscription, result: params?.result }) as Notice<T>,
+        );
     },
   };
 }
@@ -107,80 +113,126 @@ async function setup(t: Test) {
   return { chain, socket: await openSocket(t, chain.wsUrl) };
 }
 
-const ata = ({ mint }: TestChain, owner: string) => getAssociatedTokenAddressSync(new PublicKey(mint), new PublicKey(owner)).toBase58();
+const ata = ({ mint }: TestChain, owner: string) =>
+  getAssociatedTokenAddressSync(new PublicKey(mint), new PublicKey(owner)).toBase58();
 
 /** Sends a payment without preflight and returns its signature: it may well fail. */
-async function pay(chain: TestChain, from: Keypair, to: PublicKey, lamports: number): Promise<string> {
-  const { value } = await chain.rpc<{ value: { blockhash: string; lastValidBlockHeight: number } }>('getLatestBlockhash');
+async function pay(
+  chain: TestChain,
+  from: Keypair,
+  to: PublicKey,
+  lamports: number,
+): Promise<string> {
+  const { value } = await chain.rpc<{ value: { blockhash: string; lastValidBlockHeight: number } }>(
+    'getLatestBlockhash',
+  );
   const transaction = new Transaction({ feePayer: from.publicKey, ...value });
-  transaction.add(SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to, lamports })).sign(from);
-  return chain.rpc('sendTransaction', transaction.serialize().toString('base64'), { encoding: 'base64', skipPreflight: true });
+  transaction
+    .add(SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to, lamports }))
+    .sign(from);
+  return chain.rpc('sendTransaction', transaction.serialize().toString('base64'), {
+    encoding: 'base64',
+    skipPreflight: true,
+  });
 }
 
-void t.test('an account’s changes are told as they are processed, confirmed and finalized', async (t) => {
-  const { chain, socket } = await setup(t);
-  const address = Keypair.generate().publicKey.toBase58();
-  const names = new Map<number | undefined, string>();
-  for (const commitment of ['processed', 'confirmed', 'finalized']) {
-    names.set(await socket.get('accountSubscribe', address, { commitment, encoding: 'base64' }), commitment);
-  }
-  names.set(await socket.get('accountSubscribe', address), 'unsaid');
-  const heard = async () =>
-    (await socket.told<Told<{ lamports: number }>>()).map(({ subscription, result }) => [
-      names.get(subscription),
-      result.context.slot,
-      result.value.lamports,
+void t.test(
+  'an account’s changes are told as they are processed, confirmed and finalized',
+  async (t) => {
+    const { chain, socket } = await setup(t);
+    const address = Keypair.generate().publicKey.toBase58();
+    const names = new Map<number | undefined, string>();
+    for (const commitment of ['processed', 'confirmed', 'finalized']) {
+      names.set(
+        await socket.get('accountSubscribe', address, { commitment, encoding: 'base64' }),
+        commitment,
+      );
+    }
+    names.set(await socket.get('accountSubscribe', address), 'unsaid');
+    const heard = async () =>
+      (await socket.told<Told<{ lamports: number }>>()).map(({ subscription, result }) => [
+        names.get(subscription),
+        result.context.slot,
+        result.value.lamports,
+      ]);
+    const slot = chain.slot();
+    chain.fund(address, { lamports: 1_000_000n });
+    chain.fund(address, { lamports: 500_000n });
+    t.same(await heard(), [
+      ['processed', slot, 1_000_000],
+      ['processed', slot, 1_500_000],
     ]);
-  const slot = chain.slot();
-  chain.fund(address, { lamports: 1_000_000n });
-  chain.fund(address, { lamports: 500_000n });
-  t.same(await heard(), [
-    ['processed', slot, 1_000_000],
-    ['processed', slot, 1_500_000],
-  ]);
-  chain.mineBlocks();
-  t.same(await heard(), [['confirmed', slot, 1_500_000]], 'once for all that a block did');
-  chain.mineBlocks(FINALITY_BLOCKS - 2);
-  t.same(await heard(), []);
-  chain.mineBlocks();
-  t.same(
-    await heard(),
-    [
-      ['finalized', slot, 1_500_000],
-      ['unsaid', slot, 1_500_000],
-    ],
-    'finalized is what is meant when nothing is said',
-  );
-});
+    chain.mineBlocks();
+    t.same(await heard(), [['confirmed', slot, 1_500_000]], 'once for all that a block did');
+    chain.mineBlocks(FINALITY_BLOCKS - 2);
+    t.same(await heard(), []);
+    chain.mineBlocks();
+    t.same(
+      await heard(),
+      [
+        ['finalized', slot, 1_500_000],
+        ['unsaid', slot, 1_500_000],
+      ],
+      'finalized is what is meant when nothing is said',
+    );
+  },
+);
 
-void t.test('an account notification has the account in the encoding asked for, an empty one when it is gone', async (t) => {
-  const { chain, socket } = await setup(t);
-  const { keypair, address } = chain.wallet({ lamports: 1_000_000n, usdc: 7n });
-  const account = ata(chain, address);
-  chain.mineBlocks();
-  const config = { commitment: 'processed' };
-  const parsed = await socket.get('accountSubscribe', account, { ...config, encoding: 'jsonParsed' });
-  const bytes = await socket.get('accountSubscribe', account, { ...config, encoding: 'base64' });
-  const payer = await socket.get('accountSubscribe', address, { ...config, encoding: 'base64' });
-  chain.fund(address, { usdc: 5n });
-  const told = await socket.told<Told<{ data: unknown; owner: string; space: number }>>();
-  t.match(told, [
-    {
-      method: 'accountNotification',
-      subscription: parsed,
-      result: { value: { data: { program: 'spl-token', parsed: { type: 'account', info: { tokenAmount: { amount: '12' } } } } } },
-    },
-    { method: 'accountNotification', subscription: bytes, result: { value: { owner: TOKEN_PROGRAM_ID.toBase58(), space: ACCOUNT_SIZE } } },
-  ]);
-  const [data, encoding] = told[1]?.result.value.data as [string, string];
-  t.equal(encoding, 'base64');
-  t.equal(Buffer.from(data, 'base64').readBigUInt64LE(64), 12n);
+void t.test(
+  'an account notification has the account in the encoding asked for, an empty one when it is gone',
+  async (t) => {
+    const { chain, socket } = await setup(t);
+    const { keypair, address } = chain.wallet({ lamports: 1_000_000n, usdc: 7n });
+    const account = ata(chain, address);
+    chain.mineBlocks();
+    const config = { commitment: 'processed' };
+    const parsed = await socket.get('accountSubscribe', account, {
+      ...config,
+      encoding: 'jsonParsed',
+    });
+    const bytes = await socket.get('accountSubscribe', account, { ...config, encoding: 'base64' });
+    const payer = await socket.get('accountSubscribe', address, { ...config, encoding: 'base64' });
+    chain.fund(address, { usdc: 5n });
+    const told = await socket.told<Told<{ data: unknown; owner: string; space: number }>>();
+    t.match(told, [
+      {
+        method: 'accountNotification',
+        subscription: parsed,
+        result: {
+          value: {
+            data: {
+              program: 'spl-token',
+              parsed: { type: 'account', info: { tokenAmount: { amount: '12' } } },
+            },
+          },
+        },
+      },
+      {
+        method: 'accountNotification',
+        subscription: bytes,
+        result: { value: { owner: TOKEN_PROGRAM_ID.toBase58(), space: ACCOUNT_SIZE } },
+      },
+    ]);
+    const [data, encoding] = told[1]?.result.value.data as [string, string];
+    t.equal(encoding, 'base64');
+    t.equal(Buffer.from(data, 'base64').readBigUInt64LE(64), 12n);
 
-  await pay(chain, keypair, new PublicKey(chain.faucet), 1_000_000 - 5_000);
-  t.match(await socket.told(), [
-    { subscription: payer, result: { value: { lamports: 0, owner: SystemProgram.programId.toBase58(), data: ['', 'base64'], space: 0 } } },
-  ]);
-});
+    await pay(chain, keypair, new PublicKey(chain.faucet), 1_000_000 - 5_000);
+    t.match(await socket.told(), [
+      {
+        subscription: payer,
+        result: {
+          value: {
+            lamports: 0,
+            owner: SystemProgram.programId.toBase58(),
+            data: ['', 'base64'],
+            space: 0,
+          },
+        },
+      },
+    ]);
+  },
+);
 
 void t.test('a program’s accounts are told of when every filter fits', async (t) => {
   const { chain, socket } = await setup(t);
@@ -195,11 +247,21 @@ void t.test('a program’s accounts are told of when every filter fits', async (
     [await subscribe([{ dataSize: ACCOUNT_SIZE }]), 'any'],
     [await subscribe([{ dataSize: ACCOUNT_SIZE + 1 }, ofOne]), 'none'],
     [await subscribe([ofOne], 'confirmed'), 'one, confirmed'],
-    [await socket.get('programSubscribe', SystemProgram.programId.toBase58(), { commitment: 'processed' }), 'system'],
+    [
+      await socket.get('programSubscribe', SystemProgram.programId.toBase58(), {
+        commitment: 'processed',
+      }),
+      'system',
+    ],
   ]);
   const heard = async () =>
     (await socket.told<Told<{ pubkey: string; account: { owner: string } }>>())
-      .map(({ method, subscription, result }) => [method, names.get(subscription ?? 0), result.value.pubkey, result.value.account.owner])
+      .map(({ method, subscription, result }) => [
+        method,
+        names.get(subscription ?? 0),
+        result.value.pubkey,
+        result.value.account.owner,
+      ])
       .filter(([, name]) => name !== 'system');
   chain.fund(other.address, { usdc: 2n });
   t.same(await heard(), [['programNotification', 'any', ata(chain, other.address), program]]);
@@ -209,60 +271,102 @@ void t.test('a program’s accounts are told of when every filter fits', async (
     ['programNotification', 'any', ata(chain, one.address), program],
   ]);
   chain.mineBlocks();
-  t.same(await heard(), [['programNotification', 'one, confirmed', ata(chain, one.address), program]]);
+  t.same(await heard(), [
+    ['programNotification', 'one, confirmed', ata(chain, one.address), program],
+  ]);
 });
 
-void t.test('a signature is told of once, when it has got as far as was asked, and the subscription is over', async (t) => {
-  const { chain, socket } = await setup(t);
-  const { keypair } = chain.wallet();
-  chain.mineBlocks(FINALITY_BLOCKS);
-  await chain.rpc('localnet_setFault', { kind: 'hold', blocks: 1, count: 1 });
-  const signature = await pay(chain, keypair, keypair.publicKey, 1);
-  const names = new Map<number | undefined, string>();
-  for (const commitment of ['processed', 'confirmed', 'finalized']) {
-    names.set(await socket.get('signatureSubscribe', signature, { commitment }), commitment);
-  }
-  const heard = async () =>
-    (await socket.told<Told<unknown>>()).map(({ method, subscription, result }) => [method, names.get(subscription), result.value]);
-  const fine = { err: null };
-  t.same(await heard(), [], 'it has not run yet');
-  chain.mineBlocks();
-  t.same(await heard(), [['signatureNotification', 'processed', fine]]);
-  chain.mineBlocks();
-  t.same(await heard(), [['signatureNotification', 'confirmed', fine]]);
-  chain.mineBlocks(FINALITY_BLOCKS - 2);
-  t.same(await heard(), []);
-  chain.mineBlocks();
-  t.same(await heard(), [['signatureNotification', 'finalized', fine]]);
-  chain.mineBlocks(2);
-  t.same(await heard(), []);
-  for (const [id, name] of names) t.match((await socket.ask('signatureUnsubscribe', id)).error, { code: -32602 }, `${name} is over`);
+void t.test(
+  'a signature is reported once, at the requested commitment, and its subscription ends',
+  async (t) => {
+    const { chain, socket } = await setup(t);
+    const { keypair } = chain.wallet();
+    chain.mineBlocks(FINALITY_BLOCKS);
+    await chain.rpc('localnet_setFault', { kind: 'hold', blocks: 1, count: 1 });
+    const signature = await pay(chain, keypair, keypair.publicKey, 1);
+    const names = new Map<number | undefined, string>();
+    for (const commitment of ['processed', 'confirmed', 'finalized']) {
+      names.set(await socket.get('signatureSubscribe', signature, { commitment }), commitment);
+    }
+    const heard = async () =>
+      (await socket.told<Told<unknown>>()).map(({ method, subscription, result }) => [
+        method,
+        names.get(subscription),
+        result.value,
+      ]);
+    const fine = { err: null };
+    t.same(await heard(), [], 'it has not run yet');
+    chain.mineBlocks();
+    t.same(await heard(), [['signatureNotification', 'processed', fine]]);
+    chain.mineBlocks();
+    t.same(await heard(), [['signatureNotification', 'confirmed', fine]]);
+    chain.mineBlocks(FINALITY_BLOCKS - 2);
+    t.same(await heard(), []);
+    chain.mineBlocks();
+    t.same(await heard(), [['signatureNotification', 'finalized', fine]]);
+    chain.mineBlocks(2);
+    t.same(await heard(), []);
+    for (const [id, name] of names)
+      t.match(
+        (await socket.ask('signatureUnsubscribe', id)).error,
+        { code: -32602 },
+        `${name} is over`,
+      );
 
-  names.set(await socket.get('signatureSubscribe', signature), 'late');
-  t.same(await heard(), [['signatureNotification', 'late', fine]], 'what is there already is told at once');
+    names.set(await socket.get('signatureSubscribe', signature), 'late');
+    t.same(
+      await heard(),
+      [['signatureNotification', 'late', fine]],
+      'what is there already is told at once',
+    );
 
-  const failed = await pay(chain, keypair, keypair.publicKey, 11_000_000_000);
-  names.set(await socket.get('signatureSubscribe', failed, { commitment: 'processed' }), 'failed');
-  t.same(await heard(), [['signatureNotification', 'failed', { err: { InstructionError: [0, { Custom: 1 }] } }]]);
-});
+    const failed = await pay(chain, keypair, keypair.publicKey, 11_000_000_000);
+    names.set(
+      await socket.get('signatureSubscribe', failed, { commitment: 'processed' }),
+      'failed',
+    );
+    t.same(await heard(), [
+      ['signatureNotification', 'failed', { err: { InstructionError: [0, { Custom: 1 }] } }],
+    ]);
+  },
+);
 
-void t.test('a signature that came in but did not land yet is told as received, when that is asked for', async (t) => {
-  const { chain, socket } = await setup(t);
-  const { keypair } = chain.wallet();
-  chain.mineBlocks(FINALITY_BLOCKS);
-  await chain.rpc('localnet_setFault', { kind: 'drop', count: 1 });
-  const { value } = await chain.rpc<{ value: { blockhash: string; lastValidBlockHeight: number } }>('getLatestBlockhash');
-  const transaction = new Transaction({ feePayer: keypair.publicKey, ...value });
-  transaction.add(SystemProgram.transfer({ fromPubkey: keypair.publicKey, toPubkey: keypair.publicKey, lamports: 1 })).sign(keypair);
-  const send = () => chain.rpc<string>('sendTransaction', transaction.serialize().toString('base64'), { encoding: 'base64' });
-  const signature = await send();
-  const id = await socket.get('signatureSubscribe', signature, { commitment: 'confirmed', enableReceivedNotification: true });
-  t.same(await socket.told(), [], 'it was lost');
-  await send();
-  t.match(await socket.told(), [{ subscription: id, result: { value: 'receivedSignature' } }]);
-  chain.mineBlocks();
-  t.match(await socket.told(), [{ subscription: id, result: { value: { err: null } } }]);
-});
+void t.test(
+  'a signature that came in but did not land yet is told as received, when that is asked for',
+  async (t) => {
+    const { chain, socket } = await setup(t);
+    const { keypair } = chain.wallet();
+    chain.mineBlocks(FINALITY_BLOCKS);
+    await chain.rpc('localnet_setFault', { kind: 'drop', count: 1 });
+    const { value } = await chain.rpc<{
+      value: { blockhash: string; lastValidBlockHeight: number };
+    }>('getLatestBlockhash');
+    const transaction = new Transaction({ feePayer: keypair.publicKey, ...value });
+    transaction
+      .add(
+        SystemProgram.transfer({
+          fromPubkey: keypair.publicKey,
+          toPubkey: keypair.publicKey,
+          lamports: 1,
+        }),
+      )
+      .sign(keypair);
+    const send = () =>
+      chain.rpc<string>('sendTransaction', transaction.serialize().toString('base64'), {
+        encoding: 'base64',
+      });
+    const signature = await send();
+    const id = await socket.get('signatureSubscribe', signature, {
+      commitment: 'confirmed',
+      enableReceivedNotification: true,
+    });
+    t.same(await socket.told(), [], 'it was lost');
+    await send();
+    t.match(await socket.told(), [{ subscription: id, result: { value: 'receivedSignature' } }]);
+    chain.mineBlocks();
+    t.match(await socket.told(), [{ subscription: id, result: { value: { err: null } } }]);
+  },
+);
 
 void t.test('every slot is told with its parent and root, also over a jump in time', async (t) => {
   const { chain, socket } = await setup(t);
@@ -274,7 +378,10 @@ void t.test('every slot is told with its parent and root, also over a jump in ti
     subscription: id,
     result: { slot: at, parent, root },
   });
-  t.same(await socket.told(), [notice(slot + 1, slot, slot + 1 - FINALITY_BLOCKS), notice(slot + 2, slot + 1, slot + 2 - FINALITY_BLOCKS)]);
+  t.same(await socket.told(), [
+    notice(slot + 1, slot, slot + 1 - FINALITY_BLOCKS),
+    notice(slot + 2, slot + 1, slot + 2 - FINALITY_BLOCKS),
+  ]);
   chain.timeTravel({ absoluteSlot: slot + 1000 });
   chain.mineBlocks();
   const told = await socket.told<{ slot: number; parent: number }>();
@@ -290,35 +397,43 @@ void t.test('every slot is told with its parent and root, also over a jump in ti
   t.same(await socket.told(), []);
 });
 
-void t.test('logs are told of all transactions or of those that name an account, failed ones included', async (t) => {
-  const { chain, socket } = await setup(t);
-  const [one, other] = [chain.wallet(), chain.wallet()];
-  chain.mineBlocks(FINALITY_BLOCKS);
-  const config = { commitment: 'processed' };
-  const names = new Map([
-    [await socket.get('logsSubscribe', 'all', config), 'all'],
-    [await socket.get('logsSubscribe', { mentions: [one.address] }, config), 'one'],
-    [await socket.get('logsSubscribe', { mentions: [one.address] }, { commitment: 'confirmed' }), 'one, confirmed'],
-  ]);
-  const heard = async () =>
-    (await socket.told<Told<{ signature: string; err: unknown; logs: string[] }>>()).map(({ method, subscription, result }) => {
-      t.equal(method, 'logsNotification');
-      t.match(result.value.logs[0], /^Program 1{32} invoke \[1\]$/);
-      return [names.get(subscription ?? 0), result.value.signature, result.value.err];
-    });
-  const aside = await pay(chain, other.keypair, other.keypair.publicKey, 1);
-  t.same(await heard(), [['all', aside, null]]);
-  const failed = await pay(chain, other.keypair, one.keypair.publicKey, 11_000_000_000);
-  const err = { InstructionError: [0, { Custom: 1 }] };
-  t.same(await heard(), [
-    ['all', failed, err],
-    ['one', failed, err],
-  ]);
-  chain.mineBlocks();
-  t.same(await heard(), [['one, confirmed', failed, err]]);
-});
+void t.test(
+  'logs are told of all transactions or of those that name an account, failed ones included',
+  async (t) => {
+    const { chain, socket } = await setup(t);
+    const [one, other] = [chain.wallet(), chain.wallet()];
+    chain.mineBlocks(FINALITY_BLOCKS);
+    const config = { commitment: 'processed' };
+    const names = new Map([
+      [await socket.get('logsSubscribe', 'all', config), 'all'],
+      [await socket.get('logsSubscribe', { mentions: [one.address] }, config), 'one'],
+      [
+        await socket.get('logsSubscribe', { mentions: [one.address] }, { commitment: 'confirmed' }),
+        'one, confirmed',
+      ],
+    ]);
+    const heard = async () =>
+      (await socket.told<Told<{ signature: string; err: unknown; logs: string[] }>>()).map(
+        ({ method, subscription, result }) => {
+          t.equal(method, 'logsNotification');
+          t.match(result.value.logs[0], /^Program 1{32} invoke \[1\]$/);
+          return [names.get(subscription ?? 0), result.value.signature, result.value.err];
+        },
+      );
+    const aside = await pay(chain, other.keypair, other.keypair.publicKey, 1);
+    t.same(await heard(), [['all', aside, null]]);
+    const failed = await pay(chain, other.keypair, one.keypair.publicKey, 11_000_000_000);
+    const err = { InstructionError: [0, { Custom: 1 }] };
+    t.same(await heard(), [
+      ['all', failed, err],
+      ['one', failed, err],
+    ]);
+    chain.mineBlocks();
+    t.same(await heard(), [['one, confirmed', failed, err]]);
+  },
+);
 
-void t.test('a subscription ends when it is asked to, and is nobody else’s', async (t) => {
+void t.test('a subscription ends on request, and only for the client that opened it', async (t) => {
   const { chain, socket } = await setup(t);
   const stranger = await openSocket(t, chain.wsUrl);
   const { address } = chain.wallet();
@@ -339,7 +454,10 @@ void t.test('a subscription ends when it is asked to, and is nobody else’s', a
     const foreign = await stranger.ask(`${kind}Unsubscribe`, id);
     t.match(foreign.error, { code: -32602, message: 'Invalid subscription id.' });
     t.equal((await socket.ask(`${kind}Unsubscribe`, id)).result, true);
-    t.match((await socket.ask(`${kind}Unsubscribe`, id)).error, { code: -32602, message: 'Invalid subscription id.' });
+    t.match((await socket.ask(`${kind}Unsubscribe`, id)).error, {
+      code: -32602,
+      message: 'Invalid subscription id.',
+    });
   }
   t.equal(new Set(ids).size, all.length);
   chain.fund(address, { lamports: 1n, usdc: 1n });
@@ -350,7 +468,8 @@ void t.test('a subscription ends when it is asked to, and is nobody else’s', a
 void t.test('malformed frames get JSON-RPC errors, and the connection goes on', async (t) => {
   const { chain, socket } = await setup(t);
   const key = Keypair.generate().publicKey.toBase58();
-  const request = (method: unknown, params?: unknown, id: unknown = 1) => JSON.stringify({ jsonrpc: '2.0', id, method, params });
+  const request = (method: unknown, params?: unknown, id: unknown = 1) =>
+    JSON.stringify({ jsonrpc: '2.0', id, method, params });
   const refused: [text: string, code: number, id: unknown][] = [
     ['', -32700, null],
     ['{"jsonrpc":"2.0","id":1,', -32700, null],
@@ -369,7 +488,11 @@ void t.test('malformed frames get JSON-RPC errors, and the connection goes on', 
     [request('accountSubscribe', [key, { encoding: 'morse' }]), -32602, 1],
     [request('accountSubscribe', [key, { commitment: 'hoped' }]), -32602, 1],
     [request('programSubscribe', [key, { filters: [{ dataSize: -1 }] }]), -32602, 1],
-    [request('programSubscribe', [key, { filters: [{ memcmp: { offset: 0, bytes: '0' } }] }]), -32602, 1],
+    [
+      request('programSubscribe', [key, { filters: [{ memcmp: { offset: 0, bytes: '0' } }] }]),
+      -32602,
+      1,
+    ],
     [request('programSubscribe', [key, { filters: Array(5).fill({ dataSize: 1 }) }]), -32602, 1],
     [request('signatureSubscribe', [key]), -32602, 1],
     [request('logsSubscribe', ['some']), -32602, 1],
@@ -394,14 +517,19 @@ void t.test('malformed frames get JSON-RPC errors, and the connection goes on', 
     'a notification gets no answer, a batch one for each of its requests',
   );
   socket.socket.send('[]');
-  t.match(await socket.next(), { id: null, error: { code: -32600 } }, 'an empty batch is no request');
+  t.match(
+    await socket.next(),
+    { id: null, error: { code: -32600 } },
+    'an empty batch is no request',
+  );
   chain.mineBlocks();
   t.match(await socket.told(), [{ method: 'slotNotification' }]);
 });
 
-void t.test('messages of every length arrive whole and in order, whatever is in them', async (t) => {
+void t.test('messages of every length and content arrive whole and in order', async (t) => {
   const { chain, socket } = await setup(t);
-  const batch = (ids: readonly string[]) => JSON.stringify(ids.map((id) => ({ jsonrpc: '2.0', id, method: 'nothing' })));
+  const batch = (ids: readonly string[]) =>
+    JSON.stringify(ids.map((id) => ({ jsonrpc: '2.0', id, method: 'nothing' })));
   const lengthOf = (answer: Frame | Frame[]) => Buffer.byteLength(JSON.stringify(answer));
   socket.socket.send(batch(['']));
   const least = lengthOf(await socket.next());
@@ -409,7 +537,10 @@ void t.test('messages of every length arrive whole and in order, whatever is in 
   for (const length of [least + 1, 125, 126, 127, 4_000, 65_535, 65_536, 65_537]) {
     const count = Math.floor(length / least);
     const rest = length - (count * (least - 1) + 1);
-    const ids = ['é'.repeat(Math.floor(rest / 2)) + 'x'.repeat(rest % 2), ...Array.from({ length: count - 1 }, () => '')];
+    const ids = [
+      'é'.repeat(Math.floor(rest / 2)) + 'x'.repeat(rest % 2),
+      ...Array.from({ length: count - 1 }, () => ''),
+    ];
     socket.socket.send(batch(ids));
     const answer = await socket.next();
     t.equal(lengthOf(answer), length);
@@ -422,41 +553,55 @@ void t.test('messages of every length arrive whole and in order, whatever is in 
   await socket.get('accountSubscribe', key, { commitment: 'processed', encoding: 'base64' });
   await socket.get('slotSubscribe');
   const sizes = [0, 3, 100, 24_000, 10];
-  for (const size of sizes) await chain.rpc('surfnet_setAccount', key, { lamports: 1_000_000_000, data: '07'.repeat(size) });
+  for (const size of sizes)
+    await chain.rpc('surfnet_setAccount', key, {
+      lamports: 1_000_000_000,
+      data: '07'.repeat(size),
+    });
   chain.mineBlocks(2);
   const told = await socket.told<Partial<Told<{ data: [string, string] }>>>();
   t.same(
-    told.map(({ method, result }) => [method, result.value === undefined ? null : Buffer.from(result.value.data[0], 'base64').length]),
-    [...sizes.map((size) => ['accountNotification', size]), ['slotNotification', null], ['slotNotification', null]],
+    told.map(({ method, result }) => [
+      method,
+      result.value === undefined ? null : Buffer.from(result.value.data[0], 'base64').length,
+    ]),
+    [
+      ...sizes.map((size) => ['accountNotification', size]),
+      ['slotNotification', null],
+      ['slotNotification', null],
+    ],
   );
 });
 
-void t.test('subscriptions end with their connection, and connections with the chain', async (t) => {
-  const chain = openChain(0, undefined);
-  const app = await buildWs(chain);
-  t.teardown(() => app.close());
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  const url = `ws://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
-  const events = ['changed', 'block', 'forked', 'received'] as const;
-  const listening = () => events.map((event) => chain.events.listenerCount(event));
-  for (const end of ['goodbye', 'cut']) {
-    const socket = await openSocket(t, url);
-    await socket.get('slotSubscribe');
-    await socket.get('logsSubscribe', 'all', { commitment: 'processed' });
-    t.same(listening(), [1, 1, 1, 1]);
-    const [server] = app.websocketServer.clients;
-    if (server === undefined) throw new Error('the server has no client');
-    const over = once(server, 'close');
-    if (end === 'goodbye') socket.socket.close();
-    else server.terminate();
-    await over;
-    t.same(listening(), [0, 0, 0, 0], `after a ${end}`);
-  }
-  const last = await openSocket(t, url);
-  await last.get('slotSubscribe');
-  await app.close();
-  t.equal(await last.closed, 1000);
-});
+void t.test(
+  'subscriptions end with their connection, and connections with the chain',
+  async (t) => {
+    const chain = openChain(0, undefined);
+    const app = await buildWs(chain);
+    t.teardown(() => app.close());
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    const url = `ws://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+    const events = ['changed', 'block', 'forked', 'received'] as const;
+    const listening = () => events.map((event) => chain.events.listenerCount(event));
+    for (const end of ['goodbye', 'cut']) {
+      const socket = await openSocket(t, url);
+      await socket.get('slotSubscribe');
+      await socket.get('logsSubscribe', 'all', { commitment: 'processed' });
+      t.same(listening(), [1, 1, 1, 1]);
+      const [server] = app.websocketServer.clients;
+      if (server === undefined) throw new Error('the server has no client');
+      const over = once(server, 'close');
+      if (end === 'goodbye') socket.socket.close();
+      else server.terminate();
+      await over;
+      t.same(listening(), [0, 0, 0, 0], `after a ${end}`);
+    }
+    const last = await openSocket(t, url);
+    await last.get('slotSubscribe');
+    await app.close();
+    t.equal(await last.closed, 1000);
+  },
+);
 
 /** Collects what a listener is called with; `heard(n)` waits until there are n. */
 function recorder<T extends unknown[]>() {
@@ -485,9 +630,14 @@ void t.test('web3.js’s listeners hear, and are deaf once removed', async (t) =
   const slots = recorder<[SlotInfo]>();
   const roots = recorder<[number]>();
   chain.mineBlocks();
-  const accountId = connection.onAccountChange(keypair.publicKey, account.listener, { commitment: 'confirmed' });
+  const accountId = connection.onAccountChange(keypair.publicKey, account.listener, {
+    commitment: 'confirmed',
+  });
   const filters = [{ dataSize: ACCOUNT_SIZE }, { memcmp: { offset: 32, bytes: address } }];
-  const programId = connection.onProgramAccountChange(TOKEN_PROGRAM_ID, program.listener, { commitment: 'confirmed', filters });
+  const programId = connection.onProgramAccountChange(TOKEN_PROGRAM_ID, program.listener, {
+    commitment: 'confirmed',
+    filters,
+  });
   const logsId = connection.onLogs(keypair.publicKey, logs.listener, 'confirmed');
   const rootId = connection.onRootChange(roots.listener);
   const slotId = connection.onSlotChange(slots.listener);
@@ -497,7 +647,8 @@ void t.test('web3.js’s listeners hear, and are deaf once removed', async (t) =
   const latest = await connection.getLatestBlockhash();
   const airdrop = await connection.requestAirdrop(keypair.publicKey, 5);
   const reached = recorder<[SignatureResult, Context]>();
-  for (const commitment of ['processed', 'confirmed', 'finalized'] as const) connection.onSignature(airdrop, reached.listener, commitment);
+  for (const commitment of ['processed', 'confirmed', 'finalized'] as const)
+    connection.onSignature(airdrop, reached.listener, commitment);
   chain.fund(address, { usdc: 6n });
   chain.fund(Keypair.generate().publicKey.toBase58(), { usdc: 9n });
   const [[changed, context] = []] = await account.heard(1);
@@ -509,7 +660,10 @@ void t.test('web3.js’s listeners hear, and are deaf once removed', async (t) =
   const [[entry] = []] = await logs.heard(1);
   t.match(entry, { signature: airdrop, err: null });
   for (const [result] of await reached.heard(3)) t.same(result, { err: null });
-  t.same((await connection.confirmTransaction({ signature: airdrop, ...latest }, 'finalized')).value, { err: null });
+  t.same(
+    (await connection.confirmTransaction({ signature: airdrop, ...latest }, 'finalized')).value,
+    { err: null },
+  );
   const heardSlots = await slots.heard(3);
   for (const [{ slot: at, parent, root }] of heardSlots) t.ok(parent === at - 1 && root <= parent);
   await roots.heard(2);

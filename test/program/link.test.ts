@@ -16,37 +16,53 @@ const hasClang = spawnSync(CLANG, ['--version']).status === 0;
 
 function run(args: string[], path: string | undefined) {
   const tsx = fileURLToPath(import.meta.resolve('tsx'));
-  const { status, stderr } = spawnSync(process.execPath, ['--import', `file://${tsx}`, join(FOLDER, 'link.ts'), ...args], {
-    ...{ cwd: tmpdir(), encoding: 'utf8', env: { ...process.env, PATH: path } },
-  });
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ['--import', `file://${tsx}`, join(FOLDER, 'link.ts'), ...args],
+    {
+      ...{ cwd: tmpdir(), encoding: 'utf8', env: { ...process.env, PATH: path } },
+    },
+  );
   return { status, stderr };
 }
 
 void t.test(
-  'the committed program is what its source gives, from any directory; without clang-19 the check says how to get it',
+  'the committed program equals a build of its source from any directory; without clang-19 the check says how to install it',
   async (t) => {
     const { status, stderr } = run(['--check'], process.env['PATH']);
     t.equal(status, hasClang ? 0 : 2, stderr);
     const without = run(['--check'], '');
     t.equal(without.status, 2);
     t.match(without.stderr, 'apt-get install clang-19');
-    t.ok(readFileSync(join(FOLDER, 'subscriptions.so')).equals(COMMITTED), 'the check writes nothing');
+    t.ok(
+      readFileSync(join(FOLDER, 'subscriptions.so')).equals(COMMITTED),
+      'the check writes nothing',
+    );
   },
 );
 
-void t.test('a copy of the source elsewhere gives the same bytes, a changed one others', async (t) => {
-  const copy = mkdtempSync(join(tmpdir(), 'billing-link-test-'));
-  t.teardown(() => rmSync(copy, { recursive: true }));
-  cpSync(FOLDER, copy, { recursive: true });
-  if (!hasClang) {
-    t.throws(() => build(copy), { code: 'ENOENT' });
-    return;
-  }
-  t.ok(build(copy).equals(COMMITTED));
-  const source = join(copy, 'period.c');
-  writeFileSync(source, readFileSync(source, 'utf8').replace('now >= end_ts ? end_ts - 1', 'now >= end_ts ? end_ts - 2'));
-  t.notOk(build(copy).equals(COMMITTED));
-});
+void t.test(
+  'a copy of the source elsewhere gives the same bytes, a changed one others',
+  async (t) => {
+    const copy = mkdtempSync(join(tmpdir(), 'billing-link-test-'));
+    t.teardown(() => rmSync(copy, { recursive: true }));
+    cpSync(FOLDER, copy, { recursive: true });
+    if (!hasClang) {
+      t.throws(() => build(copy), { code: 'ENOENT' });
+      return;
+    }
+    t.ok(build(copy).equals(COMMITTED));
+    const source = join(copy, 'period.c');
+    writeFileSync(
+      source,
+      readFileSync(source, 'utf8').replace(
+        'now >= end_ts ? end_ts - 1',
+        'now >= end_ts ? end_ts - 2',
+      ),
+    );
+    t.notOk(build(copy).equals(COMMITTED));
+  },
+);
 
 // --- objects made by hand, so that the linker is tested without a compiler ---
 
@@ -61,7 +77,13 @@ interface Part {
 /** An object file: sections, and symbols as name to `[section, offset]`, or to nothing when undefined. */
 function objectFile(parts: Part[], symbols: Record<string, [string, number] | []>): Buffer {
   const names = Object.keys(symbols);
-  const sectionNames = ['', ...parts.map(({ name }) => name), ...parts.map(({ name }) => `.rel${name}`), '.symtab', '.strtab'];
+  const sectionNames = [
+    '',
+    ...parts.map(({ name }) => name),
+    ...parts.map(({ name }) => `.rel${name}`),
+    '.symtab',
+    '.strtab',
+  ];
   const strtab = Buffer.from(`${['', ...names, ...sectionNames].join('\0')}\0`);
   const at = (name: string) => (name === '' ? 0 : strtab.indexOf(`\0${name}\0`) + 1);
   const symtab = Buffer.alloc((names.length + 1) * 24);
@@ -69,7 +91,10 @@ function objectFile(parts: Part[], symbols: Record<string, [string, number] | []
     const [section, offset] = symbols[name] ?? [];
     symtab.writeUInt32LE(at(name), (i + 1) * 24);
     symtab[(i + 1) * 24 + 4] = 0x10;
-    symtab.writeUInt16LE(section === undefined ? 0 : 1 + parts.findIndex((part) => part.name === section), (i + 1) * 24 + 6);
+    symtab.writeUInt16LE(
+      section === undefined ? 0 : 1 + parts.findIndex((part) => part.name === section),
+      (i + 1) * 24 + 6,
+    );
     symtab.writeBigUInt64LE(BigInt(offset ?? 0), (i + 1) * 24 + 8);
   });
   const relocations = parts.map(({ relocations: list = [] }) =>
@@ -86,8 +111,20 @@ function objectFile(parts: Part[], symbols: Record<string, [string, number] | []
   const symtabIndex = 1 + 2 * parts.length;
   const sections: [number, number, Buffer, number, number][] = [
     [0, 0, Buffer.alloc(0), 0, 0],
-    ...parts.map(({ flags = ELF.SHF_ALLOC, bytes }): [number, number, Buffer, number, number] => [ELF.SHT_PROGBITS, flags, bytes, 0, 0]),
-    ...relocations.map((bytes, i): [number, number, Buffer, number, number] => [ELF.SHT_REL, 0, bytes, symtabIndex, i + 1]),
+    ...parts.map(({ flags = ELF.SHF_ALLOC, bytes }): [number, number, Buffer, number, number] => [
+      ELF.SHT_PROGBITS,
+      flags,
+      bytes,
+      0,
+      0,
+    ]),
+    ...relocations.map((bytes, i): [number, number, Buffer, number, number] => [
+      ELF.SHT_REL,
+      0,
+      bytes,
+      symtabIndex,
+      i + 1,
+    ]),
     [ELF.SHT_SYMTAB, 0, symtab, symtabIndex + 1, 1],
     [ELF.SHT_STRTAB, 0, strtab, 0, 0],
   ];
@@ -113,11 +150,15 @@ function objectFile(parts: Part[], symbols: Record<string, [string, number] | []
   return Buffer.concat([start, ...sections.map(([, , bytes]) => bytes), ...headers]);
 }
 
-const code = (...instructions: string[]) => Buffer.from(instructions.join('').replaceAll(' ', ''), 'hex');
+const code = (...instructions: string[]) =>
+  Buffer.from(instructions.join('').replaceAll(' ', ''), 'hex');
 const TEXT = ELF.SHF_ALLOC | ELF.SHF_EXECINSTR;
 const RETURN_0 = ['b7 00 0000 00000000', '95 00 0000 00000000'];
 const CALL = '85 10 0000 ffffffff';
-const LOAD_ADDRESS = (register: number, addend: number) => [`18 0${register} 0000 0${addend}000000`, '00 00 0000 00000000'];
+const LOAD_ADDRESS = (register: number, addend: number) => [
+  `18 0${register} 0000 0${addend}000000`,
+  '00 00 0000 00000000',
+];
 
 const entrypoint = objectFile(
   [
@@ -148,36 +189,59 @@ const greet = objectFile(
   { greet: ['.text', 0], GREETING: ['.rodata.str1.1', 0], sol_log_: [] },
 );
 
-void t.test('a call across objects, a string and a syscall: the loader takes what is linked and it runs', async (t) => {
-  for (const objects of [
-    [entrypoint, greet],
-    [greet, entrypoint],
-  ]) {
-    const program = link(objects);
-    t.notOk(program.includes('/some/path'), 'comments are left out');
-    const svm = new LiteSvm();
-    const [payer, id] = [Keypair.generate(), Keypair.generate().publicKey];
-    svm.addProgram(id.toBytes(), program);
-    const chain = { svm, mint: id };
-    fund(chain, payer.publicKey);
-    const result = must(chain, [payer], new TransactionInstruction({ programId: id, keys: [] }));
-    t.match(result.logs()[1], 'Program log: hello');
-  }
-});
+void t.test(
+  'a linked program with a call across objects, a string and a syscall loads and runs',
+  async (t) => {
+    for (const objects of [
+      [entrypoint, greet],
+      [greet, entrypoint],
+    ]) {
+      const program = link(objects);
+      t.notOk(program.includes('/some/path'), 'comments are left out');
+      const svm = new LiteSvm();
+      const [payer, id] = [Keypair.generate(), Keypair.generate().publicKey];
+      svm.addProgram(id.toBytes(), program);
+      const chain = { svm, mint: id };
+      fund(chain, payer.publicKey);
+      const result = must(chain, [payer], new TransactionInstruction({ programId: id, keys: [] }));
+      t.match(result.logs()[1], 'Program log: hello');
+    }
+  },
+);
 
-void t.test('what cannot be loaded is refused by name', async (t) => {
+void t.test('the linker refuses objects that cannot be loaded and names the reason', async (t) => {
   const data = (flags: number): Part => ({ name: '.data', flags, bytes: Buffer.alloc(8) });
   const empty = objectFile([], {});
-  const pointer: Part = { name: '.rodata', bytes: Buffer.alloc(8), relocations: [[0, ELF.R_BPF_64_64, 'it']] };
-  const jump = objectFile([{ name: '.text', flags: TEXT, bytes: code(CALL), relocations: [[0, ELF.R_BPF_64_32, 'memcpy']] }], {
-    memcpy: [],
-  });
+  const pointer: Part = {
+    name: '.rodata',
+    bytes: Buffer.alloc(8),
+    relocations: [[0, ELF.R_BPF_64_64, 'it']],
+  };
+  const jump = objectFile(
+    [
+      {
+        name: '.text',
+        flags: TEXT,
+        bytes: code(CALL),
+        relocations: [[0, ELF.R_BPF_64_32, 'memcpy']],
+      },
+    ],
+    {
+      memcpy: [],
+    },
+  );
   t.throws(() => link([entrypoint]), /greet is not defined/);
   t.throws(() => link([jump]), /memcpy is not defined/);
   t.throws(() => link([entrypoint, greet, greet]), /greet is defined twice/);
   t.throws(() => link([greet]), /no function entrypoint/);
   t.throws(() => link([empty]), /no function entrypoint/);
-  t.throws(() => link([objectFile([data(ELF.SHF_ALLOC | ELF.SHF_WRITE)], {})]), /\.data: a program can have no writable data/);
-  t.throws(() => link([objectFile([pointer], { it: ['.rodata', 0] })]), /a pointer in read-only data/);
+  t.throws(
+    () => link([objectFile([data(ELF.SHF_ALLOC | ELF.SHF_WRITE)], {})]),
+    /\.data: a program can have no writable data/,
+  );
+  t.throws(
+    () => link([objectFile([pointer], { it: ['.rodata', 0] })]),
+    /a pointer in read-only data/,
+  );
   t.throws(() => link([COMMITTED]), /not an object file/);
 });

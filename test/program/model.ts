@@ -60,7 +60,11 @@ export function createsPlan(model: Model, key: number, plan: PlanModel): boolean
   return true;
 }
 
-export function updatesPlan(model: Model, key: number, change: Pick<PlanModel, 'active' | 'endTs' | 'pullers'>): boolean {
+export function updatesPlan(
+  model: Model,
+  key: number,
+  change: Pick<PlanModel, 'active' | 'endTs' | 'pullers'>,
+): boolean {
   const plan = model.plans.get(key);
   if (plan === undefined) return false;
   if (!plan.active) {
@@ -72,7 +76,8 @@ export function updatesPlan(model: Model, key: number, change: Pick<PlanModel, '
   if (hasEnded(plan, model.now)) return false;
   if (!change.active && change.endTs === 0n) return false;
   if (plan.endTs !== 0n && (change.endTs === 0n || change.endTs > plan.endTs)) return false;
-  if (change.endTs !== plan.endTs && change.endTs !== 0n && change.endTs < model.now + plan.length) return false;
+  if (change.endTs !== plan.endTs && change.endTs !== 0n && change.endTs < model.now + plan.length)
+    return false;
   Object.assign(plan, change);
   return true;
 }
@@ -86,7 +91,13 @@ export function subscribes(model: Model, key: number, subscriber: number, payer:
   const plan = model.plans.get(key);
   const initId = model.authorities.get(subscriber);
   const at = subscriptionKey(key, subscriber);
-  if (plan?.active !== true || hasEnded(plan, model.now) || initId === undefined || model.subscriptions.has(at)) return false;
+  if (
+    plan?.active !== true ||
+    hasEnded(plan, model.now) ||
+    initId === undefined ||
+    model.subscriptions.has(at)
+  )
+    return false;
   const { amount, length, createdAt } = plan;
   model.subscriptions.set(at, {
     payer,
@@ -127,8 +138,18 @@ export function cancelsNow(model: Model, key: number, subscriber: number): boole
 export function resumes(model: Model, key: number, subscriber: number): boolean {
   const plan = model.plans.get(key);
   const subscription = model.subscriptions.get(subscriptionKey(key, subscriber));
-  if (plan === undefined || subscription === undefined || hasEnded(plan, model.now) || !isSame(plan, subscription)) return false;
-  if (model.authorities.get(subscriber) !== subscription.initId || subscription.expiresAt <= model.now) return false;
+  if (
+    plan === undefined ||
+    subscription === undefined ||
+    hasEnded(plan, model.now) ||
+    !isSame(plan, subscription)
+  )
+    return false;
+  if (
+    model.authorities.get(subscriber) !== subscription.initId ||
+    subscription.expiresAt <= model.now
+  )
+    return false;
   subscription.expiresAt = 0n;
   return true;
 }
@@ -144,7 +165,11 @@ export function closes(model: Model, key: number, subscriber: number, by: number
 }
 
 /** The period a pull belongs to, counted from the opening. The last second of a plan opens no new one. */
-export function periodOf({ openedAt, length }: SubscriptionModel, plan: PlanModel, now: bigint): bigint {
+export function periodOf(
+  { openedAt, length }: SubscriptionModel,
+  plan: PlanModel,
+  now: bigint,
+): bigint {
   const last = plan.endTs !== 0n && now >= plan.endTs ? plan.endTs - 1n : now;
   return last < openedAt ? 0n : (last - openedAt) / length;
 }
@@ -152,11 +177,18 @@ export function periodOf({ openedAt, length }: SubscriptionModel, plan: PlanMode
 function pullsOne(model: Model, { plan: key, subscriber, caller, to, amount }: Leg): boolean {
   const plan = model.plans.get(key);
   const subscription = model.subscriptions.get(subscriptionKey(key, subscriber));
-  if (plan === undefined || subscription === undefined || hasEnded(plan, model.now) || !isSame(plan, subscription)) return false;
+  if (
+    plan === undefined ||
+    subscription === undefined ||
+    hasEnded(plan, model.now) ||
+    !isSame(plan, subscription)
+  )
+    return false;
   if (caller !== plan.owner && !plan.pullers.includes(caller)) return false;
-  if (to === subscriber || (plan.destinations.length > 0 && !plan.destinations.includes(to))) return false;
+  if (plan.destinations.length > 0 && !plan.destinations.includes(to)) return false;
   if (subscription.expiresAt !== 0n && model.now >= subscription.expiresAt) return false;
-  if (model.authorities.get(subscriber) !== subscription.initId || !model.approved.has(subscriber)) return false;
+  if (model.authorities.get(subscriber) !== subscription.initId || !model.approved.has(subscriber))
+    return false;
   const period = periodOf(subscription, plan, model.now);
   const pulled = (subscription.pulled.get(period) ?? 0n) + amount;
   const held = model.tokens[subscriber] ?? 0n;

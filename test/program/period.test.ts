@@ -26,35 +26,49 @@ function pullAt(scene: Scene, seconds: bigint, amount = AMOUNT) {
   if ('error' in result) return result.error;
   const [event] = eventsOf(result);
   if (event === undefined) throw new Error('no event');
-  return { start: event.readBigInt64LE(145) - START, end: event.readBigInt64LE(153) - START, pulled: event.readBigUInt64LE(161) };
+  return {
+    start: event.readBigInt64LE(145) - START,
+    end: event.readBigInt64LE(153) - START,
+    pulled: event.readBigUInt64LE(161),
+  };
 }
 
-const period = (number: bigint) => ({ start: number * PERIOD, end: (number + 1n) * PERIOD, pulled: AMOUNT });
-
-void t.test('the second before the boundary is the old period, the boundary and the one after the new', async (t) => {
-  for (const [offset, number] of [
-    [-1n, 0n],
-    [0n, 1n],
-    [1n, 1n],
-  ] as const) {
-    const fresh = setScene();
-    t.same(pullAt(fresh, PERIOD + offset), period(number), `unpaid, ${offset} s`);
-    const paid = setScene();
-    t.same(pullAt(paid, 0n), period(0n));
-    t.same(pullAt(paid, PERIOD + offset), number === 0n ? 400 : period(1n), `paid, ${offset} s`);
-  }
+const period = (number: bigint) => ({
+  start: number * PERIOD,
+  end: (number + 1n) * PERIOD,
+  pulled: AMOUNT,
 });
 
-void t.test('missed periods are gone: after three of them one amount is due, and the boundaries stay where they were', async (t) => {
-  const scene = setScene();
-  t.same(pullAt(scene, 5n), period(0n));
-  t.same(pullAt(scene, 4n * PERIOD + 7n), period(4n));
-  t.same(pullAt(scene, 4n * PERIOD + 8n, 1n), 400);
-  t.same(pullAt(scene, 5n * PERIOD - 1n, 1n), 400);
-  t.same(pullAt(scene, 5n * PERIOD), period(5n));
-});
+void t.test(
+  'the second before the boundary is the old period, the boundary and the one after the new',
+  async (t) => {
+    for (const [offset, number] of [
+      [-1n, 0n],
+      [0n, 1n],
+      [1n, 1n],
+    ] as const) {
+      const fresh = setScene();
+      t.same(pullAt(fresh, PERIOD + offset), period(number), `unpaid, ${offset} s`);
+      const paid = setScene();
+      t.same(pullAt(paid, 0n), period(0n));
+      t.same(pullAt(paid, PERIOD + offset), number === 0n ? 400 : period(1n), `paid, ${offset} s`);
+    }
+  },
+);
 
-void t.test('what is left of an old period is not added to the next', async (t) => {
+void t.test(
+  'missed periods are gone: after three of them one amount is due, and the boundaries stay where they were',
+  async (t) => {
+    const scene = setScene();
+    t.same(pullAt(scene, 5n), period(0n));
+    t.same(pullAt(scene, 4n * PERIOD + 7n), period(4n));
+    t.same(pullAt(scene, 4n * PERIOD + 8n, 1n), 400);
+    t.same(pullAt(scene, 5n * PERIOD - 1n, 1n), 400);
+    t.same(pullAt(scene, 5n * PERIOD), period(5n));
+  },
+);
+
+void t.test('the rest of an old period is not added to the next', async (t) => {
   const scene = setScene();
   t.same(pullAt(scene, 0n, 1n), { ...period(0n), pulled: 1n });
   t.same(pullAt(scene, PERIOD, AMOUNT + 1n), 400);
@@ -67,33 +81,50 @@ void t.test('a refused pull does not move the period', async (t) => {
   t.equal(readSubscription(scene, scene.subscription)?.periodStart, START);
 });
 
-void t.test('at end_ts a pull is allowed and belongs to the last period; one second later it is 501', async (t) => {
-  const end = 3n * PERIOD;
-  const last = { start: 2n * PERIOD, end, pulled: AMOUNT };
-  const scene = setScene({ endTs: START + end });
-  t.same(pullAt(scene, end), last);
-  t.equal(pullAt(scene, end, 1n), 400, 'no period begins at the end');
-  t.equal(pullAt(scene, end + 1n, 1n), 501);
-  const paid = setScene({ endTs: START + end });
-  t.same(pullAt(paid, end - 1n), last);
-  t.equal(pullAt(paid, end, 1n), 400);
-});
+void t.test(
+  'at end_ts a pull is allowed and belongs to the last period; one second later it is 501',
+  async (t) => {
+    const end = 3n * PERIOD;
+    const last = { start: 2n * PERIOD, end, pulled: AMOUNT };
+    const scene = setScene({ endTs: START + end });
+    t.same(pullAt(scene, end), last);
+    t.equal(pullAt(scene, end, 1n), 400, 'no period begins at the end');
+    t.equal(pullAt(scene, end + 1n, 1n), 501);
+    const paid = setScene({ endTs: START + end });
+    t.same(pullAt(paid, end - 1n), last);
+    t.equal(pullAt(paid, end, 1n), 400);
+  },
+);
 
-void t.test('an end within a period cuts it short: the event names the end of the plan', async (t) => {
-  const end = 2n * PERIOD + 100n;
-  const scene = setScene({ endTs: START + end });
-  t.same(pullAt(scene, end), { start: 2n * PERIOD, end, pulled: AMOUNT });
-  t.equal(pullAt(scene, end + 1n, 1n), 501);
-});
+void t.test(
+  'an end within a period cuts it short: the event names the end of the plan',
+  async (t) => {
+    const end = 2n * PERIOD + 100n;
+    const scene = setScene({ endTs: START + end });
+    t.same(pullAt(scene, end), { start: 2n * PERIOD, end, pulled: AMOUNT });
+    t.equal(pullAt(scene, end + 1n, 1n), 501);
+  },
+);
 
 void t.test('a subscription opened at the last second of a plan has that second', async (t) => {
   const scene = setScene({ endTs: START + PERIOD });
   setTime(scene, START + PERIOD);
   const late = newHolder(scene, AMOUNT);
-  must(scene, [late], initAuthority(scene, late.publicKey), subscribe(scene, late.publicKey, scene.consent));
+  must(
+    scene,
+    [late],
+    initAuthority(scene, late.publicKey),
+    subscribe(scene, late.publicKey, scene.consent),
+  );
   t.equal(errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey })), undefined);
-  t.equal(errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey, amount: 1n })), 400);
-  t.equal(readSubscription(scene, subscriptionOf(scene.plan, late.publicKey))?.periodStart, START + PERIOD);
+  t.equal(
+    errorOf(scene, [scene.keeper], pullOf(scene, { subscriber: late.publicKey, amount: 1n })),
+    400,
+  );
+  t.equal(
+    readSubscription(scene, subscriptionOf(scene.plan, late.publicKey))?.periodStart,
+    START + PERIOD,
+  );
 });
 
 void t.test('a clock before the start of the period is 407', async (t) => {
@@ -112,22 +143,29 @@ void t.test('periods of one hour and of a year, thousands of them at once', asyn
   }
 });
 
-void t.test('the cancellation ends with the running period, whether or not anything was pulled in it', async (t) => {
-  for (const [at, end] of [
-    [0n, PERIOD],
-    [PERIOD - 1n, PERIOD],
-    [PERIOD, 2n * PERIOD],
-    [4n * PERIOD + 9n, 5n * PERIOD],
-  ] as const) {
-    for (const paid of [true, false]) {
-      const scene = setScene();
-      if (paid) t.same(pullAt(scene, 0n), period(0n));
-      setTime(scene, START + at);
-      must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
-      t.equal((readSubscription(scene, scene.subscription)?.expiresAt ?? 0n) - START, end, `cancelled after ${at} s`);
+void t.test(
+  'the cancellation ends with the running period, whether or not anything was pulled in it',
+  async (t) => {
+    for (const [at, end] of [
+      [0n, PERIOD],
+      [PERIOD - 1n, PERIOD],
+      [PERIOD, 2n * PERIOD],
+      [4n * PERIOD + 9n, 5n * PERIOD],
+    ] as const) {
+      for (const paid of [true, false]) {
+        const scene = setScene();
+        if (paid) t.same(pullAt(scene, 0n), period(0n));
+        setTime(scene, START + at);
+        must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
+        t.equal(
+          (readSubscription(scene, scene.subscription)?.expiresAt ?? 0n) - START,
+          end,
+          `cancelled after ${at} s`,
+        );
+      }
     }
-  }
-});
+  },
+);
 
 void t.test('the cancellation is capped one second past the end of the plan', async (t) => {
   const end = PERIOD + 100n;
@@ -140,16 +178,23 @@ void t.test('the cancellation is capped one second past the end of the plan', as
     const scene = setScene({ endTs: START + end });
     setTime(scene, START + at);
     must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
-    t.equal((readSubscription(scene, scene.subscription)?.expiresAt ?? 0n) - START, expected, `cancelled after ${at} s`);
+    t.equal(
+      (readSubscription(scene, scene.subscription)?.expiresAt ?? 0n) - START,
+      expected,
+      `cancelled after ${at} s`,
+    );
     if (at > end) continue;
     t.not(typeof pullAt(scene, expected - 1n), 'number', 'the last second before it');
     t.equal(pullAt(scene, expected), expected > end ? 501 : 508);
   }
 });
 
-void t.test('a clock before the start of the period: the cancellation still ends with it', async (t) => {
-  const scene = setScene();
-  setTime(scene, START - 10n);
-  must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
-  t.equal(readSubscription(scene, scene.subscription)?.expiresAt, START + PERIOD);
-});
+void t.test(
+  'a clock before the start of the period: the cancellation still ends with it',
+  async (t) => {
+    const scene = setScene();
+    setTime(scene, START - 10n);
+    must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
+    t.equal(readSubscription(scene, scene.subscription)?.expiresAt, START + PERIOD);
+  },
+);

@@ -2,7 +2,7 @@
 // and what moved is measured in the token accounts: within the plan's amount per period, to listed owners only,
 // nothing after the end, the supply as it was.
 import { createRevokeInstruction } from '@solana/spl-token';
-import { Keypair, type TransactionInstruction } from '@solana/web3.js';
+import { Keypair, PublicKey, type TransactionInstruction } from '@solana/web3.js';
 import fc from 'fast-check';
 import t from 'tap';
 import {
@@ -60,9 +60,23 @@ import {
 
 const WALLETS = 8; // 0, 1 merchants; 2, 3 keepers; 4, 5, 6 subscribers; 7 a stranger
 const HELD = 3_000n;
-const wallets = Array.from({ length: WALLETS }, (_, i) => Keypair.fromSeed(new Uint8Array(32).fill(i + 1)));
+const wallets = Array.from({ length: WALLETS }, (_, i) =>
+  Keypair.fromSeed(new Uint8Array(32).fill(i + 1)),
+);
 const wallet = (i: number) => wallets[i] as Keypair;
 const key = (i: number) => wallet(i).publicKey;
+
+/** What the signer of an update saw where there is no plan. */
+const NO_PLAN = {
+  owner: PublicKey.default,
+  status: 1,
+  amount: 1n,
+  periodHours: 1n,
+  createdAt: 0n,
+  endTs: 0n,
+  pullers: [],
+  metadataUri: '',
+};
 
 /** Plans 0 and 1 are merchant 0's, 2 and 3 merchant 1's. */
 const ownerOf = (plan: number) => plan >> 1;
@@ -86,7 +100,10 @@ const subscriber = mostly(4, fc.integer({ min: 4, max: 6 }));
 const anyone = fc.integer({ min: 0, max: WALLETS - 1 });
 const some = fc.uniqueArray(anyone, { maxLength: 4 });
 /** An end as whole periods and seconds from now; no periods: none. */
-const end = fc.record({ periods: fc.integer({ min: 0, max: 4 }), seconds: fc.constantFrom(-1n, 0n, 1n, 1800n) });
+const end = fc.record({
+  periods: fc.integer({ min: 0, max: 4 }),
+  seconds: fc.constantFrom(-1n, 0n, 1n, 1800n),
+});
 const leg = fc.record({
   plan: merchant,
   subscriber,
@@ -95,25 +112,65 @@ const leg = fc.record({
   percent: mostly(20n, fc.constantFrom(0n, 1n, 30n, 50n, 100n, 101n)),
 });
 
-const of = <T extends object>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary });
+const of = <T extends object>(weight: number, arbitrary: fc.Arbitrary<T>) => ({
+  weight,
+  arbitrary,
+});
 const at = { plan: merchant, wallet: subscriber };
-const pullers = fc.oneof({ weight: 3, arbitrary: fc.constant<number[]>([2]) }, { weight: 1, arbitrary: some });
+const pullers = fc.oneof(
+  { weight: 3, arbitrary: fc.constant<number[]>([2]) },
+  { weight: 1, arbitrary: some },
+);
 const step = fc.oneof(
-  of(6, fc.record({ do: fc.constant('wait' as const), seconds: fc.constantFrom(1n, 1799n, 1800n, 3599n, 3600n, 3601n, 25_000n) })),
-  of(14, fc.record({ do: fc.constant('pull' as const), legs: fc.array(leg, { minLength: 1, maxLength: 2 }) })),
+  of(
+    6,
+    fc.record({
+      do: fc.constant('wait' as const),
+      seconds: fc.constantFrom(1n, 1799n, 1800n, 3599n, 3600n, 3601n, 25_000n),
+    }),
+  ),
+  of(
+    14,
+    fc.record({
+      do: fc.constant('pull' as const),
+      legs: fc.array(leg, { minLength: 1, maxLength: 2 }),
+    }),
+  ),
   of(
     2,
     fc.record({
-      ...{ do: fc.constant('createPlan' as const), plan: merchant, amount: fc.bigInt(0n, 900n), hours: fc.constantFrom(1n, 2n), end },
+      ...{
+        do: fc.constant('createPlan' as const),
+        plan: merchant,
+        amount: fc.bigInt(0n, 900n),
+        hours: fc.constantFrom(1n, 2n),
+        end,
+      },
       ...{ destinations: some, pullers },
     }),
   ),
-  of(1, fc.record({ do: fc.constant('updatePlan' as const), plan: merchant, active: mostly(true, fc.boolean()), end, pullers })),
+  of(
+    1,
+    fc.record({
+      do: fc.constant('updatePlan' as const),
+      plan: merchant,
+      active: mostly(true, fc.boolean()),
+      end,
+      pullers,
+    }),
+  ),
   of(1, fc.record({ do: fc.constant('deletePlan' as const), plan: merchant })),
   of(4, fc.record({ do: fc.constant('init' as const), wallet: subscriber })),
   of(
     1,
-    fc.record({ do: fc.constantFrom('closeAuthority' as const, 'revokeAuthority' as const, 'revokeTokens' as const), wallet: subscriber }),
+    fc.record({
+      do: fc.constantFrom(
+        'closeAuthority' as const,
+        'revokeAuthority' as const,
+        'revokeTokens' as const,
+      ),
+      wallet: subscriber,
+    }),
   ),
   of(4, fc.record({ do: fc.constant('subscribe' as const), ...at, payer: anyone })),
   of(2, fc.record({ do: fc.constant('cancel' as const), ...at })),
@@ -125,8 +182,24 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 /** Every run begins with a plan, three subscriptions to it, and another plan that ends. */
 const opening: Step[] = [
-  { do: 'createPlan', plan: 0, amount: 500n, hours: 1n, end: { periods: 0, seconds: 0n }, destinations: [0, 7], pullers: [2] },
-  { do: 'createPlan', plan: 2, amount: 300n, hours: 2n, end: { periods: 3, seconds: 0n }, destinations: [], pullers: [2, 3] },
+  {
+    do: 'createPlan',
+    plan: 0,
+    amount: 500n,
+    hours: 1n,
+    end: { periods: 0, seconds: 0n },
+    destinations: [0, 7],
+    pullers: [2],
+  },
+  {
+    do: 'createPlan',
+    plan: 2,
+    amount: 300n,
+    hours: 2n,
+    end: { periods: 3, seconds: 0n },
+    destinations: [],
+    pullers: [2, 3],
+  },
   ...[4, 5, 6].flatMap((i): Step[] => [
     { do: 'init', wallet: i },
     { do: 'subscribe', plan: 0, wallet: i, payer: i === 4 ? 2 : i },
@@ -141,8 +214,11 @@ interface Attempt {
   expected: boolean;
 }
 
-const endAt = (now: bigint, length: bigint, { periods, seconds }: { periods: number; seconds: bigint }) =>
-  periods === 0 ? 0n : now + BigInt(periods) * length + seconds;
+const endAt = (
+  now: bigint,
+  length: bigint,
+  { periods, seconds }: { periods: number; seconds: bigint },
+) => (periods === 0 ? 0n : now + BigInt(periods) * length + seconds);
 
 /** What a step sends and what the model says to it. */
 function attempt(chain: Chain, model: Model, doing: Exclude<Step, { do: 'wait' }>): Attempt {
@@ -159,56 +235,115 @@ function attempt(chain: Chain, model: Model, doing: Exclude<Step, { do: 'wait' }
         ...{ planId: BigInt(doing.plan & 1), amount, periodHours: doing.hours, endTs },
         ...{ destinations: destinations.map(key), pullers: pullers.map(key) },
       });
-      const plan: PlanModel = { owner, amount, length, createdAt: 0n, endTs, active: true, destinations, pullers };
+      const plan: PlanModel = {
+        owner,
+        amount,
+        length,
+        createdAt: 0n,
+        endTs,
+        active: true,
+        destinations,
+        pullers,
+      };
       return one(owner, instruction, createsPlan(model, doing.plan, plan));
     }
     case 'updatePlan': {
       const { active, pullers } = doing;
       const plan = model.plans.get(doing.plan);
-      const endTs = plan?.active === false ? plan.endTs : endAt(model.now, plan?.length ?? HOUR, doing.end);
+      const endTs =
+        plan?.active === false ? plan.endTs : endAt(model.now, plan?.length ?? HOUR, doing.end);
       const change = { status: active ? 1 : 0, endTs, pullers: pullers.map(key) };
-      const instruction = updatePlan(key(ownerOf(doing.plan)), planKey(doing.plan), change, readPlan(chain, planKey(doing.plan)));
-      return one(ownerOf(doing.plan), instruction, updatesPlan(model, doing.plan, { active, endTs, pullers }));
+      const seen = readPlan(chain, planKey(doing.plan)) ?? NO_PLAN;
+      const instruction = updatePlan(
+        chain,
+        key(ownerOf(doing.plan)),
+        planKey(doing.plan),
+        change,
+        seen,
+      );
+      return one(
+        ownerOf(doing.plan),
+        instruction,
+        updatesPlan(model, doing.plan, { active, endTs, pullers }),
+      );
     }
     case 'deletePlan':
-      return one(ownerOf(doing.plan), deletePlan(key(ownerOf(doing.plan)), planKey(doing.plan)), deletesPlan(model, doing.plan));
+      return one(
+        ownerOf(doing.plan),
+        deletePlan(key(ownerOf(doing.plan)), planKey(doing.plan)),
+        deletesPlan(model, doing.plan),
+      );
     case 'init':
       if (!model.authorities.has(doing.wallet)) model.authorities.set(doing.wallet, model.slot);
       model.approved.add(doing.wallet);
       return one(doing.wallet, initAuthority(chain, key(doing.wallet)), true);
     case 'closeAuthority':
-      return one(doing.wallet, closeAuthority(chain, key(doing.wallet)), model.authorities.delete(doing.wallet));
+      return one(
+        doing.wallet,
+        closeAuthority(chain, key(doing.wallet)),
+        model.authorities.delete(doing.wallet),
+      );
     case 'revokeAuthority':
       model.authorities.delete(doing.wallet);
       model.approved.delete(doing.wallet);
       return one(doing.wallet, revokeAuthority(chain, key(doing.wallet)), true);
     case 'revokeTokens':
       model.approved.delete(doing.wallet);
-      return one(doing.wallet, createRevokeInstruction(ataOf(key(doing.wallet), chain.mint), key(doing.wallet)), true);
+      return one(
+        doing.wallet,
+        createRevokeInstruction(ataOf(key(doing.wallet), chain.mint), key(doing.wallet)),
+        true,
+      );
     case 'subscribe': {
       const plan = readPlan(chain, planKey(doing.plan));
       const { amount = 0n, periodHours = 0n, createdAt = 0n } = plan ?? {};
       const initId = readAuthority(chain, authorityOf(key(doing.wallet), chain.mint))?.initId ?? 0n;
-      const consent = { merchant: key(ownerOf(doing.plan)), planId: BigInt(doing.plan & 1), amount, periodHours, createdAt, initId };
+      const consent = {
+        merchant: key(ownerOf(doing.plan)),
+        planId: BigInt(doing.plan & 1),
+        amount,
+        periodHours,
+        createdAt,
+        initId,
+      };
       const instruction = subscribe(chain, key(doing.wallet), consent, key(doing.payer));
       const expected = subscribes(model, doing.plan, doing.wallet, doing.payer);
       return { signers: [doing.payer, doing.wallet], instructions: [instruction], expected };
     }
     case 'cancel':
-      return one(doing.wallet, cancel(key(doing.wallet), planKey(doing.plan)), cancels(model, doing.plan, doing.wallet));
+      return one(
+        doing.wallet,
+        cancel(key(doing.wallet), planKey(doing.plan)),
+        cancels(model, doing.plan, doing.wallet),
+      );
     case 'cancelNow': {
       const owner = ownerOf(doing.plan);
       const live = readSubscription(chain, subscriptionOf(planKey(doing.plan), key(doing.wallet)));
-      const instruction = cancelNow(key(doing.wallet), key(owner), planKey(doing.plan), live?.periodStart ?? 0n);
-      return { signers: [doing.wallet, owner], instructions: [instruction], expected: cancelsNow(model, doing.plan, doing.wallet) };
+      const instruction = cancelNow(
+        key(doing.wallet),
+        key(owner),
+        planKey(doing.plan),
+        live?.periodStart ?? 0n,
+      );
+      return {
+        signers: [doing.wallet, owner],
+        instructions: [instruction],
+        expected: cancelsNow(model, doing.plan, doing.wallet),
+      };
     }
     case 'resume': {
       const live = readSubscription(chain, subscriptionOf(planKey(doing.plan), key(doing.wallet)));
-      const instruction = resume(chain, key(doing.wallet), planKey(doing.plan), live?.expiresAt ?? 0n);
+      const instruction = resume(
+        chain,
+        key(doing.wallet),
+        planKey(doing.plan),
+        live?.expiresAt ?? 0n,
+      );
       return one(doing.wallet, instruction, resumes(model, doing.plan, doing.wallet));
     }
     case 'close': {
-      const payer = model.subscriptions.get(subscriptionKey(doing.plan, doing.wallet))?.payer ?? doing.by;
+      const payer =
+        model.subscriptions.get(subscriptionKey(doing.plan, doing.wallet))?.payer ?? doing.by;
       const instruction = revoke(key(doing.by), planKey(doing.plan), key(doing.wallet), key(payer));
       return one(doing.by, instruction, closes(model, doing.plan, doing.wallet, doing.by));
     }
@@ -234,11 +369,18 @@ function attempt(chain: Chain, model: Model, doing: Exclude<Step, { do: 'wait' }
   }
 }
 
-const balances = (chain: Chain) => wallets.map(({ publicKey }) => tokensOf(chain, ataOf(publicKey, chain.mint))?.amount ?? 0n);
+const balances = (chain: Chain) =>
+  wallets.map(({ publicKey }) => tokensOf(chain, ataOf(publicKey, chain.mint))?.amount ?? 0n);
 const supply = (chain: Chain) => dataOf(chain, chain.mint)?.readBigUInt64LE(36);
 
 /** Fails unless the movement of this transaction was within the rules as they stood before it. `taken` outlives a step. */
-function checkMovement(before: bigint[], after: bigint[], doing: Step, model: Model, taken: Map<string, Map<bigint, bigint>>) {
+function checkMovement(
+  before: bigint[],
+  after: bigint[],
+  doing: Step,
+  model: Model,
+  taken: Map<string, Map<bigint, bigint>>,
+) {
   const moved = after.map((amount, i) => amount - (before[i] ?? 0n));
   if (doing.do !== 'pull') {
     if (moved.some((amount) => amount !== 0n)) throw new Error(`${doing.do} moved tokens`);
@@ -248,20 +390,25 @@ function checkMovement(before: bigint[], after: bigint[], doing: Step, model: Mo
   for (const each of doing.legs) {
     const plan = model.plans.get(each.plan);
     const subscription = model.subscriptions.get(subscriptionKey(each.plan, each.subscriber));
-    if (plan === undefined || subscription === undefined) throw new Error('pulled without a plan or a subscription');
-    if (subscription.expiresAt !== 0n && model.now >= subscription.expiresAt) throw new Error('pulled after the cancellation took effect');
-    if (plan.destinations.length > 0 && !plan.destinations.includes(each.to)) throw new Error('pulled to an unlisted owner');
+    if (plan === undefined || subscription === undefined)
+      throw new Error('pulled without a plan or a subscription');
+    if (subscription.expiresAt !== 0n && model.now >= subscription.expiresAt)
+      throw new Error('pulled after the cancellation took effect');
+    if (plan.destinations.length > 0 && !plan.destinations.includes(each.to))
+      throw new Error('pulled to an unlisted owner');
     const amount = (plan.amount * each.percent) / 100n;
     const period = periodOf(subscription, plan, model.now);
     const opened = `${subscriptionKey(each.plan, each.subscriber)}:${subscription.openedIn}`;
     const sums = taken.get(opened) ?? new Map<bigint, bigint>();
     taken.set(opened, sums.set(period, (sums.get(period) ?? 0n) + amount));
-    if ((sums.get(period) ?? 0n) > plan.amount) throw new Error('pulled more than the amount of the period');
+    if ((sums.get(period) ?? 0n) > plan.amount)
+      throw new Error('pulled more than the amount of the period');
     allowed.set(each.to, (allowed.get(each.to) ?? 0n) + amount);
     allowed.set(each.subscriber, (allowed.get(each.subscriber) ?? 0n) - amount);
   }
   moved.forEach((amount, i) => {
-    if (amount !== (allowed.get(i) ?? 0n)) throw new Error(`wallet ${i} moved ${amount}, not ${allowed.get(i) ?? 0n}`);
+    if (amount !== (allowed.get(i) ?? 0n))
+      throw new Error(`wallet ${i} moved ${amount}, not ${allowed.get(i) ?? 0n}`);
   });
 }
 
@@ -270,7 +417,14 @@ const seen = new Map<string, number>();
 function play(steps: readonly Step[]) {
   const chain = fork(genesis);
   const model: Model = {
-    ...{ now: START, slot: slot(chain), plans: new Map(), subscriptions: new Map(), authorities: new Map(), approved: new Set() },
+    ...{
+      now: START,
+      slot: slot(chain),
+      plans: new Map(),
+      subscriptions: new Map(),
+      authorities: new Map(),
+      approved: new Set(),
+    },
     tokens: wallets.map(() => HELD),
   };
   const taken = new Map<string, Map<bigint, bigint>>();
@@ -289,20 +443,41 @@ function play(steps: readonly Step[]) {
     const outcome = `${doing.do}, ${happened ? 'done' : 'refused'}`;
     seen.set(outcome, (seen.get(outcome) ?? 0) + 1);
     if (happened !== expected)
-      throw new Error(`${outcome}, but the model says otherwise: ${JSON.stringify(isRefused(result) ? result : '')}`);
+      throw new Error(
+        `${outcome}, but the model says otherwise: ${JSON.stringify(isRefused(result) ? result : '')}`,
+      );
     const after = balances(chain);
     if (happened) checkMovement(before, after, doing, model, taken);
     else if (after.join() !== before.join()) throw new Error('a refused transaction moved tokens');
-    if (after.join() !== model.tokens.join()) throw new Error('the balances are not those of the model');
-    if (supply(chain) !== HELD * BigInt(WALLETS) || after.reduce((a, b) => a + b) !== supply(chain)) throw new Error('the supply changed');
+    if (after.join() !== model.tokens.join())
+      throw new Error('the balances are not those of the model');
+    if (supply(chain) !== HELD * BigInt(WALLETS) || after.reduce((a, b) => a + b) !== supply(chain))
+      throw new Error('the supply changed');
   }
 }
 
-void t.test('whatever several wallets do in whatever order, the program does what the rules say and no more', async (t) => {
-  fc.assert(fc.property(fc.array(step, { minLength: 30, maxLength: 60 }), play), { numRuns: 100 });
-  const enough = ['pull', 'createPlan', 'updatePlan', 'subscribe', 'cancel', 'cancelNow', 'resume', 'close'];
+void t.test('random acts of several wallets have exactly the effects of the model', async (t) => {
+  fc.assert(fc.property(fc.array(step, { minLength: 30, maxLength: 60 }), play), {
+    numRuns: 100,
+  });
+  const enough = [
+    'pull',
+    'createPlan',
+    'updatePlan',
+    'subscribe',
+    'cancel',
+    'cancelNow',
+    'resume',
+    'close',
+  ];
   for (const name of enough) {
-    t.ok((seen.get(`${name}, done`) ?? 0) > 4, `${name} went through ${seen.get(`${name}, done`)} times`);
-    t.ok((seen.get(`${name}, refused`) ?? 0) > 4, `${name} was refused ${seen.get(`${name}, refused`)} times`);
+    t.ok(
+      (seen.get(`${name}, done`) ?? 0) > 4,
+      `${name} went through ${seen.get(`${name}, done`)} times`,
+    );
+    t.ok(
+      (seen.get(`${name}, refused`) ?? 0) > 4,
+      `${name} was refused ${seen.get(`${name}, refused`)} times`,
+    );
   }
 });

@@ -1,4 +1,9 @@
-import { createApproveInstruction, createCloseAccountInstruction, createRevokeInstruction, TOKEN_PROGRAM_ID } from '@solana/spl-token';
+import {
+  createApproveInstruction,
+  createCloseAccountInstruction,
+  createRevokeInstruction,
+  TOKEN_PROGRAM_ID,
+} from '@solana/spl-token';
 import { Keypair, type TransactionInstruction } from '@solana/web3.js';
 import t from 'tap';
 import {
@@ -45,9 +50,12 @@ import {
   type Scene,
 } from '../fixtures/program.ts';
 
-const balance = (scene: Scene, owner: Keypair) => tokensOf(scene, ataOf(owner.publicKey, scene.mint))?.amount;
-const keeperPulls = (scene: Scene, change: Partial<Pull> = {}) => errorOf(scene, [scene.keeper], pullOf(scene, change));
-const keeperSends = (scene: Scene, instruction: TransactionInstruction) => errorOf(scene, [scene.keeper], instruction);
+const balance = (scene: Scene, owner: Keypair) =>
+  tokensOf(scene, ataOf(owner.publicKey, scene.mint))?.amount;
+const keeperPulls = (scene: Scene, change: Partial<Pull> = {}) =>
+  errorOf(scene, [scene.keeper], pullOf(scene, change));
+const keeperSends = (scene: Scene, instruction: TransactionInstruction) =>
+  errorOf(scene, [scene.keeper], instruction);
 const subscribersAta = (scene: Scene) => ataOf(scene.subscriber.publicKey, scene.mint);
 
 void t.test('a pull moves the amount, counts it and says so in an event', async (t) => {
@@ -58,32 +66,46 @@ void t.test('a pull moves the amount, counts it and says so in an event', async 
   t.equal(readSubscription(scene, scene.subscription)?.pulled, 400_000n);
   const expected = Buffer.concat([
     Buffer.from('e445a52e51cb9a1d02', 'hex'),
-    ...[scene.subscription, scene.plan, scene.subscriber.publicKey, scene.mint].map((key) => key.toBytes()),
+    ...[scene.subscription, scene.plan, scene.subscriber.publicKey, scene.mint].map((key) =>
+      key.toBytes(),
+    ),
     ...[400_000n, START, START + PERIOD, 400_000n].map(u64),
-    ...[scene.merchant.publicKey, ataOf(scene.merchant.publicKey, scene.mint), scene.keeper.publicKey].map((key) => key.toBytes()),
+    ...[
+      scene.merchant.publicKey,
+      ataOf(scene.merchant.publicKey, scene.mint),
+      scene.keeper.publicKey,
+    ].map((key) => key.toBytes()),
   ]);
   t.same(eventsOf(result), [expected]);
   t.equal(expected.length, 265);
 });
 
-void t.test('several pulls fit into a period while their sum does; one more base unit is 400', async (t) => {
-  const scene = setScene();
-  t.equal(keeperPulls(scene, { amount: AMOUNT - 1n }), undefined);
-  t.equal(keeperPulls(scene, { amount: 2n }), 400);
-  t.equal(keeperPulls(scene, { amount: 1n, to: scene.treasury.publicKey }), undefined);
-  t.equal(keeperPulls(scene, { amount: 1n }), 400);
-  t.equal(balance(scene, scene.merchant), AMOUNT - 1n);
-  t.equal(balance(scene, scene.treasury), 1n);
-});
+void t.test(
+  'several pulls fit into a period while their sum does; one more base unit is 400',
+  async (t) => {
+    const scene = setScene();
+    t.equal(keeperPulls(scene, { amount: AMOUNT - 1n }), undefined);
+    t.equal(keeperPulls(scene, { amount: 2n }), 400);
+    t.equal(keeperPulls(scene, { amount: 1n, to: scene.treasury.publicKey }), undefined);
+    t.equal(keeperPulls(scene, { amount: 1n }), 400);
+    t.equal(balance(scene, scene.merchant), AMOUNT - 1n);
+    t.equal(balance(scene, scene.treasury), 1n);
+  },
+);
 
-void t.test('an amount beyond the period, up to the largest there is, is 400; none is 129', async (t) => {
-  const scene = setScene();
-  for (const amount of [AMOUNT + 1n, 2n ** 63n, U64_MAX]) t.equal(keeperPulls(scene, { amount }), 400);
-  t.equal(keeperPulls(scene, { amount: U64_MAX - 1n }), 400);
-  t.equal(keeperPulls(scene, { amount: 1n }), undefined);
-  for (const amount of [U64_MAX, U64_MAX - 1n]) t.equal(keeperPulls(scene, { amount }), 400, 'the sum must not wrap');
-  t.equal(keeperPulls(scene, { amount: 0n }), 129);
-});
+void t.test(
+  'an amount above the period’s, up to the largest u64, is 400; zero is 129',
+  async (t) => {
+    const scene = setScene();
+    for (const amount of [AMOUNT + 1n, 2n ** 63n, U64_MAX])
+      t.equal(keeperPulls(scene, { amount }), 400);
+    t.equal(keeperPulls(scene, { amount: U64_MAX - 1n }), 400);
+    t.equal(keeperPulls(scene, { amount: 1n }), undefined);
+    for (const amount of [U64_MAX, U64_MAX - 1n])
+      t.equal(keeperPulls(scene, { amount }), 400, 'the sum must not wrap');
+    t.equal(keeperPulls(scene, { amount: 0n }), 129);
+  },
+);
 
 void t.test('net and fee go out in one transaction', async (t) => {
   const scene = setScene();
@@ -100,45 +122,90 @@ void t.test('net and fee go out in one transaction', async (t) => {
   t.equal(keeperPulls(scene, { amount: 1n }), 400);
 });
 
-void t.test('when the second of two transfers fails the first is reversed: money, count and period', async (t) => {
-  const scene = setScene();
-  must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
-  setTime(scene, START + PERIOD);
-  const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
-  const net = pullOf(scene, { amount: AMOUNT - 10_000n });
-  const cases: [string, TransactionInstruction, number][] = [
-    ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
-    ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
-    ['to a missing account', withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey), 110],
-  ];
-  for (const [name, fee, error] of cases) {
-    t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
-    t.same([balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)], before, name);
-    t.equal(balance(scene, scene.merchant), 7n, name);
-  }
-  const ata = subscribersAta(scene);
-  const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
-  setTokens(scene, ata, scene.mint, { owner: scene.subscriber.publicKey, amount: AMOUNT - 1n, delegate, allowance: U64_MAX });
-  t.same(send(scene, [scene.keeper], net, pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey })), { error: 1, at: 1 });
-  t.equal(balance(scene, scene.subscriber), AMOUNT - 1n, 'the token program refusing the fee takes the net back too');
-  t.same(readSubscription(scene, scene.subscription), before[1]);
-});
+void t.test(
+  'when the second of two transfers fails the first is reversed: money, count and period',
+  async (t) => {
+    const scene = setScene();
+    must(scene, [scene.keeper], pullOf(scene, { amount: 7n }));
+    setTime(scene, START + PERIOD);
+    const before = [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)];
+    const net = pullOf(scene, { amount: AMOUNT - 10_000n });
+    const cases: [string, TransactionInstruction, number][] = [
+      ['over the limit', pullOf(scene, { amount: 10_001n, to: scene.treasury.publicKey }), 400],
+      ['to a stranger', pullOf(scene, { amount: 10_000n, to: scene.stranger.publicKey }), 506],
+      [
+        'to a missing account',
+        withAccount(pullOf(scene), PULL.to, Keypair.generate().publicKey),
+        110,
+      ],
+    ];
+    for (const [name, fee, error] of cases) {
+      t.same(send(scene, [scene.keeper], net, fee), { error, at: 1 }, name);
+      t.same(
+        [balance(scene, scene.subscriber), readSubscription(scene, scene.subscription)],
+        before,
+        name,
+      );
+      t.equal(balance(scene, scene.merchant), 7n, name);
+    }
+    const ata = subscribersAta(scene);
+    const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
+    setTokens(scene, ata, scene.mint, {
+      owner: scene.subscriber.publicKey,
+      amount: AMOUNT - 1n,
+      delegate,
+      allowance: U64_MAX,
+    });
+    t.same(
+      send(
+        scene,
+        [scene.keeper],
+        net,
+        pullOf(scene, { amount: 10_000n, to: scene.treasury.publicKey }),
+      ),
+      { error: 1, at: 1 },
+    );
+    t.equal(
+      balance(scene, scene.subscriber),
+      AMOUNT - 1n,
+      'the token program refusing the fee takes the net back too',
+    );
+    t.same(readSubscription(scene, scene.subscription), before[1]);
+  },
+);
 
-void t.test('the plan owner and its pullers may pull, nobody else (130)', async (t) => {
+void t.test('only the plan owner and its pullers may pull (130)', async (t) => {
   const scene = setScene();
-  t.equal(errorOf(scene, [scene.merchant], pullOf(scene, { caller: scene.merchant.publicKey, amount: 1n })), undefined);
+  t.equal(
+    errorOf(
+      scene,
+      [scene.merchant],
+      pullOf(scene, { caller: scene.merchant.publicKey, amount: 1n }),
+    ),
+    undefined,
+  );
   t.equal(keeperPulls(scene, { amount: 1n }), undefined);
   for (const caller of [scene.stranger, scene.subscriber, scene.treasury]) {
     t.equal(errorOf(scene, [caller], pullOf(scene, { caller: caller.publicKey, amount: 1n })), 130);
   }
 });
 
-void t.test('without pullers only the owner pulls; a removed puller no longer does (130)', async (t) => {
-  const scene = setScene();
-  must(scene, [scene.merchant], updatePlan(scene.merchant.publicKey, scene.plan, { pullers: [] }));
-  t.equal(keeperPulls(scene), 130);
-  t.equal(errorOf(scene, [scene.merchant], pullOf(scene, { caller: scene.merchant.publicKey })), undefined);
-});
+void t.test(
+  'without pullers only the owner pulls; a removed puller no longer does (130)',
+  async (t) => {
+    const scene = setScene();
+    must(
+      scene,
+      [scene.merchant],
+      updatePlan(scene, scene.merchant.publicKey, scene.plan, { pullers: [] }),
+    );
+    t.equal(keeperPulls(scene), 130);
+    t.equal(
+      errorOf(scene, [scene.merchant], pullOf(scene, { caller: scene.merchant.publicKey })),
+      undefined,
+    );
+  },
+);
 
 void t.test('money goes to listed owners only (506), to any of their token accounts', async (t) => {
   const scene = setScene();
@@ -146,11 +213,14 @@ void t.test('money goes to listed owners only (506), to any of their token accou
   t.equal(keeperPulls(scene, { to: scene.subscriber.publicKey }), 506);
   const second = Keypair.generate().publicKey;
   setTokens(scene, second, scene.mint, { owner: scene.treasury.publicKey });
-  t.equal(keeperSends(scene, withAccount(pullOf(scene, { amount: 5n }), PULL.to, second)), undefined);
+  t.equal(
+    keeperSends(scene, withAccount(pullOf(scene, { amount: 5n }), PULL.to, second)),
+    undefined,
+  );
   t.equal(tokensOf(scene, second)?.amount, 5n);
 });
 
-void t.test('an all-zero entry lets nobody pull and nobody receive', async (t) => {
+void t.test('an all-zero entry permits no puller and no receiver', async (t) => {
   const scene = setScene();
   const nobodys = Keypair.generate().publicKey;
   setTokens(scene, nobodys, scene.mint, {}); // its owner is the zero address
@@ -183,7 +253,11 @@ void t.test('a revoked approval is 4 until it is given again; a replaced one too
   t.equal(keeperPulls(scene, { amount: 1n }), 4);
   must(scene, [subscriber], initAuthority(scene, subscriber.publicKey));
   t.equal(keeperPulls(scene, { amount: 1n }), undefined);
-  must(scene, [subscriber], createApproveInstruction(ata, scene.stranger.publicKey, subscriber.publicKey, 5n));
+  must(
+    scene,
+    [subscriber],
+    createApproveInstruction(ata, scene.stranger.publicKey, subscriber.publicKey, 5n),
+  );
   t.equal(keeperPulls(scene, { amount: 1n }), 4);
 });
 
@@ -215,56 +289,94 @@ void t.test("the subscriber's token account closed is 110, and so is the receive
   t.equal(keeperPulls(other), 110);
 });
 
-void t.test('a cancelled subscription is pulled until the period ends, then never (508)', async (t) => {
-  const scene = setScene();
-  must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
-  setTime(scene, START + PERIOD - 1n);
-  t.equal(keeperPulls(scene), undefined);
-  for (const later of [PERIOD, PERIOD + 1n, 10n * PERIOD]) {
-    setTime(scene, START + later);
-    t.equal(keeperPulls(scene), 508, `${later} s`);
-  }
-});
+void t.test(
+  'a cancelled subscription is pulled until the period ends, then never (508)',
+  async (t) => {
+    const scene = setScene();
+    must(scene, [scene.subscriber], cancel(scene.subscriber.publicKey, scene.plan));
+    setTime(scene, START + PERIOD - 1n);
+    t.equal(keeperPulls(scene), undefined);
+    for (const later of [PERIOD, PERIOD + 1n, 10n * PERIOD]) {
+      setTime(scene, START + later);
+      t.equal(keeperPulls(scene), 508, `${later} s`);
+    }
+  },
+);
 
-void t.test('a deleted plan is 516; one recreated, with the same terms or others, is 519', async (t) => {
-  const scene = setScene({ endTs: START + PERIOD });
-  const { merchant } = scene;
-  setTime(scene, START + PERIOD + 1n);
-  t.equal(keeperPulls(scene), 501);
-  must(scene, [merchant], deletePlan(merchant.publicKey, scene.plan));
-  t.equal(keeperPulls(scene), 516);
-  const pullers = [scene.keeper.publicKey];
-  for (const amount of [AMOUNT, AMOUNT + 1n]) {
-    const again = { planId: 1n, amount, periodHours: PERIOD_HOURS, pullers, endTs: now(scene) + PERIOD };
-    must(scene, [merchant], createPlan(scene, merchant.publicKey, again));
-    t.equal(keeperPulls(scene), 519);
-    setTime(scene, now(scene) + PERIOD + 1n);
+void t.test(
+  'a deleted plan is 516; one recreated, with the same terms or others, is 519',
+  async (t) => {
+    const scene = setScene({ endTs: START + PERIOD });
+    const { merchant } = scene;
+    setTime(scene, START + PERIOD + 1n);
+    t.equal(keeperPulls(scene), 501);
     must(scene, [merchant], deletePlan(merchant.publicKey, scene.plan));
-  }
-});
+    t.equal(keeperPulls(scene), 516);
+    const pullers = [scene.keeper.publicKey];
+    for (const amount of [AMOUNT, AMOUNT + 1n]) {
+      const again = {
+        planId: 1n,
+        amount,
+        periodHours: PERIOD_HOURS,
+        pullers,
+        endTs: now(scene) + PERIOD,
+      };
+      must(scene, [merchant], createPlan(scene, merchant.publicKey, again));
+      t.equal(keeperPulls(scene), 519);
+      setTime(scene, now(scene) + PERIOD + 1n);
+      must(scene, [merchant], deletePlan(merchant.publicKey, scene.plan));
+    }
+  },
+);
 
-void t.test("another plan's subscription is 505, even where both plans have the same terms", async (t) => {
+void t.test("another plan's subscription is 505 when the terms are the same", async (t) => {
   const scene = setScene();
   const { merchant, keeper, subscriber } = scene;
-  const terms = { planId: 2n, amount: AMOUNT, periodHours: PERIOD_HOURS, pullers: [keeper.publicKey] };
+  const terms = {
+    planId: 2n,
+    amount: AMOUNT,
+    periodHours: PERIOD_HOURS,
+    pullers: [keeper.publicKey],
+  };
   must(scene, [merchant], createPlan(scene, merchant.publicKey, terms));
   const [other] = planOf(merchant.publicKey, 2n);
   t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.plan, other)), 505);
-  must(scene, [subscriber], subscribe(scene, subscriber.publicKey, { ...scene.consent, planId: 2n }));
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.subscription, subscriptionOf(other, subscriber.publicKey))), 505);
+  must(
+    scene,
+    [subscriber],
+    subscribe(scene, subscriber.publicKey, { ...scene.consent, planId: 2n }),
+  );
+  t.equal(
+    keeperSends(
+      scene,
+      withAccount(pullOf(scene), PULL.subscription, subscriptionOf(other, subscriber.publicKey)),
+    ),
+    505,
+  );
 });
 
-void t.test('a plan of the puller himself is no way to the money of the subscribers of others (505)', async (t) => {
-  const scene = setScene();
-  const { stranger } = scene;
-  must(scene, [stranger], createPlan(scene, stranger.publicKey, { planId: 9n, amount: AMOUNT, periodHours: PERIOD_HOURS }));
-  const theft = withAccount(
-    pullOf(scene, { caller: stranger.publicKey, to: stranger.publicKey }),
-    PULL.plan,
-    planOf(stranger.publicKey, 9n)[0],
-  );
-  t.equal(errorOf(scene, [stranger], theft), 505);
-});
+void t.test(
+  'a puller with a plan of the same terms cannot pull from the subscribers of another plan (505)',
+  async (t) => {
+    const scene = setScene();
+    const { stranger } = scene;
+    must(
+      scene,
+      [stranger],
+      createPlan(scene, stranger.publicKey, {
+        planId: 9n,
+        amount: AMOUNT,
+        periodHours: PERIOD_HOURS,
+      }),
+    );
+    const theft = withAccount(
+      pullOf(scene, { caller: stranger.publicKey, to: stranger.publicKey }),
+      PULL.plan,
+      planOf(stranger.publicKey, 9n)[0],
+    );
+    t.equal(errorOf(scene, [stranger], theft), 505);
+  },
+);
 
 void t.test('a subscription that does not exist surfaces as InvalidAccountOwner', async (t) => {
   const scene = setScene();
@@ -273,14 +385,23 @@ void t.test('a subscription that does not exist surfaces as InvalidAccountOwner'
   t.equal(keeperPulls(scene, { subscriber: other.publicKey }), 'InvalidAccountOwner');
 });
 
-void t.test('the delegator named must be the one of the subscription (130), the authority theirs (126)', async (t) => {
-  const scene = setScene();
-  const other = newHolder(scene, AMOUNT);
-  must(scene, [other], initAuthority(scene, other.publicKey));
-  const named = [u64(1n), other.publicKey.toBytes(), scene.mint.toBytes()];
-  t.equal(keeperSends(scene, withData(pullOf(scene), ...named)), 130);
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.authority, authorityOf(other.publicKey, scene.mint))), 126);
-});
+void t.test(
+  'the delegator named must be the one of the subscription (130), the authority theirs (126)',
+  async (t) => {
+    const scene = setScene();
+    const other = newHolder(scene, AMOUNT);
+    must(scene, [other], initAuthority(scene, other.publicKey));
+    const named = [u64(1n), other.publicKey.toBytes(), scene.mint.toBytes()];
+    t.equal(keeperSends(scene, withData(pullOf(scene), ...named)), 130);
+    t.equal(
+      keeperSends(
+        scene,
+        withAccount(pullOf(scene), PULL.authority, authorityOf(other.publicKey, scene.mint)),
+      ),
+      126,
+    );
+  },
+);
 
 void t.test('another mint is 125, wherever it is put', async (t) => {
   const scene = setScene();
@@ -289,59 +410,119 @@ void t.test('another mint is 125, wherever it is put', async (t) => {
   setMint(scene, worthless);
   const otherChain = { ...scene, mint: worthless };
   for (const holder of [subscriber, merchant]) {
-    setTokens(scene, ataOf(holder.publicKey, worthless), worthless, { owner: holder.publicKey, amount: AMOUNT });
+    setTokens(scene, ataOf(holder.publicKey, worthless), worthless, {
+      owner: holder.publicKey,
+      amount: AMOUNT,
+    });
   }
   must(scene, [subscriber], initAuthority(otherChain, subscriber.publicKey));
   const real = pullOf(scene);
-  t.equal(keeperSends(scene, withData(real, u64(1n), subscriber.publicKey.toBytes(), worthless.toBytes())), 125, 'in the data');
+  t.equal(
+    keeperSends(
+      scene,
+      withData(real, u64(1n), subscriber.publicKey.toBytes(), worthless.toBytes()),
+    ),
+    125,
+    'in the data',
+  );
   t.equal(keeperSends(scene, withAccount(real, PULL.mint, worthless)), 125, 'as the mint');
-  t.equal(keeperSends(scene, withAccount(real, PULL.authority, authorityOf(subscriber.publicKey, worthless))), 126, 'by its authority');
-  t.equal(keeperSends(scene, withAccount(real, PULL.from, ataOf(subscriber.publicKey, worthless))), 125, 'from');
-  t.equal(keeperSends(scene, withAccount(real, PULL.to, ataOf(merchant.publicKey, worthless))), 125, 'to');
-  const all = { plan: scene.plan, subscriber: subscriber.publicKey, to: merchant.publicKey, caller: scene.keeper.publicKey };
-  t.equal(keeperSends(scene, pull(otherChain, { ...all, amount: 1n })), 125, 'all of them together');
+  t.equal(
+    keeperSends(
+      scene,
+      withAccount(real, PULL.authority, authorityOf(subscriber.publicKey, worthless)),
+    ),
+    126,
+    'by its authority',
+  );
+  t.equal(
+    keeperSends(scene, withAccount(real, PULL.from, ataOf(subscriber.publicKey, worthless))),
+    125,
+    'from',
+  );
+  t.equal(
+    keeperSends(scene, withAccount(real, PULL.to, ataOf(merchant.publicKey, worthless))),
+    125,
+    'to',
+  );
+  const all = {
+    plan: scene.plan,
+    subscriber: subscriber.publicKey,
+    to: merchant.publicKey,
+    caller: scene.keeper.publicKey,
+  };
+  t.equal(
+    keeperSends(scene, pull(otherChain, { ...all, amount: 1n })),
+    125,
+    'all of them together',
+  );
 });
 
-void t.test("money leaves the subscriber's associated token account only: 130 for another's, 108 for another of theirs", async (t) => {
-  const scene = setScene();
-  const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
-  const other = newHolder(scene, AMOUNT);
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.from, ataOf(other.publicKey, scene.mint))), 130);
-  const second = Keypair.generate().publicKey;
-  setTokens(scene, second, scene.mint, { owner: scene.subscriber.publicKey, amount: AMOUNT, delegate, allowance: U64_MAX });
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.from, second)), 108);
-});
+void t.test(
+  "money leaves the subscriber's associated token account only: 130 for another's, 108 for another of theirs",
+  async (t) => {
+    const scene = setScene();
+    const delegate = authorityOf(scene.subscriber.publicKey, scene.mint);
+    const other = newHolder(scene, AMOUNT);
+    t.equal(
+      keeperSends(scene, withAccount(pullOf(scene), PULL.from, ataOf(other.publicKey, scene.mint))),
+      130,
+    );
+    const second = Keypair.generate().publicKey;
+    setTokens(scene, second, scene.mint, {
+      owner: scene.subscriber.publicKey,
+      amount: AMOUNT,
+      delegate,
+      allowance: U64_MAX,
+    });
+    t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.from, second)), 108);
+  },
+);
 
 void t.test('data of any other length is 112', async (t) => {
   const scene = setScene();
   const whole = pullOf(scene).data.subarray(1);
   for (const length of [0, 1, 8, 40, 71, 73]) {
-    t.equal(keeperSends(scene, withData(pullOf(scene), Buffer.concat([whole, Buffer.alloc(8)], 80).subarray(0, length))), 112);
+    t.equal(
+      keeperSends(
+        scene,
+        withData(pullOf(scene), Buffer.concat([whole, Buffer.alloc(8)], 80).subarray(0, length)),
+      ),
+      112,
+    );
   }
 });
 
-void t.test('terms and counts that the program itself never writes are refused, not computed with', async (t) => {
-  const bothTerms = (scene: Scene, offset: number, value: bigint) => {
-    patchAccount(scene, scene.plan, 75 + offset, u64(value));
-    patchAccount(scene, scene.subscription, 107 + offset, u64(value));
-  };
-  for (const hours of [0n, 8761n, 2n ** 63n, U64_MAX / 3600n + 2n]) {
-    const scene = setScene();
-    bothTerms(scene, 8, hours);
-    t.equal(keeperPulls(scene), 402, `${hours} hours`);
-  }
-  const more = setScene();
-  patchAccount(more, more.subscription, 131, u64(AMOUNT + 1n));
-  t.equal(keeperPulls(more, { amount: 1n }), 116, 'more pulled than the plan allows');
-  const late = setScene();
-  const farAway = 2n ** 63n - 1n - PERIOD / 2n;
-  setTime(late, farAway);
-  patchAccount(late, late.subscription, 139, u64(farAway));
-  t.equal(keeperPulls(late, { amount: 1n }), 115, 'a period that ends after time does');
-});
+void t.test(
+  'terms and counts that the program itself never writes are refused, not computed with',
+  async (t) => {
+    const bothTerms = (scene: Scene, offset: number, value: bigint) => {
+      patchAccount(scene, scene.plan, 75 + offset, u64(value));
+      patchAccount(scene, scene.subscription, 107 + offset, u64(value));
+    };
+    for (const hours of [0n, 8761n, 2n ** 63n, U64_MAX / 3600n + 2n]) {
+      const scene = setScene();
+      bothTerms(scene, 8, hours);
+      t.equal(keeperPulls(scene), 402, `${hours} hours`);
+    }
+    const more = setScene();
+    patchAccount(more, more.subscription, 131, u64(AMOUNT + 1n));
+    t.equal(keeperPulls(more, { amount: 1n }), 116, 'more pulled than the plan allows');
+    const late = setScene();
+    const farAway = 2n ** 63n - 1n - PERIOD / 2n;
+    setTime(late, farAway);
+    patchAccount(late, late.subscription, 139, u64(farAway));
+    t.equal(keeperPulls(late, { amount: 1n }), 115, 'a period that ends after time does');
+  },
+);
 
 void t.test('a plain token account is not the token program', async (t) => {
   const scene = setScene();
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, scene.stranger.publicKey)), 105);
-  t.equal(keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, TOKEN_PROGRAM_ID)), undefined);
+  t.equal(
+    keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, scene.stranger.publicKey)),
+    105,
+  );
+  t.equal(
+    keeperSends(scene, withAccount(pullOf(scene), PULL.tokenProgram, TOKEN_PROGRAM_ID)),
+    undefined,
+  );
 });

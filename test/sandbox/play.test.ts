@@ -28,7 +28,19 @@ void t.test(
   'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
   { timeout: 180_000 },
   async (t) => {
-    const args = ['sandbox', '--once', '--json', '--subscribers', '16', '--periods', '5', '--seed', '2', '--chaos', '6'];
+    const args = [
+      'sandbox',
+      '--once',
+      '--json',
+      '--subscribers',
+      '16',
+      '--periods',
+      '5',
+      '--seed',
+      '2',
+      '--chaos',
+      '6',
+    ];
     const { code, stdout, stderr } = await run(t, args);
     t.equal(stderr, '');
     t.equal(code, 0);
@@ -38,7 +50,10 @@ void t.test(
     t.equal(Object.keys(summary.invariants).length, 11);
     for (const [name, holds] of Object.entries(summary.invariants)) t.ok(holds, name);
     t.equal(summary.payments.succeeded, summary.events.payment_success);
-    t.ok(summary.deliveries.attempts > summary.deliveries.delivered, 'the failing merchant server cost attempts');
+    t.ok(
+      summary.deliveries.attempts > summary.deliveries.delivered,
+      'the failing merchant server cost attempts',
+    );
     t.ok(summary.chainSeconds > 5 * 29 * 86_400);
     t.equal(
       Object.values(summary.kills).reduce((total, count) => total + count, 0),
@@ -56,7 +71,14 @@ void t.test(
       apiUrl: string;
       rpcUrl: string;
       metricsUrls: Record<string, string>;
-      merchants: { token: string; apiKey: string; appId: string; planId: string; webhookSecret: string; secretKey: string }[];
+      merchants: {
+        token: string;
+        apiKey: string;
+        appId: string;
+        planId: string;
+        webhookSecret: string;
+        secretKey: string;
+      }[];
       subscribers: { wallet: string; secretKey: string; token: string }[];
     };
     t.equal(ready.subscribers.length, 8);
@@ -64,7 +86,9 @@ void t.test(
     t.match(merchant?.webhookSecret, /^whsec_/);
     const path = `${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/subscriptions`;
     for (const credential of [merchant?.apiKey, merchant?.token]) {
-      const response = await fetch(path, { headers: { authorization: `Bearer ${credential ?? ''}` } });
+      const response = await fetch(path, {
+        headers: { authorization: `Bearer ${credential ?? ''}` },
+      });
       t.equal(response.status, 200);
       t.same(await response.json(), { success: true, data: [] }, 'nobody has subscribed');
     }
@@ -72,7 +96,8 @@ void t.test(
       headers: { authorization: `Bearer ${ready.subscribers[0]?.token ?? ''}` },
     });
     t.equal(mine.status, 200);
-    for (const url of Object.values(ready.metricsUrls)) t.equal((await fetch(`${url}/readyz`)).status, 200, url);
+    for (const url of Object.values(ready.metricsUrls))
+      t.equal((await fetch(`${url}/readyz`)).status, 200, url);
     running.child.kill('SIGINT');
     t.equal((await running.ended).code, 0);
   },

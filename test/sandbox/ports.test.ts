@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import t from 'tap';
 import { freePorts } from '../../src/sandbox/ports.ts';
 
-void t.test('ports in a row, below what systems give away by chance, that can be listened on', async (t) => {
+void t.test('consecutive free ports below the ephemeral range', async (t) => {
   for (let round = 0; round < 20; round += 1) {
     const ports = await freePorts(6);
     t.same(

@@ -5,24 +5,27 @@ import { emptyDirectory } from '../fixtures/directory.ts';
 import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
 import { keepPostgres } from '../../src/sandbox/processes.ts';
 
-void t.test('a kept data directory survives kill -9: the next start has what was committed, on the same port', async (t) => {
-  const dataDir = await emptyDirectory(t);
-  const first = await startEmbeddedPostgres({ dataDir });
-  const sql = postgres(first.url, { max: 1, onnotice: () => undefined });
-  await sql`create table kept (n int)`;
-  await sql`insert into kept values (7)`;
-  await sql.end();
-  first.kill();
-  await first.exited;
+void t.test(
+  'a kept data directory survives kill -9: the next start has all committed rows, on the same port',
+  async (t) => {
+    const dataDir = await emptyDirectory(t);
+    const first = await startEmbeddedPostgres({ dataDir });
+    const sql = postgres(first.url, { max: 1, onnotice: () => undefined });
+    await sql`create table kept (n int)`;
+    await sql`insert into kept values (7)`;
+    await sql.end();
+    first.kill();
+    await first.exited;
 
-  const port = Number(new URL(first.url).port);
-  const second = await startAgain(() => startEmbeddedPostgres({ dataDir, port }));
-  t.teardown(() => second.stop());
-  t.equal(second.url, first.url);
-  const again = postgres(second.url, { max: 1 });
-  t.same(await again<{ n: number }[]>`select n from kept`, [{ n: 7 }]);
-  await again.end();
-});
+    const port = Number(new URL(first.url).port);
+    const second = await startAgain(() => startEmbeddedPostgres({ dataDir, port }));
+    t.teardown(() => second.stop());
+    t.equal(second.url, first.url);
+    const again = postgres(second.url, { max: 1 });
+    t.same(await again<{ n: number }[]>`select n from kept`, [{ n: 7 }]);
+    await again.end();
+  },
+);
 
 void t.test(
   'a server that is kept comes back however often it is killed, also while it is coming back, and stays away once stopped',
@@ -57,7 +60,10 @@ async function startAgain<T>(start: () => Promise<T>, attempts = 20): Promise<T>
   }
 }
 
-void t.test('a data directory that cannot be used is said in words, without a stack of ours', async (t) => {
+void t.test('an unusable data directory is an error message without a stack trace', async (t) => {
   const dataDir = t.testdir({ cluster: { PG_VERSION: '9.1\n' }, password: 'secret' });
-  await t.rejects(startEmbeddedPostgres({ dataDir }), { name: 'OperatorError', message: /ended at its start/ });
+  await t.rejects(startEmbeddedPostgres({ dataDir }), {
+    name: 'OperatorError',
+    message: /ended at its start/,
+  });
 });

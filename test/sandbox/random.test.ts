@@ -12,7 +12,7 @@ void t.test('a seed decides every choice; another seed decides otherwise', (t) =
   t.end();
 });
 
-void t.test('every number below n comes up, none outside', (t) => {
+void t.test('every number below n comes up, and no other', (t) => {
   const random = seeded(7);
   const seen = new Set(Array.from({ length: 1000 }, () => random.below(6)));
   t.same([...seen].sort(), [0, 1, 2, 3, 4, 5]);

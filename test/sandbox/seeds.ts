@@ -3,7 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
-const plays = [...Array.from({ length: 20 }, (_, index) => ['--seed', String(index + 1)]), ['--seed', '21', '--chaos', '20']];
+const plays = [
+  ...Array.from({ length: 20 }, (_, index) => ['--seed', String(index + 1)]),
+  ['--seed', '21', '--chaos', '20'],
+];
 
 let failed = 0;
 for (const flags of plays) {

@@ -1,23 +1,29 @@
 // What wallets and merchants do. Who acts, and with which dice, is the seed's; what comes of it is also up to the state they find.
-import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress, SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/addresses.ts';
+import { PublicKey, TransactionInstruction } from '@solana/web3.js';
+import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../../src/chain/accounts.ts';
-import type { Instruction } from '../../src/chain/instruction.ts';
+import { type Instruction, sign, write } from '../../src/chain/instruction.ts';
 import {
   cancelSubscription,
   cancelSubscriptionNow,
   closeAuthority,
-  deletePlan,
   initAuthority,
   resumeSubscription,
   revokeAuthority,
   subscribe,
   transferSubscription,
   UNKNOWN_INIT_ID,
-  updatePlan,
 } from '../../src/chain/instructions.ts';
-import { type AuthorityAccount, decodeClock, type SubscriptionAccount, type TokenAccount } from '../../src/chain/layouts.ts';
-import { closeInstruction } from '../../src/chain/transactions.ts';
+import { deletePlan, updatePlan } from '../../src/chain/plan-instructions.ts';
+import {
+  type AuthorityAccount,
+  decodeClock,
+  type SubscriptionAccount,
+  type TokenAccount,
+} from '../../src/chain/layouts.ts';
+import { closeInstruction } from '../../src/chain/close-instruction.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/registration.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -40,7 +46,10 @@ interface Sight {
   registration: { id: string; status: string } | undefined;
 }
 
-async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: Player): Promise<Sight> {
+async function look(
+  { rpc, sql, mint }: Ground,
+  { wallet: { address }, plan }: Player,
+): Promise<Sight> {
   const pda = subscriptionAddress(PROGRAM, plan.pda, address).address;
   const wanted = [
     pda,
@@ -62,7 +71,10 @@ async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: P
     account: subscriptionIn(subscription, PROGRAM),
     authority: authorityIn(authority, PROGRAM),
     tokens: tokenAccountIn(tokens),
-    planRuns: planSeen !== null && planSeen.createdAt === plan.createdAt && (planSeen.endTs === 0n || planSeen.endTs >= now),
+    planRuns:
+      planSeen !== null &&
+      planSeen.createdAt === plan.createdAt &&
+      (planSeen.endTs === 0n || planSeen.endTs >= now),
     registration,
   };
 }
@@ -71,16 +83,24 @@ async function look({ rpc, sql, mint }: Ground, { wallet: { address }, plan }: P
  * One wallet (or its merchant) does one thing; resolves with what it did and how that ended. `mends`: nothing but what brings a subscription back
  * to life. Throws as the RPC client and Postgres do.
  */
-export async function act(ground: Ground, player: Player, random: Random, { mends }: { mends: boolean }): Promise<string> {
+export async function act(
+  ground: Ground,
+  player: Player,
+  random: Random,
+  { mends }: { mends: boolean },
+): Promise<string> {
   const sight = await look(ground, player);
   const { account, now, registration, planRuns, tokens, authority } = sight;
   const die = random.below(100);
   const expired = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
   if (account === null || expired || !planRuns) return subscribeAnew(ground, player, sight);
   if (account.expiresAt !== 0n) return die < 50 ? resume(ground, player, sight) : 'waits';
-  if (registration === undefined) return die < 60 ? register(ground, player) : cancel(ground, player, sight);
-  if (authority !== null && authority.initId !== account.initId) return cancel(ground, player, sight);
-  const approved = tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
+  if (registration === undefined)
+    return die < 60 ? register(ground, player) : cancel(ground, player, sight);
+  if (authority !== null && authority.initId !== account.initId)
+    return cancel(ground, player, sight);
+  const approved =
+    tokens?.delegate === authorityAddress(PROGRAM, player.wallet.address, ground.mint).address;
   if (authority === null || !approved) return die < 70 ? approve(ground, player, sight) : 'waits';
   if (tokens.amount < player.offer.amount) return die < 70 ? topUp(ground, player) : 'waits';
   if (mends) return 'is well';
@@ -89,15 +109,35 @@ export async function act(ground: Ground, player: Player, random: Random, { mend
   if (die < 34) return runDry(ground, player, tokens, die % 3 === 0);
   if (die < 44) return revoke(ground, player);
   if (die < 48)
-    return only(ground, 'revokeAuthority', player, revokeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
-  if (die < 52) return only(ground, 'closeAuthority', player, closeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
+    return only(
+      ground,
+      'revokeAuthority',
+      player,
+      revokeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }),
+    );
+  if (die < 52)
+    return only(
+      ground,
+      'closeAuthority',
+      player,
+      closeAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }),
+    );
   if (die < 72) return pullForeign(ground, player, sight);
   return byMerchant(ground, registration, die < 86 ? 'force' : 'period_end');
 }
 
-const parties = ({ wallet, plan }: Player, { pda }: Sight) => ({ subscriber: wallet.address, plan: plan.pda, subscription: pda });
+const parties = ({ wallet, plan }: Player, { pda }: Sight) => ({
+  subscriber: wallet.address,
+  plan: plan.pda,
+  subscription: pda,
+});
 
-async function told(name: string, ground: Ground, signers: readonly Wallet[], instructions: readonly Instruction[]): Promise<string> {
+async function told(
+  name: string,
+  ground: Ground,
+  signers: readonly Wallet[],
+  instructions: readonly Instruction[],
+): Promise<string> {
   const end = await send(ground.rpc, signers, instructions);
   return end === 'landed' ? name : `${name} ${end}`;
 }
@@ -115,7 +155,16 @@ export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight
   const plan = offer.plan;
   const subscription = subscriptionAddress(PROGRAM, plan.pda, user).address;
   const approved = tokens?.delegate === authorityAddress(PROGRAM, user, mint).address;
-  const over = account === null ? [] : [closeInstruction(PROGRAM, user, { plan: old.pda, subscription: oldPda, payer: account.payer })];
+  const over =
+    account === null
+      ? []
+      : [
+          closeInstruction(PROGRAM, user, {
+            plan: old.pda,
+            subscription: oldPda,
+            payer: account.payer,
+          }),
+        ];
   const terms = {
     planId: plan.planId,
     planBump: plan.bump,
@@ -129,7 +178,14 @@ export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight
   const end = await send(rpc, sponsored ? [wallet, keeper] : [wallet], [
     ...over,
     ...(authority !== null && approved ? [] : [initAuthority(PROGRAM, { user, mint })]),
-    subscribe(PROGRAM, { subscriber: user, merchant: offer.merchant.address, plan: plan.pda, subscription, terms, payer }),
+    subscribe(PROGRAM, {
+      subscriber: user,
+      merchant: offer.merchant.address,
+      plan: plan.pda,
+      subscription,
+      terms,
+      payer,
+    }),
   ]);
   const name = account === null ? 'subscribe' : 'close, subscribe';
   if (end !== 'landed') {
@@ -147,7 +203,12 @@ async function register(ground: Ground, { wallet, offer, plan }: Player): Promis
   const network = { programId: PROGRAM, mint, puller: keeper.address, treasury };
   const subscriptionPda = subscriptionAddress(PROGRAM, plan.pda, wallet.address).address;
   try {
-    const request = { appId: offer.appId, planId: plan.id, subscriptionPda, wallet: wallet.address };
+    const request = {
+      appId: offer.appId,
+      planId: plan.id,
+      subscriptionPda,
+      wallet: wallet.address,
+    };
     const registration = await checkRegistration(sql, rpc, network, request);
     await sql.begin((tx) => storeRegistration(tx, registration));
     return 'register';
@@ -163,18 +224,31 @@ const cancel = (ground: Ground, player: Player, sight: Sight) =>
 function cancelNow(ground: Ground, player: Player, sight: Sight): Promise<string> {
   const { merchant } = player.offer;
   const periodStart = sight.account?.periodStart ?? 0n;
-  const instruction = cancelSubscriptionNow(PROGRAM, { ...parties(player, sight), merchant: merchant.address, periodStart });
+  const instruction = cancelSubscriptionNow(PROGRAM, {
+    ...parties(player, sight),
+    merchant: merchant.address,
+    periodStart,
+  });
   return told('cancelNow', ground, [player.wallet, merchant], [instruction]);
 }
 
 function resume(ground: Ground, player: Player, sight: Sight): Promise<string> {
-  const terms = { ...parties(player, sight), mint: ground.mint, expiresAt: sight.account?.expiresAt ?? 0n };
+  const terms = {
+    ...parties(player, sight),
+    mint: ground.mint,
+    expiresAt: sight.account?.expiresAt ?? 0n,
+  };
   return only(ground, 'resume', player, resumeSubscription(PROGRAM, terms));
 }
 
 async function approve(ground: Ground, player: Player, { tokens }: Sight): Promise<string> {
   if (tokens === null) return topUp(ground, player);
-  return only(ground, 'approve', player, initAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }));
+  return only(
+    ground,
+    'approve',
+    player,
+    initAuthority(PROGRAM, { user: player.wallet.address, mint: ground.mint }),
+  );
 }
 
 async function topUp({ cheat }: Ground, { wallet, offer }: Player): Promise<string> {
@@ -188,31 +262,64 @@ function revoke(ground: Ground, player: Player): Promise<string> {
 }
 
 /** Everything goes elsewhere (Transfer), to the last but one base unit, or all of it and the account with it (CloseAccount). */
-function runDry(ground: Ground, player: Player, { amount }: TokenAccount, close: boolean): Promise<string> {
+function runDry(
+  ground: Ground,
+  player: Player,
+  { amount }: TokenAccount,
+  close: boolean,
+): Promise<string> {
   const data = Buffer.alloc(9, 3);
   data.writeBigUInt64LE(close ? amount : amount - 1n, 1);
   // The keeper's own USDC is nobody's business here.
-  const away = token(ground, player, data, [tokenAccountAddress(ground.keeper.address, ground.mint).address]);
+  const away = token(ground, player, data, [
+    tokenAccountAddress(ground.keeper.address, ground.mint).address,
+  ]);
   if (!close) return only(ground, 'runDry', player, away);
-  return only(ground, 'closeTokens', player, away, token(ground, player, Buffer.of(9), [player.wallet.address]));
+  return only(
+    ground,
+    'closeTokens',
+    player,
+    away,
+    token(ground, player, Buffer.of(9), [player.wallet.address]),
+  );
 }
 
-function token({ mint }: Ground, { wallet: { address } }: Player, data: Buffer, to: string[]): Instruction {
-  const own = { address: tokenAccountAddress(address, mint).address, signer: false, writable: true };
-  const others = to.map((one) => ({ address: one, signer: false, writable: true }));
-  return { programId: TOKEN_PROGRAM, accounts: [own, ...others, { address, signer: true, writable: false }], data };
+function token(
+  { mint }: Ground,
+  { wallet: { address } }: Player,
+  data: Buffer,
+  to: string[],
+): Instruction {
+  const account = tokenAccountAddress(address, mint).address;
+  return new TransactionInstruction({
+    programId: new PublicKey(TOKEN_PROGRAM),
+    keys: [write(account), ...to.map(write), sign(address)],
+    data,
+  });
 }
 
 /** The plan's owner collects by itself. */
 function pullForeign(ground: Ground, player: Player, sight: Sight): Promise<string> {
   const { merchant, amount } = player.offer;
-  const pull = { ...parties(player, sight), caller: merchant.address, receiver: merchant.address, mint: ground.mint, amount };
+  const pull = {
+    ...parties(player, sight),
+    caller: merchant.address,
+    receiver: merchant.address,
+    mint: ground.mint,
+    amount,
+  };
   return told('pullForeign', ground, [merchant], [transferSubscription(PROGRAM, pull)]);
 }
 
-async function byMerchant({ sql }: Ground, registration: { id: string; status: string }, mode: 'force' | 'period_end'): Promise<string> {
+async function byMerchant(
+  { sql }: Ground,
+  registration: { id: string; status: string },
+  mode: 'force' | 'period_end',
+): Promise<string> {
   try {
-    await sql.begin((tx) => (mode === 'force' ? forceCancel(tx, registration) : requestCancel(tx, registration)));
+    await sql.begin((tx) =>
+      mode === 'force' ? forceCancel(tx, registration) : requestCancel(tx, registration),
+    );
     return mode === 'force' ? 'forceCancel' : 'merchantCancel';
   } catch (error) {
     if (error instanceof ServiceError) return `byMerchant ${error.code}`;
@@ -235,14 +342,23 @@ export async function tendOffer(ground: Ground, offer: Offer, random: Random): P
       past.shift();
       return 'deletePlan';
     }
-    return told('deletePlan', ground, [merchant], [deletePlan(PROGRAM, { owner, plan: oldest.pda })]);
+    return told(
+      'deletePlan',
+      ground,
+      [merchant],
+      [deletePlan(PROGRAM, { owner, plan: oldest.pda })],
+    );
   }
   if (oldest !== undefined || seen === null) return 'tendOffer waits';
   const endTs = now + BigInt((1 + random.below(3)) * offer.periodHours * 3600 + random.below(3600));
   const successor = await publish(ground, offer);
   const { pullers, metadataUri } = seen;
   const edit = { status: 'sunset', endTs, pullers, metadataUri } as const;
-  const end = await send(rpc, [merchant], [updatePlan(PROGRAM, { owner, plan: offer.plan.pda, edit, seen })]);
+  const end = await send(
+    rpc,
+    [merchant],
+    [updatePlan(PROGRAM, { owner, plan: offer.plan.pda, edit, seen })],
+  );
   if (end === 'landed') past.push(offer.plan);
   offer.plan = successor;
   return end === 'landed' ? 'sunsetPlan' : `sunsetPlan ${end}`;

@@ -1,8 +1,9 @@
 // Who takes part: merchants whose plans have periods from one hour to thirty days, and wallets that subscribe to them.
-import { planAddress, SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { planAddress } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/accounts.ts';
-import { createPlan } from '../../src/chain/instructions.ts';
-import { timeOf } from '../../src/domain/network.ts';
+import { createPlan } from '../../src/chain/plan-instructions.ts';
+import { timeOf } from '../../src/chain/time.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
 import type { Ground } from './ground.ts';
@@ -62,6 +63,7 @@ export async function gatherMerchants(ground: Ground, random: Random): Promise<O
     const merchant = walletFromSeed(random.seed32());
     const amount = AMOUNTS[place % AMOUNTS.length] ?? 1n;
     await ground.cheat('requestAirdrop', merchant.address, LAMPORTS);
+    await ground.cheat('surfnet_setTokenAccount', merchant.address, ground.mint, { amount: 0 });
     const [{ appId }] = await ground.sql<[{ appId: string }]>`
       with merchant as (insert into merchants (wallet, fee_bps) values (${merchant.address}, ${FEES[place] ?? null}) returning id)
       insert into apps (merchant_id, name) select id, 'soak' from merchant returning id as app_id`;
@@ -76,7 +78,12 @@ let plans = 0n;
 /** Publishes a plan of these terms and records it as active. Throws when it does not land. */
 export async function publish(
   { sql, rpc, mint, keeper, treasury }: Ground,
-  { merchant, appId, periodHours, amount }: Pick<Offer, 'merchant' | 'appId' | 'periodHours' | 'amount'>,
+  {
+    merchant,
+    appId,
+    periodHours,
+    amount,
+  }: Pick<Offer, 'merchant' | 'appId' | 'periodHours' | 'amount'>,
 ): Promise<Plan> {
   const planId = (plans += 1n);
   const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, planId);
@@ -90,7 +97,11 @@ export async function publish(
     pullers: [keeper.address],
     metadataUri: '',
   };
-  await land(rpc, [merchant], [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms })]);
+  await land(
+    rpc,
+    [merchant],
+    [createPlan(SUBSCRIPTIONS_PROGRAM, { merchant: merchant.address, plan: pda, terms })],
+  );
   const { accounts } = await rpc.getMultipleAccounts([pda]);
   const account = planIn(accounts[0] ?? null, SUBSCRIPTIONS_PROGRAM);
   if (account === null) throw new Error('a plan that was published is not there');
@@ -103,7 +114,12 @@ export async function publish(
 }
 
 /** Wallets with SOL and USDC, none of which has subscribed yet. */
-export async function gatherPlayers({ cheat }: Ground, offers: readonly Offer[], count: number, random: Random): Promise<Player[]> {
+export async function gatherPlayers(
+  { cheat }: Ground,
+  offers: readonly Offer[],
+  count: number,
+  random: Random,
+): Promise<Player[]> {
   const shares = PERIODS.flatMap(([, share], place) => Array<number>(share).fill(place));
   const players: Player[] = [];
   for (let place = 0; place < count; place += 1) {
@@ -113,7 +129,13 @@ export async function gatherPlayers({ cheat }: Ground, offers: readonly Offer[],
     const wallet = walletFromSeed(random.seed32());
     await cheat('requestAirdrop', wallet.address, LAMPORTS);
     await cheat('localnet_faucet', wallet.address, (PAYMENTS_FUNDED * offer.amount).toString());
-    players.push({ wallet, offer, plan: offer.plan, sponsored: random.below(8) === 0, busy: false });
+    players.push({
+      wallet,
+      offer,
+      plan: offer.plan,
+      sponsored: random.below(8) === 0,
+      busy: false,
+    });
   }
   return players;
 }

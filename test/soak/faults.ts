@@ -19,23 +19,44 @@ export interface Trouble {
 type Fault = (random: Random, cheat: Ground['cheat']) => Promise<unknown>;
 
 const ENDPOINTS = ['main', 'lagging', 'both'] as const;
-const set = (cheat: Ground['cheat'], settings: Record<string, unknown>) => cheat('localnet_setFault', settings);
+const set = (cheat: Ground['cheat'], settings: Record<string, unknown>) =>
+  cheat('localnet_setFault', settings);
 const many = (random: Random) => 1 + random.below(30);
 
 const faults: Readonly<Record<string, Fault>> = {
   drop: (random, cheat) => set(cheat, { kind: 'drop', count: many(random) }),
-  hold: (random, cheat) => set(cheat, { kind: 'hold', blocks: 1 + random.below(200), count: many(random) }),
+  hold: (random, cheat) =>
+    set(cheat, { kind: 'hold', blocks: 1 + random.below(200), count: many(random) }),
   429: (random, cheat) =>
-    set(cheat, { kind: 'status', status: 429, count: many(random), retryAfter: random.below(2), endpoint: random.pick(ENDPOINTS) }),
-  500: (random, cheat) => set(cheat, { kind: 'status', status: 500, count: many(random), endpoint: random.pick(ENDPOINTS) }),
-  silence: (random, cheat) => set(cheat, { kind: 'silence', count: 1 + random.below(3), endpoint: random.pick(ENDPOINTS) }),
+    set(cheat, {
+      kind: 'status',
+      status: 429,
+      count: many(random),
+      retryAfter: random.below(2),
+      endpoint: random.pick(ENDPOINTS),
+    }),
+  500: (random, cheat) =>
+    set(cheat, {
+      kind: 'status',
+      status: 500,
+      count: many(random),
+      endpoint: random.pick(ENDPOINTS),
+    }),
+  silence: (random, cheat) =>
+    set(cheat, { kind: 'silence', count: 1 + random.below(3), endpoint: random.pick(ENDPOINTS) }),
   lag: (random, cheat) => set(cheat, { kind: 'lag', slots: random.below(33) }),
   fork: (random, cheat) => cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: true }),
-  'fork without its transactions': (random, cheat) => cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: false }),
+  'fork without its transactions': (random, cheat) =>
+    cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: false }),
 };
 
 /** Every kind of trouble: a soak in which one of them never came shows nothing about it. */
-export const TROUBLES = [...Object.keys(faults), 'Postgres killed', 'keeper killed', 'leases lapsed'];
+export const TROUBLES = [
+  ...Object.keys(faults),
+  'Postgres killed',
+  'keeper killed',
+  'leases lapsed',
+];
 
 /** Faults for `ground`; none before the first strike. */
 export function createTrouble(ground: Ground): Trouble {

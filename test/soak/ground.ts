@@ -13,6 +13,7 @@ import { keepPostgres } from '../../src/sandbox/processes.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+import { type BadNodes, startBadNodes } from './stranger.ts';
 
 const BLOCK_MS = 25;
 const RPC_TIMEOUT_MS = 5000;
@@ -26,6 +27,8 @@ export interface Ground {
   keeper: Wallet;
   treasury: string;
   keepers: Supervised[];
+  /** The keepers' endpoints. */
+  badNodes: BadNodes;
   logDirectory: string;
   /** A method of the local chain alone, which no fault touches. Throws an Error with its refusal. */
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
@@ -35,7 +38,13 @@ export interface Ground {
 }
 
 /** Starts all of it but the keepers' work: they are up, and nobody has subscribed yet. */
-export async function startGround({ keepers, random }: { keepers: number; random: Random }): Promise<Ground> {
+export async function startGround({
+  keepers,
+  random,
+}: {
+  keepers: number;
+  random: Random;
+}): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
   // Postgres may run as another user, who must be able to pass through.
   await chmod(directory, 0o711);
@@ -46,7 +55,13 @@ export async function startGround({ keepers, random }: { keepers: number; random
     for (const one of closers.splice(0).reverse()) await one();
   };
   const start = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
-    const started = supervise({ name, args, env, logFile: join(logDirectory, `${name}.log`), readyUrl });
+    const started = supervise({
+      name,
+      args,
+      env,
+      logFile: join(logDirectory, `${name}.log`),
+      readyUrl,
+    });
     closers.push(() => started.stop());
     return started;
   };
@@ -54,7 +69,12 @@ export async function startGround({ keepers, random }: { keepers: number; random
     const [rpcPort = 0, wsPort = 0, lagPort = 0, ...metricsPorts] = await freePorts(3 + keepers);
     const [rpcUrl, lagUrl] = [`http://127.0.0.1:${rpcPort}`, `http://127.0.0.1:${lagPort}`];
     const ports = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort].map(String);
-    const chain = start('localnet', ['localnet', ...ports, '--block-ms', String(BLOCK_MS), '--json'], {}, `${rpcUrl}/health`);
+    const chain = start(
+      'localnet',
+      ['localnet', ...ports, '--block-ms', String(BLOCK_MS), '--json'],
+      {},
+      `${rpcUrl}/health`,
+    );
     const postgres = await keepPostgres(join(directory, 'postgres'));
     closers.push(postgres.stop);
     const sql = connect(postgres.url, { max: 8, name: 'billing soak' });
@@ -67,14 +87,22 @@ export async function startGround({ keepers, random }: { keepers: number; random
 
     const cheat = async <T>(method: string, ...params: unknown[]): Promise<T> => {
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
-      const response = await fetch(rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-      const { result, error } = (await response.json()) as { result: T; error?: { message: string } };
+      const response = await fetch(rpcUrl, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      });
+      const { result, error } = (await response.json()) as {
+        result: T;
+        error?: { message: string };
+      };
       if (error !== undefined) throw new Error(`${method}: ${error.message}`);
       return result;
     };
     const keeper = walletFromSeed(random.seed32());
     const treasury = walletFromSeed(random.seed32()).address;
     await cheat('requestAirdrop', keeper.address, KEEPER_LAMPORTS);
+    await cheat('surfnet_setTokenAccount', treasury, LOCALNET_MINT, { amount: 0 });
     // Its token account is where played wallets get rid of their USDC.
     await cheat('localnet_faucet', keeper.address, 1);
     const keypairFile = join(directory, 'keeper.json');
@@ -88,9 +116,13 @@ export async function startGround({ keepers, random }: { keepers: number; random
       KEEPER_KEYPAIR: keypairFile,
       PLATFORM_TREASURY: treasury,
     };
+    const badNodes = await startBadNodes(rpcUrl, lagUrl);
+    closers.push(async () => {
+      badNodes.close();
+    });
     const running = metricsPorts.map((port, place) => {
       // Every other keeper prefers the node that lags.
-      const urls = place % 2 === 0 ? [rpcUrl, lagUrl] : [lagUrl, rpcUrl];
+      const urls = place % 2 === 0 ? badNodes.urls : badNodes.urls.toReversed();
       const own = { ...env, SOLANA_RPC_URL: urls.join(','), METRICS_PORT: String(port) };
       return start(`keeper-${place + 1}`, ['keeper'], own, `http://127.0.0.1:${port}/readyz`);
     });
@@ -102,6 +134,7 @@ export async function startGround({ keepers, random }: { keepers: number; random
       keeper,
       treasury,
       keepers: running,
+      badNodes,
       logDirectory,
       cheat,
       killPostgres: postgres.kill,

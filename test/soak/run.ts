@@ -2,7 +2,8 @@
 import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
-const usage = 'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--calm] [--keep-data] [--json]';
+const usage =
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -16,7 +17,9 @@ function flags() {
   try {
     const [string, boolean] = [{ type: 'string' } as const, { type: 'boolean' } as const];
     const numbers = { seed: string, payments: string, subscriptions: string, keepers: string };
-    return parseArgs({ options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean } }).values;
+    return parseArgs({
+      options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean },
+    }).values;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n${usage}`);
     process.exit(2);

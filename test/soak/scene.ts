@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
 import { subscriptionsDue } from '../../src/db/notify.ts';
 import { readWorkLeft } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/domain/network.ts';
+import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/sandbox/random.ts';
 import { act, tendOffer } from './acts.ts';
@@ -53,7 +53,9 @@ export function createScene(
   let visits: Visit[] = [];
   const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
   const begin = (work: () => Promise<string>) => {
-    const ended = work().then(done, (error: unknown) => done(`interrupted: ${messageOf(error).slice(0, 40)}`));
+    const ended = work().then(done, (error: unknown) =>
+      done(`interrupted: ${messageOf(error).slice(0, 40)}`),
+    );
     underWay.add(ended);
     void ended.finally(() => underWay.delete(ended));
   };
@@ -72,14 +74,24 @@ export function createScene(
       const due = visits.filter(({ at }) => at <= number);
       visits = visits.filter(({ at }) => at > number);
       for (const { player, left } of due) call(player, number, left - 1, true);
-      for (let actors = 1 + Math.floor(players.length / WALLETS_AN_ACTOR); actors > 0; actors -= 1) {
+      for (
+        let actors = 1 + Math.floor(players.length / WALLETS_AN_ACTOR);
+        actors > 0;
+        actors -= 1
+      ) {
         call(random.pick(players), number, VISITS, false);
       }
-      for (let visitors = Math.floor(players.length / WALLETS_A_VISITOR); visitors > 0; visitors -= 1) {
+      for (
+        let visitors = Math.floor(players.length / WALLETS_A_VISITOR);
+        visitors > 0;
+        visitors -= 1
+      ) {
         // The shorter its periods, the more often.
         const some = [random.pick(players), random.pick(players), random.pick(players)];
         call(
-          some.reduce((one, other) => (other.offer.periodHours < one.offer.periodHours ? other : one)),
+          some.reduce((one, other) =>
+            other.offer.periodHours < one.offer.periodHours ? other : one,
+          ),
           number,
           0,
           true,

@@ -1,8 +1,7 @@
 // Transactions of the played wallets, sent as a careful wallet would: again and again until they have landed or cannot land any more.
 import { setTimeout as pause } from 'node:timers/promises';
-import bs58 from 'bs58';
 import type { Instruction } from '../../src/chain/instruction.ts';
-import { compileMessage, serializeTransaction, signatureOf } from '../../src/chain/message.ts';
+import { addSignature, signatureOf, unsignedTransaction } from '../../src/chain/message.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
@@ -13,20 +12,21 @@ export type Landing = 'landed' | 'failed' | 'lost';
 const RESEND_MS = 400;
 const POLL_MS = 60;
 
-/** The first signer pays. Resolves when the end is confirmed. */
-export async function send(rpc: Rpc, signers: readonly Wallet[], instructions: readonly Instruction[]): Promise<Landing> {
+/** The first signer pays; `onSigned` gets the signature before it is sent. Resolves when the end is confirmed. */
+export async function send(
+  rpc: Rpc,
+  signers: readonly Wallet[],
+  instructions: readonly Instruction[],
+  onSigned?: (signature: string) => void,
+): Promise<Landing> {
   const [payer] = signers;
   if (payer === undefined) throw new RangeError('nobody signs');
   const { blockhash, lastValidBlockHeight } = await patiently(() => rpc.getLatestBlockhash());
-  const message = compileMessage(payer.address, instructions, blockhash);
-  const signatures = Array.from({ length: message.readUInt8(0) }, (_, place) => {
-    const address = bs58.encode(message.subarray(4 + 32 * place, 36 + 32 * place));
-    const signer = signers.find((one) => one.address === address);
-    if (signer === undefined) throw new RangeError(`${address} has to sign`);
-    return signer.keypair.sign(message);
-  });
-  const bytes = serializeTransaction(message, signatures);
+  const unsigned = unsignedTransaction(payer.address, instructions, blockhash);
+  const signed = signers.reduce((base64, signer) => addSignature(signer.keypair, base64), unsigned);
+  const bytes = Buffer.from(signed, 'base64');
   const signature = signatureOf(bytes);
+  onSigned?.(signature);
   let sentAt = -Infinity;
   for (;;) {
     if (performance.now() - sentAt > RESEND_MS) {
@@ -34,7 +34,9 @@ export async function send(rpc: Rpc, signers: readonly Wallet[], instructions: r
       await rpc.sendTransaction(bytes).catch(() => undefined);
     }
     const height = await patiently(() => rpc.getBlockHeight());
-    const { statuses } = await patiently(() => rpc.getSignatureStatuses([signature], { history: true }));
+    const { statuses } = await patiently(() =>
+      rpc.getSignatureStatuses([signature], { history: true }),
+    );
     const status = statuses[0] ?? null;
     if (status !== null && status.err !== null) return 'failed';
     if (status !== null && status.commitment !== 'processed') return 'landed';
@@ -56,7 +58,12 @@ export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 /** As `send`, where nothing may go wrong. Throws an Error when it does. */
-export async function land(rpc: Rpc, signers: readonly Wallet[], instructions: readonly Instruction[]): Promise<void> {
+export async function land(
+  rpc: Rpc,
+  signers: readonly Wallet[],
+  instructions: readonly Instruction[],
+): Promise<void> {
   const end = await send(rpc, signers, instructions);
-  if (end !== 'landed') throw new Error(`a transaction that must land ${end === 'lost' ? 'was lost' : 'failed'}`);
+  if (end !== 'landed')
+    throw new Error(`a transaction that must land ${end === 'lost' ? 'was lost' : 'failed'}`);
 }

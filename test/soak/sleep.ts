@@ -21,11 +21,13 @@ export function watchSleep(): Sleep {
   const timer = setInterval(() => {
     const now = Date.now();
     const { user, system } = process.cpuUsage(worked);
-    if (now - ticked > ASLEEP_MS && (user + system) / 1000 < BUSY_PART * (now - ticked)) sleeps.push({ from: ticked, to: now });
+    if (now - ticked > ASLEEP_MS && (user + system) / 1000 < BUSY_PART * (now - ticked))
+      sleeps.push({ from: ticked, to: now });
     [ticked, worked] = [now, process.cpuUsage()];
   }, TICK_MS);
   timer.unref();
-  const before = (unixMs: number) => sleeps.reduce((sum, { from, to }) => sum + Math.max(0, Math.min(unixMs, to) - from), 0);
+  const before = (unixMs: number) =>
+    sleeps.reduce((sum, { from, to }) => sum + Math.max(0, Math.min(unixMs, to) - from), 0);
   return {
     awake: (unixMs) => unixMs - before(unixMs),
     total: () => before(Infinity),

@@ -2,7 +2,7 @@
 // begins and ends; what goes on meanwhile is in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/domain/network.ts';
+import { timeOf } from '../../src/chain/time.ts';
 import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
@@ -10,6 +10,7 @@ import { createTrouble } from './faults.ts';
 import { type Ground, startGround } from './ground.ts';
 import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
+import { createStranger, readKeeperLogs, reconcileBreaches } from './stranger.ts';
 import { judge, readBooks } from './verdict.ts';
 import { createWitness } from './witness.ts';
 
@@ -47,6 +48,12 @@ export interface Soak {
   acts: Record<string, number>;
   /** What was inflicted. */
   faults: Record<string, number>;
+  /** The stranger's transactions that landed, by how the keepers' endpoints return them. */
+  junk: Record<string, number>;
+  /** Of the unreadable ones, how many the keepers' logs name. */
+  junkNamed: number;
+  /** The keepers' alerts by reason. */
+  alerts: Record<string, number>;
   paymentsPerSecond: number;
   elapsedMs: number;
   /** Of it, how long the machine let nothing run. */
@@ -67,7 +74,17 @@ const SETUP_AT_ONCE = 32;
 
 /** Runs it once. Throws an Error when it cannot be set up. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
-  const { seed, keepers, subscriptions, payments, tell, calm = false, keepData = false, patienceMs = PATIENCE_MS, signal } = options;
+  const {
+    seed,
+    keepers,
+    subscriptions,
+    payments,
+    tell,
+    calm = false,
+    keepData = false,
+    patienceMs = PATIENCE_MS,
+    signal,
+  } = options;
   const startedAt = Date.now();
   const random = seeded(seed);
   const sleep = watchSleep();
@@ -76,34 +93,46 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   try {
     const offers = await gatherMerchants(ground, random);
     const players = await gatherPlayers(ground, offers, subscriptions, random);
-    const witness = createWitness(ground.rpc, { keeper: ground.keeper.address, treasury: ground.treasury });
+    const witness = createWitness(ground.rpc, {
+      keeper: ground.keeper.address,
+      treasury: ground.treasury,
+    });
     const stopWatching = witness.follow();
     await eachOf(players, SETUP_AT_ONCE, (player) => subscribeAnew(ground, player));
     // What was set up is final before anything forks.
     await ground.cheat('localnet_mineBlocks', 40);
-    tell(`${players.length} wallets have subscribed after ${since(startedAt)}; logs are in ${ground.logDirectory}`);
+    tell(
+      `${players.length} wallets have subscribed after ${since(startedAt)}; logs are in ${ground.logDirectory}`,
+    );
 
     const chainStart = await chainNow(ground);
     const trouble = createTrouble(ground);
+    const stranger = await createStranger(ground, players, random);
     const scene = createScene(ground, offers, players, { random, patienceMs });
     let steps = 0;
     let paid = 0;
     const tellHow = createTeller(async (perSecond) => {
       const chainDays = days(chainStart, await chainNow(ground));
       const struck = Object.values(trouble.counts).reduce((sum, count) => sum + count, 0);
-      tell(`step ${steps}: ${paid} payments (${perSecond} a second), ${chainDays} days, ${struck} faults, ${since(startedAt)}`);
+      tell(
+        `step ${steps}: ${paid} payments (${perSecond} a second), ${chainDays} days, ${struck} faults, ${since(startedAt)}`,
+      );
     });
-    const isOver = () => (paid >= payments && (calm || trouble.allTried())) || signal?.aborted === true;
+    const isOver = () =>
+      (paid >= payments && (calm || trouble.allTried()) && stranger.allTried()) ||
+      signal?.aborted === true;
     for (; !isOver(); steps += 1) {
       await scene.step(steps);
       const dice = seeded(random.below(2 ** 31));
       if (!calm) trouble.strike(dice);
+      stranger.act(dice);
       if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
       paid = await stubborn(() => countPayments(ground));
       await tellHow(paid);
     }
     await trouble.over();
     await scene.over();
+    await stranger.over();
     const chainDays = days(chainStart, await chainNow(ground));
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = await drain(ground, sleep);
@@ -113,10 +142,20 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await stopWatching();
     tell(`drained after ${since(startedAt)}`);
 
-    const { breaches, figures } = judge(await stubborn(() => readBooks(ground, offers, witness, sleep.awake)));
-    const all: Record<string, string[]> = { ...breaches, nothingLeftUndone: undone };
+    const { breaches, figures } = judge(
+      await stubborn(() => readBooks(ground, offers, witness, sleep.awake)),
+    );
+    const { named: junkNamed, alerts } = await readKeeperLogs(ground);
+    const all: Record<string, string[]> = {
+      ...breaches,
+      nothingLeftUndone: undone,
+      noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),
+      reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
+    };
     const elapsedMs = Date.now() - startedAt;
-    const named = Object.entries(all).flatMap(([name, list]) => list.map((breach) => `${name}: ${breach}`));
+    const named = Object.entries(all).flatMap(([name, list]) =>
+      list.map((breach) => `${name}: ${breach}`),
+    );
     keep = keepData || named.length > 0;
     if (keep) await witness.leave(ground.logDirectory);
     const result = {
@@ -128,10 +167,15 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       ...figures,
       acts: sorted(scene.acts),
       faults: sorted(trouble.counts),
+      junk: sorted(stranger.counts),
+      junkNamed,
+      alerts: sorted(alerts),
       paymentsPerSecond: Math.round((figures.payments.succeeded * 10_000) / elapsedMs) / 10,
       elapsedMs,
       sleptMs: sleep.total(),
-      invariants: Object.fromEntries(Object.entries(all).map(([name, list]) => [name, list.length === 0])),
+      invariants: Object.fromEntries(
+        Object.entries(all).map(([name, list]) => [name, list.length === 0]),
+      ),
     };
     return { result, breaches: named };
   } finally {
@@ -166,7 +210,9 @@ async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
       await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
     }
     if (sleep.awake(Date.now()) > deadline)
-      return [`${DRAIN_MS / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`];
+      return [
+        `${DRAIN_MS / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`,
+      ];
     await pause(100);
   }
 }
@@ -182,11 +228,17 @@ async function hasPutOff(ground: Ground): Promise<boolean> {
 }
 
 async function countPayments({ sql }: Ground): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*)::int as count from payments where status = 'succeeded'`;
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from payments where status = 'succeeded'`;
   return row?.count ?? 0;
 }
 
-async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) => Promise<unknown>): Promise<void> {
+async function eachOf<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<unknown>,
+): Promise<void> {
   const queue = [...items];
   await Promise.all(
     Array.from({ length: atOnce }, async () => {
@@ -197,4 +249,5 @@ async function eachOf<T>(items: readonly T[], atOnce: number, work: (item: T) =>
 
 const since = (startedAt: number) => `${((Date.now() - startedAt) / 1000).toFixed(0)} s`;
 const days = (from: bigint, to: bigint) => Math.round(Number(to - from) / 8640) / 10;
-const sorted = (counts: Record<string, number>) => Object.fromEntries(Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1)));
+const sorted = (counts: Record<string, number>) =>
+  Object.fromEntries(Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1)));

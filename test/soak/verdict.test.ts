@@ -1,6 +1,13 @@
 // The soak is only worth something if its verdict names each kind of harm.
 import t from 'tap';
-import { afterCancel, type Attempt, type Books, isRegistered, judge, type Told } from './verdict.ts';
+import {
+  afterCancel,
+  type Attempt,
+  type Books,
+  isRegistered,
+  judge,
+  type Told,
+} from './verdict.ts';
 import type { SeenPull, SeenTurn } from './witness.ts';
 
 const attempt = (createdAt: number): Attempt => ({
@@ -12,7 +19,13 @@ const attempt = (createdAt: number): Attempt => ({
 });
 /** What comes of it does not matter. */
 const signedLate = (createdAt: number): Attempt => ({ ...attempt(createdAt), state: 'expired' });
-const told = (type: string, at: number): Told => ({ subscriptionId: 's', subscriptionPda: 'pda', type, final: false, at });
+const told = (type: string, at: number): Told => ({
+  subscriptionId: 's',
+  subscriptionPda: 'pda',
+  type,
+  final: false,
+  at,
+});
 const turn = (kind: SeenTurn['kind'], seenAt: number, notBefore = seenAt - 1000): SeenTurn => ({
   subscriptionPda: 'pda',
   kind,
@@ -33,12 +46,17 @@ const pull = (signature: string, seenAt: number): SeenPull => ({
   seenAt,
 });
 
-type Harmed = { -readonly [K in keyof Books]: Books[K] extends readonly (infer One)[] ? One[] : Books[K] };
+type Harmed = {
+  -readonly [K in keyof Books]: Books[K] extends readonly (infer One)[] ? One[] : Books[K];
+};
 
 /** Three payments, the last of them pulled by the plan's owner; then a cancel, seen on chain and told. */
 function sound(): Harmed {
   const [ours, theirs] = [[4 * HOUR, 5 * HOUR], 6 * HOUR];
-  const pulls = [...ours.map((at) => pull(`at ${at}`, at)), { ...pull('foreign', theirs), source: 'foreign' as const, fee: 0n, net: 100n }];
+  const pulls = [
+    ...ours.map((at) => pull(`at ${at}`, at)),
+    { ...pull('foreign', theirs), source: 'foreign' as const, fee: 0n, net: 100n },
+  ];
   const payments = pulls.map(({ signature, periodStart, source, fee, net }) => ({
     subscriptionId: 's',
     subscriptionPda: 'pda',
@@ -52,13 +70,19 @@ function sound(): Harmed {
     txSignature: signature,
     occurredAt: new Date(0),
   }));
-  const types = ['subscription_created', ...pulls.map(() => 'payment_success' as const), 'cancel_requested'] as const;
+  const types = [
+    'subscription_created',
+    ...pulls.map(() => 'payment_success' as const),
+    'cancel_requested',
+  ] as const;
   const events = types.map((type, place) => ({
     id: `event ${place}`,
     subscriptionId: 's',
     sequence: BigInt(place + 1),
     type,
-    body: JSON.stringify({ data: { txSignature: pulls[place - 1]?.signature, subscriptionPda: 'pda' } }),
+    body: JSON.stringify({
+      data: { txSignature: pulls[place - 1]?.signature, subscriptionPda: 'pda' },
+    }),
   }));
   return {
     pulls,
@@ -77,11 +101,15 @@ function sound(): Harmed {
 function breached(change: (books: Harmed) => unknown): string[] {
   const books = sound();
   change(books);
-  return Object.entries(judge(books).breaches).flatMap(([name, breaches]) => (breaches.length > 0 ? [name] : []));
+  return Object.entries(judge(books).breaches).flatMap(([name, breaches]) =>
+    breaches.length > 0 ? [name] : [],
+  );
 }
 
 const gain = (books: Harmed, amount: bigint) =>
-  (books.merchantBalances = new Map([['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount]]));
+  (books.merchantBalances = new Map([
+    ['merchant', (books.merchantBalances.get('merchant') ?? 0n) + amount],
+  ]));
 
 void t.test('sound books are not accused', (t) => {
   t.same(
@@ -89,7 +117,11 @@ void t.test('sound books are not accused', (t) => {
     [],
   );
   t.same(
-    breached((books) => books.pulls.push({ ...pull('unheard', HOUR), source: 'foreign', fee: 0n }) && gain(books, 100n)),
+    breached(
+      (books) =>
+        books.pulls.push({ ...pull('unheard', HOUR), source: 'foreign', fee: 0n }) &&
+        gain(books, 100n),
+    ),
     [],
     'what its owner pulls while nobody is registered is not ours to record',
   );
@@ -108,25 +140,38 @@ void t.test('each kind of harm is named', (t) => {
       gain(books, 100n);
     },
   );
-  harm('a period that is charged twice, and both are in the books', ['onePaymentPerPeriod'], (books) => {
-    const [first] = books.payments;
-    books.pulls.push(pull('again', 4 * HOUR));
-    books.payments.push({ ...first!, txSignature: 'again' });
-    books.events.push({
-      ...books.events[1]!,
-      sequence: 6n,
-      body: JSON.stringify({ data: { txSignature: 'again', subscriptionPda: 'pda' } }),
-    });
-    books.treasuryBalance += 1n;
-    gain(books, 99n);
-  });
-  harm('a payment in the books twice', ['chainPaymentsRecordedOnce', 'onePaymentPerPeriod', 'balancesEqualSums'], (books) =>
-    books.payments.push(books.payments[0]!),
+  harm(
+    'a period that is charged twice, and both are in the books',
+    ['onePaymentPerPeriod'],
+    (books) => {
+      const [first] = books.payments;
+      books.pulls.push(pull('again', 4 * HOUR));
+      books.payments.push({ ...first!, txSignature: 'again' });
+      books.events.push({
+        ...books.events[1]!,
+        sequence: 6n,
+        body: JSON.stringify({ data: { txSignature: 'again', subscriptionPda: 'pda' } }),
+      });
+      books.treasuryBalance += 1n;
+      gain(books, 99n);
+    },
   );
-  harm('a recorded payment that the chain lacks', ['chainPaymentsRecordedOnce'], (books) => books.pulls.shift());
+  harm(
+    'a payment in the books twice',
+    ['chainPaymentsRecordedOnce', 'onePaymentPerPeriod', 'balancesEqualSums'],
+    (books) => books.payments.push(books.payments[0]!),
+  );
+  harm('a recorded payment that the chain lacks', ['chainPaymentsRecordedOnce'], (books) =>
+    books.pulls.shift(),
+  );
   harm(
     'a payment of ours that is not recorded',
-    ['chainPaymentsRecordedOnce', 'paymentsAndEventsAgree', 'balancesEqualSums', 'landedAttemptsRecorded'],
+    [
+      'chainPaymentsRecordedOnce',
+      'paymentsAndEventsAgree',
+      'balancesEqualSums',
+      'landedAttemptsRecorded',
+    ],
     (books) => books.payments.shift(),
   );
   harm(
@@ -134,48 +179,75 @@ void t.test('each kind of harm is named', (t) => {
     ['chainPaymentsRecordedOnce', 'paymentsAndEventsAgree', 'balancesEqualSums'],
     (books) => books.payments.pop(),
   );
-  harm('a charge that was signed after the cancel', ['nothingAfterCancel'], (books) => books.attempts.push(signedLate(7 * HOUR + 60_000)));
-  harm('a charge that was signed before the cancel and landed long after it', ['nothingAfterCancel'], (books) => {
-    books.pulls[1] = { ...books.pulls[1]!, notBefore: 7 * HOUR + 60_000, seenAt: 7 * HOUR + 61_000 };
-  });
+  harm('a charge that was signed after the cancel', ['nothingAfterCancel'], (books) =>
+    books.attempts.push(signedLate(7 * HOUR + 60_000)),
+  );
+  harm(
+    'a charge that was signed before the cancel and landed long after it',
+    ['nothingAfterCancel'],
+    (books) => {
+      books.pulls[1] = {
+        ...books.pulls[1]!,
+        notBefore: 7 * HOUR + 60_000,
+        seenAt: 7 * HOUR + 61_000,
+      };
+    },
+  );
   harm('a charge after a cancel that only the chain has', ['nothingAfterCancel'], (books) => {
     books.told.pop();
     books.attempts.push(signedLate(7 * HOUR + 60_000));
   });
-  harm('a gap in the events', ['sequencesGapless'], (books) => books.events.splice(4, 1, { ...books.events[4]!, sequence: 6n }));
+  harm('a gap in the events', ['sequencesGapless'], (books) =>
+    books.events.splice(4, 1, { ...books.events[4]!, sequence: 6n }),
+  );
   harm('an event that was told twice', ['sequencesGapless', 'paymentsAndEventsAgree'], (books) =>
     books.events.splice(2, 0, books.events[1]!),
   );
-  harm('amounts that are not those of the chain', ['amountsAddUp', 'balancesEqualSums'], (books) => {
-    books.payments[0] = { ...books.payments[0]!, platformFee: 2n, amountNet: 98n };
-  });
+  harm(
+    'amounts that are not those of the chain',
+    ['amountsAddUp', 'balancesEqualSums'],
+    (books) => {
+      books.payments[0] = { ...books.payments[0]!, platformFee: 2n, amountNet: 98n };
+    },
+  );
   harm('a balance that nothing explains', ['balancesEqualSums'], (books) => gain(books, 1n));
-  harm('an attempt that never ended', ['everyAttemptEnded'], (books) => books.attempts.push({ ...attempt(1), state: 'open' }));
-  t.end();
-});
-
-void t.test('an attempt signed while a cancel stands is a breach, before it and after a resume it is none', (t) => {
-  const judged = (attempts: Attempt[], events: Told[], turns: SeenTurn[] = []) => afterCancel({ attempts, told: events, turns, pulls: [] });
-  const cancel = [told('cancel_requested', 100_000), told('subscription_resumed', 200_000)];
-  t.same(judged([attempt(99_000), attempt(201_000)], cancel), []);
-  t.equal(judged([attempt(150_000)], cancel).length, 1);
-  t.equal(judged([attempt(300_000)], [told('cancel_forced', 100_000)]).length, 1);
-  const resumed = [pull('at 201000', 204_000)];
-  const landed = (attempts: Attempt[]) => afterCancel({ attempts, told: cancel, turns: [], pulls: resumed }).length;
-  t.equal(landed([attempt(201_000)]), 0, 'landed soon after the resume');
-  const turns = [turn('cancelled', 100_000), turn('resumed', 450_000, 400_000)];
-  t.same(judged([attempt(110_000), attempt(390_000)], [], turns), [], 'a keeper may not have seen it yet, or have seen the next one');
-  t.equal(judged([attempt(150_000)], [], turns).length, 1);
-  t.equal(judged([attempt(150_000)], [told('subscription_created', 50_000)], turns).length, 1);
-  t.same(
-    judged([attempt(150_000)], [told('subscription_created', 149_000)], turns),
-    [],
-    'registered since: a fork may have taken the opening back',
+  harm('an attempt that never ended', ['everyAttemptEnded'], (books) =>
+    books.attempts.push({ ...attempt(1), state: 'open' }),
   );
   t.end();
 });
 
-void t.test('what is slept through does not count as time to have seen a cancel in', (t) => {
+void t.test(
+  'an attempt signed while a cancel stands is a breach; before the cancel and after a resume it is not',
+  (t) => {
+    const judged = (attempts: Attempt[], events: Told[], turns: SeenTurn[] = []) =>
+      afterCancel({ attempts, told: events, turns, pulls: [] });
+    const cancel = [told('cancel_requested', 100_000), told('subscription_resumed', 200_000)];
+    t.same(judged([attempt(99_000), attempt(201_000)], cancel), []);
+    t.equal(judged([attempt(150_000)], cancel).length, 1);
+    t.equal(judged([attempt(300_000)], [told('cancel_forced', 100_000)]).length, 1);
+    const resumed = [pull('at 201000', 204_000)];
+    const landed = (attempts: Attempt[]) =>
+      afterCancel({ attempts, told: cancel, turns: [], pulls: resumed }).length;
+    t.equal(landed([attempt(201_000)]), 0, 'landed soon after the resume');
+    const turns = [turn('cancelled', 100_000), turn('resumed', 450_000, 400_000)];
+    t.same(
+      judged([attempt(110_000), attempt(390_000)], [], turns),
+      [],
+      'a keeper may not have seen it yet, or have seen the next one',
+    );
+    t.equal(judged([attempt(150_000)], [], turns).length, 1);
+    t.equal(judged([attempt(150_000)], [told('subscription_created', 50_000)], turns).length, 1);
+    t.same(
+      judged([attempt(150_000)], [told('subscription_created', 149_000)], turns),
+      [],
+      'registered since: a fork may have taken the opening back',
+    );
+    t.end();
+  },
+);
+
+void t.test('time in which a keeper was stopped does not count as time to see a cancel', (t) => {
   const cancelOnChain = (books: Harmed) => {
     books.told.pop();
     books.attempts.push(signedLate(7 * HOUR + 182_000));
@@ -201,15 +273,30 @@ void t.test('what is slept through does not count as time to have seen a cancel 
   t.end();
 });
 
-void t.test('a pull counts for a registration while it lives, and for no other subscription at its address', (t) => {
-  const life = [told('subscription_created', 100_000), told('cancel_finalized', 500_000)];
-  const judged = (seenAt: number, turns: SeenTurn[] = [], subscriptionPda = 'pda') =>
-    isRegistered({ subscriptionPda, seenAt }, life, turns);
-  t.ok(judged(300_000, [turn('created', 99_000)]));
-  t.notOk(judged(90_000));
-  t.notOk(judged(600_000));
-  t.notOk(judged(300_000, [], 'another'));
-  t.notOk(judged(300_000, [turn('created', 99_000), turn('cancelled', 200_000), turn('created', 250_000)]));
-  t.ok(judged(300_000, [turn('created', 99_000), turn('cancelled', 350_000), turn('created', 400_000)]));
-  t.end();
-});
+void t.test(
+  'a pull counts for a registration while it lives, and for no other subscription at its address',
+  (t) => {
+    const life = [told('subscription_created', 100_000), told('cancel_finalized', 500_000)];
+    const judged = (seenAt: number, turns: SeenTurn[] = [], subscriptionPda = 'pda') =>
+      isRegistered({ subscriptionPda, seenAt }, life, turns);
+    t.ok(judged(300_000, [turn('created', 99_000)]));
+    t.notOk(judged(90_000));
+    t.notOk(judged(600_000));
+    t.notOk(judged(300_000, [], 'another'));
+    t.notOk(
+      judged(300_000, [
+        turn('created', 99_000),
+        turn('cancelled', 200_000),
+        turn('created', 250_000),
+      ]),
+    );
+    t.ok(
+      judged(300_000, [
+        turn('created', 99_000),
+        turn('cancelled', 350_000),
+        turn('created', 400_000),
+      ]),
+    );
+    t.end();
+  },
+);

@@ -1,8 +1,14 @@
 // What must hold at the end: the sandbox's invariants on money and events, and that nothing is collected after a cancel. Each gives its breaches
 // in words.
+import bs58 from 'bs58';
 import { tokenAccountIn } from '../../src/chain/accounts.ts';
 import { tokenAccountAddress } from '../../src/chain/addresses.ts';
-import { type EventRecord, type PaymentRecord, readEvents, readPayments } from '../../src/db/sandbox.ts';
+import {
+  type EventRecord,
+  type PaymentRecord,
+  readEvents,
+  readPayments,
+} from '../../src/db/sandbox.ts';
 import type { Sql } from '../../src/db/connect.ts';
 import { checkMoney } from '../../src/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
@@ -69,9 +75,21 @@ export async function readBooks(
     readOwners(sql),
   ]);
   const merchantBalances = new Map<string, bigint>();
-  for (const { merchant } of offers) merchantBalances.set(merchant.address, await balanceOf(ground, merchant.address));
+  for (const { merchant } of offers)
+    merchantBalances.set(merchant.address, await balanceOf(ground, merchant.address));
   const treasuryBalance = await balanceOf(ground, ground.treasury);
-  return { pulls, turns, payments, events, attempts, told, owners, treasuryBalance, merchantBalances, awake };
+  return {
+    pulls,
+    turns,
+    payments,
+    events,
+    attempts,
+    told,
+    owners,
+    treasuryBalance,
+    merchantBalances,
+    awake,
+  };
 }
 
 /** Judges everything; the breaches by name, and figures. Pure. */
@@ -95,9 +113,14 @@ export function judge(books: Books) {
   }
   const heard = pulls.filter((pull) => !unheard.has(pull));
   const breaches: Record<string, string[]> = {
-    ...checkMoney({ pulls: heard, payments, events, treasuryBalance, merchantBalances }, { treasuryBefore: 0n }),
+    ...checkMoney(
+      { pulls: heard, payments, events, treasuryBalance, merchantBalances },
+      { treasuryBefore: 0n },
+    ),
     nothingAfterCancel: afterCancel(times),
-    everyAttemptEnded: attempts.filter(({ state }) => state === 'open').map(({ signature }) => `still open: ${signature}`),
+    everyAttemptEnded: attempts
+      .filter(({ state }) => state === 'open')
+      .map(({ signature }) => `still open: ${signature}`),
     landedAttemptsRecorded: attempts
       .filter(({ state, signature }) => state === 'landed' && !recorded.has(signature))
       .map(({ signature }) => `landed, but not recorded: ${signature}`),
@@ -145,7 +168,8 @@ export function afterCancel({ attempts, told, turns, pulls }: Times): string[] {
   const registered = new Map<string, number>();
   for (const { subscriptionId, type, at } of told) {
     if (type === 'subscription_created') registered.set(subscriptionId, at);
-    if (type === 'cancel_requested' || type === 'cancel_forced') open(cancelled, subscriptionId, at + SAME_MOMENT_MS);
+    if (type === 'cancel_requested' || type === 'cancel_forced')
+      open(cancelled, subscriptionId, at + SAME_MOMENT_MS);
     if (type === 'subscription_resumed') close(cancelled, subscriptionId, at - SAME_MOMENT_MS);
   }
   const onChain = new Map<string, Span[]>();
@@ -154,17 +178,26 @@ export function afterCancel({ attempts, told, turns, pulls }: Times): string[] {
     // It may have been seen before it was final.
     else close(onChain, subscriptionPda, notBefore - UNSEEN_MS);
   }
-  const within = (spans: readonly Span[] | undefined, at: number) => (spans ?? []).some(({ from, to }) => at > from && at < to);
+  const within = (spans: readonly Span[] | undefined, at: number) =>
+    (spans ?? []).some(({ from, to }) => at > from && at < to);
   // What was not final at a moment landed later, or a second before.
   const landed = new Map(pulls.map(({ signature, notBefore }) => [signature, notBefore]));
   return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
     // What was registered later was opened anew, also when a fork then took the opening back.
-    const standing = onChain.get(subscriptionPda)?.filter(({ from }) => from > (registered.get(subscriptionId) ?? 0));
+    const standing = onChain
+      .get(subscriptionPda)
+      ?.filter(({ from }) => from > (registered.get(subscriptionId) ?? 0));
     // Beyond the life of what was signed and sent before the cancel.
-    const stale = cancelled.get(subscriptionId)?.map(({ from, to }) => ({ from: from + UNSEEN_MS, to }));
+    const stale = cancelled
+      .get(subscriptionId)
+      ?.map(({ from, to }) => ({ from: from + UNSEEN_MS, to }));
     return [
-      ...(within(cancelled.get(subscriptionId), createdAt) ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`] : []),
-      ...(within(standing, createdAt) ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`] : []),
+      ...(within(cancelled.get(subscriptionId), createdAt)
+        ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`]
+        : []),
+      ...(within(standing, createdAt)
+        ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`]
+        : []),
       ...(within(stale, landed.get(signature) ?? -Infinity)
         ? [`landed long after the cancel of ${subscriptionId} was told: ${signature}`]
         : []),
@@ -198,9 +231,12 @@ export function isRegistered(
     if (pda !== subscriptionPda) continue;
     if (type === 'subscription_created') lives.set(subscriptionId, { from: at, to: Infinity });
     const life = lives.get(subscriptionId);
-    if (life !== undefined && (type === 'cancel_finalized' || type === 'cancel_forced' || final)) life.to = Math.min(life.to, at);
+    if (life !== undefined && (type === 'cancel_finalized' || type === 'cancel_forced' || final))
+      life.to = Math.min(life.to, at);
   }
-  const opened = turns.flatMap((turn) => (turn.subscriptionPda === subscriptionPda && turn.kind === 'created' ? [turn.notBefore] : []));
+  const opened = turns.flatMap((turn) =>
+    turn.subscriptionPda === subscriptionPda && turn.kind === 'created' ? [turn.notBefore] : [],
+  );
   return [...lives.values()].some(({ from, to }) => {
     const isAnother = opened.some((at) => at > from + UNSEEN_MS && at < seenAt);
     return !isAnother && seenAt > from + UNSEEN_MS && seenAt < to - UNSEEN_MS;
@@ -208,9 +244,10 @@ export function isRegistered(
 }
 
 async function readAttempts(sql: Sql): Promise<Attempt[]> {
-  return sql<Attempt[]>`
-    select s.subscription_pda, a.subscription_id, a.signature, a.state, (extract(epoch from a.created_at) * 1000)::float8 as created_at
-    from payment_attempts a join subscriptions s on s.id = a.subscription_id`;
+  const rows = await sql<(Omit<Attempt, 'signature'> & { signature: Buffer })[]>`
+    select s.subscription_pda, a.subscription_id, t.signature, a.state, (extract(epoch from a.created_at) * 1000)::float8 as created_at
+    from payment_attempts a join transactions t on t.id = a.transaction_id join subscriptions s on s.id = a.subscription_id`;
+  return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
 async function readTold(sql: Sql): Promise<Told[]> {

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { programEvents } from '../../src/chain/events.ts';
 import type { SignatureInfo } from '../../src/chain/answers.ts';
 import type { ConfirmedTransaction } from '../../src/chain/answers.ts';
@@ -42,7 +42,10 @@ const PAGE = 1000;
 const AT_ONCE = 16;
 
 /** Watches every transaction of the program. */
-export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; treasury: string }): Witness {
+export function createWitness(
+  rpc: Rpc,
+  { keeper, treasury }: { keeper: string; treasury: string },
+): Witness {
   const pulls: SeenPull[] = [];
   const turns: SeenTurn[] = [];
   let last: string | undefined;
@@ -52,7 +55,9 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     const found: SignatureInfo[] = [];
     for (let before: string | undefined; ;) {
       const options = { before, until: last, limit: PAGE, commitment: 'finalized' } as const;
-      const page = await patiently(() => rpc.getSignaturesForAddress(SUBSCRIPTIONS_PROGRAM, options));
+      const page = await patiently(() =>
+        rpc.getSignaturesForAddress(SUBSCRIPTIONS_PROGRAM, options),
+      );
       found.push(...page);
       before = page.at(-1)?.signature;
       if (page.length < PAGE) return found.reverse();
@@ -65,7 +70,11 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     const bySubscription = new Map<string, SeenPull>();
     for (const event of programEvents(transaction, SUBSCRIPTIONS_PROGRAM)) {
       if (event.kind === 'created' || event.kind === 'cancelled' || event.kind === 'resumed') {
-        const subscriptionPda = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, event.plan, event.subscriber).address;
+        const subscriptionPda = subscriptionAddress(
+          SUBSCRIPTIONS_PROGRAM,
+          event.plan,
+          event.subscriber,
+        ).address;
         turns.push({ subscriptionPda, kind: event.kind, notBefore, seenAt });
       }
       if (event.kind !== 'transfer') continue;
@@ -101,9 +110,14 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     for (let at = 0; at < signatures.length; at += AT_ONCE) {
       const transactions = signatures
         .slice(at, at + AT_ONCE)
-        .map((signature) => patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' })));
-      for (const [index, transaction] of (await Promise.all(transactions)).entries()) {
-        if (transaction === null) throw new Error(`the chain lists ${signatures[at + index] ?? ''} as final but does not have it`);
+        .map((signature) =>
+          patiently(() => rpc.getTransaction(signature, { commitment: 'finalized' })),
+        );
+      for (const transaction of await Promise.all(transactions)) {
+        if ('unreadable' in transaction)
+          throw new Error(
+            `the chain lists ${transaction.signature} as final but does not return it`,
+          );
         takeDown(transaction, notBefore);
       }
     }
@@ -116,7 +130,12 @@ export function createWitness(rpc: Rpc, { keeper, treasury }: { keeper: string; 
     look,
     async leave(directory) {
       const lines = (found: readonly object[]) =>
-        found.map((one) => `${JSON.stringify(one, (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value))}\n`).join('');
+        found
+          .map(
+            (one) =>
+              `${JSON.stringify(one, (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value))}\n`,
+          )
+          .join('');
       await writeFile(join(directory, 'pulls.jsonl'), lines(pulls));
       await writeFile(join(directory, 'turns.jsonl'), lines(turns));
     },

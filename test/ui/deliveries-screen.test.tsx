@@ -1,7 +1,13 @@
 // The deliveries screen as a component: what it shows of the views that it is told of. In a terminal, with Postgres: test/commands/deliveries.test.ts.
 import t, { type Test } from 'tap';
 import { type DeliveriesSource, DeliveriesScreen } from '../../src/ui/deliveries-screen.tsx';
-import { type DeliveryFilter, type DeliveryItem, type ListView, noFilter, noRows } from '../../src/ui/deliveries-state.ts';
+import {
+  type DeliveryFilter,
+  type DeliveryItem,
+  type ListView,
+  noFilter,
+  noRows,
+} from '../../src/ui/deliveries-state.ts';
 import type { DetailView } from '../../src/ui/delivery-detail.tsx';
 import { widthOf } from '../../src/ui/width.ts';
 import { renderScreen } from '../fixtures/screen.ts';
@@ -22,7 +28,8 @@ const item = (number: number, fields: Partial<DeliveryItem> = {}): DeliveryItem 
 });
 
 /** Newest first. */
-const items = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
+const items = (from: number, to: number) =>
+  Array.from({ length: from - to + 1 }, (_, index) => item(from - index));
 
 /** A source that is told what to tell. */
 function stagedSource() {
@@ -64,27 +71,34 @@ function stagedSource() {
 
 async function screen(t: Test, size = { columns: 80, rows: 24 }) {
   const staged = stagedSource();
-  const rendered = await renderScreen(t, <DeliveriesScreen source={staged.source} filter={noFilter} types={['payment_success']} />, size);
+  const rendered = await renderScreen(
+    t,
+    <DeliveriesScreen source={staged.source} filter={noFilter} types={['payment_success']} />,
+    size,
+  );
   return { ...staged, ...rendered };
 }
 
 const cursorLine = (lines: string[]) => lines.find((line) => line.startsWith('>'));
 
-void t.test('rows that arrive do not move the cursor off its row, nor its row on the screen; at the top it stays at the top', async (t) => {
-  const { tell, shows, press, lines } = await screen(t);
-  tell({ rows: items(50, 1) });
-  await shows('1 of 50');
-  tell({ rows: items(51, 1) });
-  await shows('1 of 51');
-  t.match(cursorLine(lines()), 'app 51', 'nobody has chosen a row: the newest');
-  press('j', 'j', 'j');
-  await shows('4 of 51');
-  const at = lines().findIndex((line) => line.startsWith('>'));
-  t.match(lines()[at], 'app 48');
-  tell({ rows: items(60, 1) });
-  await shows('13 of 60');
-  t.match(lines()[at], /^>.*app 48/);
-});
+void t.test(
+  'rows that arrive do not move the cursor off its row, nor its row on the screen; at the top it stays at the top',
+  async (t) => {
+    const { tell, shows, press, lines } = await screen(t);
+    tell({ rows: items(50, 1) });
+    await shows('1 of 50');
+    tell({ rows: items(51, 1) });
+    await shows('1 of 51');
+    t.match(cursorLine(lines()), 'app 51', 'nobody has chosen a row: the newest');
+    press('j', 'j', 'j');
+    await shows('4 of 51');
+    const at = lines().findIndex((line) => line.startsWith('>'));
+    t.match(lines()[at], 'app 48');
+    tell({ rows: items(60, 1) });
+    await shows('13 of 60');
+    t.match(lines()[at], /^>.*app 48/);
+  },
+);
 
 void t.test('scrolling asks for more before the end is reached', async (t) => {
   const { tell, shows, press, wanted } = await screen(t);
@@ -98,51 +112,69 @@ void t.test('scrolling asks for more before the end is reached', async (t) => {
   t.ok(wanted() > before);
 });
 
-void t.test('what names, addresses and servers say cannot leave its place, and no line is wider than the terminal', async (t) => {
-  const evil = '\x1b[2J\x07\u202eevil\n\t東京🎉'.repeat(20);
-  for (const columns of [20, 80, 130, 200]) {
-    const { tell, shows, lines, text } = await screen(t, { columns, rows: 24 });
-    tell({ rows: [item(1, { appName: evil, url: evil, lastError: 'timeout' }), item(2, { appName: evil })] });
-    await shows(/^>/m);
-    t.ok(
-      lines().every((line) => widthOf(line) <= columns),
-      `at ${columns} columns`,
-    );
-    t.ok(lines().length < 24);
-    t.notMatch(text(), /[\x07\u202e]/);
-  }
-});
+void t.test(
+  'text from names, addresses and servers stays in its place, and no line is wider than the terminal',
+  async (t) => {
+    const evil = '\x1b[2J\x07\u202eevil\n\t東京🎉'.repeat(20);
+    for (const columns of [20, 80, 130, 200]) {
+      const { tell, shows, lines, text } = await screen(t, { columns, rows: 24 });
+      tell({
+        rows: [
+          item(1, { appName: evil, url: evil, lastError: 'timeout' }),
+          item(2, { appName: evil }),
+        ],
+      });
+      await shows(/^>/m);
+      t.ok(
+        lines().every((line) => widthOf(line) <= columns),
+        `at ${columns} columns`,
+      );
+      t.ok(lines().length < 24);
+      t.notMatch(text(), /[\x07\u202e]/);
+    }
+  },
+);
 
-void t.test('trouble stands beside how old the rows are; a replay that cannot be counted cannot be said yes to', async (t) => {
-  const { tell, shows, press, text } = await screen(t);
-  tell({ rows: items(3, 1) });
-  await shows('live, as of');
-  tell({ rows: items(3, 1), asOf: new Date(Date.now() - 65_000), trouble: 'Postgres did not answer within 5 s' });
-  await shows('1 min ago · Postgres did not answer within 5 s');
-  press('r');
-  await shows(/Replay of delivery [^]*Postgres did not answer within 5 s/);
-  t.notMatch(text(), 'y/N');
-  press('y');
-  await shows('app 3');
-});
+void t.test(
+  'trouble stands beside how old the rows are; a replay that cannot be counted cannot be said yes to',
+  async (t) => {
+    const { tell, shows, press, text } = await screen(t);
+    tell({ rows: items(3, 1) });
+    await shows('live, as of');
+    tell({
+      rows: items(3, 1),
+      asOf: new Date(Date.now() - 65_000),
+      trouble: 'Postgres did not answer within 5 s',
+    });
+    await shows('1 min ago · Postgres did not answer within 5 s');
+    press('r');
+    await shows(/Replay of delivery [^]*Postgres did not answer within 5 s/);
+    t.notMatch(text(), 'y/N');
+    press('y');
+    await shows('app 3');
+  },
+);
 
-void t.test('a filter is asked of the source as it is chosen; what comes of another one is not shown', async (t) => {
-  const { tell, shows, press, filters, text } = await screen(t);
-  tell({ rows: items(3, 1) });
-  await shows('1 of 3');
-  press('s');
-  await shows('Which status?');
-  press('d', 'e', 'l', '\r');
-  await shows('status delivered');
-  await until(() => filters.at(-1)?.status === 'delivered');
-  t.same(filters.at(-1), { ...noFilter, status: 'delivered' });
-  await shows('Reading...');
-  t.notMatch(text(), 'app 3');
-  tell({ rows: [], asOf: null, lookedBackTo: new Date(Date.UTC(2026, 1, 1)) });
-  await shows('looked back to 2026-02-01 00:00:00');
-  tell({ rows: [] });
-  await shows('No delivery matches.');
-});
+void t.test(
+  'a chosen filter is requested from the source at once; results of another filter are not shown',
+  async (t) => {
+    const { tell, shows, press, filters, text } = await screen(t);
+    tell({ rows: items(3, 1) });
+    await shows('1 of 3');
+    press('s');
+    await shows('Which status?');
+    press('d', 'e', 'l', '\r');
+    await shows('status delivered');
+    await until(() => filters.at(-1)?.status === 'delivered');
+    t.same(filters.at(-1), { ...noFilter, status: 'delivered' });
+    await shows('Reading...');
+    t.notMatch(text(), 'app 3');
+    tell({ rows: [], asOf: null, lookedBackTo: new Date(Date.UTC(2026, 1, 1)) });
+    await shows('looked back to 2026-02-01 00:00:00');
+    tell({ rows: [] });
+    await shows('No delivery matches.');
+  },
+);
 
 void t.test('a key pressed the moment a picture stands is about that picture', async (t) => {
   const { tell, tellOfOne, shows, drawn, press } = await screen(t);
@@ -151,7 +183,10 @@ void t.test('a key pressed the moment a picture stands is about that picture', a
   press('\r');
   await shows('Reading...');
   const read = drawn('lines 1 to').then(() => press(' '));
-  await tellOfOne({ ...whole, body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)) });
+  await tellOfOne({
+    ...whole,
+    body: JSON.stringify(Array.from({ length: 100 }, (_, line) => line)),
+  });
   await read;
   await shows('lines 19 to');
 });

@@ -18,14 +18,23 @@ void t.test('tokens stay as they were written', async (t) => {
       '}',
     ].join('\n'),
   );
-  for (const text of ['', 'ok', '12', '"text"', 'null', '{"a":1', '<html>']) t.equal(prettyJson(text), undefined, text);
+  for (const text of ['', 'ok', '12', '"text"', 'null', '{"a":1', '<html>'])
+    t.equal(prettyJson(text), undefined, text);
 });
 
-void t.test('it is what JSON.stringify sets out, for every value', async () => {
+void t.test('it equals JSON.stringify’s layout for every value', async () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.array(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())),
       (value) => prettyJson(JSON.stringify(value)) === JSON.stringify(value, null, 2),
     ),
   );
+});
+
+void t.test('deep nesting is not laid out, and takes no time', async (t) => {
+  const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+  const began = performance.now();
+  t.equal(prettyJson(deep(2048)), undefined);
+  t.ok(performance.now() - began < 100);
+  t.type(prettyJson(deep(64)), 'string');
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { cut, fit, widthOf, wrap } from '../../src/ui/width.ts';
 
-void t.test('columns: wide characters take two, marks none', async (t) => {
+void t.test('wide characters take two columns, combining marks zero', async (t) => {
   t.equal(widthOf('abc'), 3);
   t.equal(widthOf('東京'), 4);
   t.equal(widthOf('e\u0301🎉'), 3);
@@ -13,17 +13,31 @@ void t.test('columns: wide characters take two, marks none', async (t) => {
   t.equal(fit('東京都', 4), '東… ');
 });
 
-void t.test('wrapping breaks at spaces where it can, keeps the indent, and loses nothing', async (t) => {
-  t.same(wrap('  one two three', 10), ['  one two', '  three']);
-  t.same(wrap('abcdefghij', 4), ['abcd', 'efgh', 'ij']);
-  t.same(wrap('', 4), ['']);
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme', maxLength: 80 }), fc.integer({ min: 2, max: 30 }), (text, width) => {
-      const lines = wrap(text, width);
-      return lines.every((line) => widthOf(line) <= width) && lines.join('').replaceAll(' ', '') === text.replaceAll(' ', '');
-    }),
-  );
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 30 }), (text, width) => widthOf(fit(text, width)) === width),
-  );
-});
+void t.test(
+  'wrapping breaks at spaces where it can, keeps the indent, and loses nothing',
+  async (t) => {
+    t.same(wrap('  one two three', 10), ['  one two', '  three']);
+    t.same(wrap('abcdefghij', 4), ['abcd', 'efgh', 'ij']);
+    t.same(wrap('', 4), ['']);
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme', maxLength: 80 }),
+        fc.integer({ min: 2, max: 30 }),
+        (text, width) => {
+          const lines = wrap(text, width);
+          return (
+            lines.every((line) => widthOf(line) <= width) &&
+            lines.join('').replaceAll(' ', '') === text.replaceAll(' ', '')
+          );
+        },
+      ),
+    );
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'grapheme' }),
+        fc.integer({ min: 1, max: 30 }),
+        (text, width) => widthOf(fit(text, width)) === width,
+      ),
+    );
+  },
+);

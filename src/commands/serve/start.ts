@@ -1,16 +1,28 @@
-import { readFileSync } from 'node:fs';
 import { Histogram, type Registry } from 'prom-client';
-import { SUBSCRIPTIONS_PROGRAM } from '../../chain/addresses.ts';
-import { oneChain, clusterMismatch, CLUSTERS } from '../../chain/clusters.ts';
+import {
+  oneChain,
+  clusterMismatch,
+  CLUSTERS,
+  SUBSCRIPTIONS_PROGRAM,
+} from '../../chain/clusters.ts';
 import { createRpc, type Rpc } from '../../chain/rpc.ts';
 import { required, type Config } from '../../config.ts';
-import { postgresSilence, type Sql } from '../../db/connect.ts';
+import { connect, reportLimits, type Sql } from '../../db/connect.ts';
 import { deleteOldSamples } from '../../db/event-feed.ts';
 import { deleteOldKeys } from '../../db/idempotency.ts';
+import { deleteOldOffers } from '../../db/offered-transactions.ts';
 import { deleteExpiredNonces } from '../../db/nonces.ts';
-import { createNotifier, deliveriesQueued, subscriptionsDue } from '../../db/notify.ts';
+import {
+  anyEndpoint,
+  appName,
+  createNotifier,
+  deliveriesQueued,
+  subscriptionsDue,
+} from '../../db/notify.ts';
 import { deleteEndedBudgets } from '../../db/rate-budgets.ts';
-import { createGuard } from '../../dispatch/guard.ts';
+import { databaseTrouble } from '../../db/readiness.ts';
+import { createSsrfGuard, guardOptions } from '../../webhooks/ssrf-guard.ts';
+import { workOnReplays } from '../../domain/replay.ts';
 import { secretBox } from '../../domain/secrets.ts';
 import { requestsPerMinute } from '../../domain/tiers.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
@@ -22,54 +34,95 @@ import { rpcObserver } from '../../metrics.ts';
 import type { Daemon, DaemonResources } from '../../run.ts';
 
 const sweepMs = 60_000;
+const replaysMs = 10_000;
+/** Analytics and exports at once; more wait in the pool. */
+const reportConnections = 3;
 /** What asks a chain is loaded once the first requests have been answered: a seventh of a start's time. */
 const settledMs = 1000;
 // listen(2): what an operator can do about it.
 const listenFaults: readonly (readonly [string, string])[] = [
   ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
-  ['EADDRNOTAVAIL', 'no interface has that address; set HOST to one of this machine, or to 0.0.0.0'],
+  [
+    'EADDRNOTAVAIL',
+    'no interface has that address; set HOST to one of this machine, or to 0.0.0.0',
+  ],
   ['EACCES', 'ports below 1024 are for root; set PORT to a higher one and put a proxy in front'],
   ['ENOTFOUND', 'HOST is no name or address'],
 ];
 
 /** Builds the API and listens. Throws an OperatorError for a configuration that does not do and for an address that cannot be listened on. */
-export async function startServe({ config, log, sql, registry }: DaemonResources): Promise<Daemon> {
+export async function startServe({
+  config,
+  log,
+  sql,
+  registry,
+  trouble,
+}: DaemonResources): Promise<Daemon> {
   const { rpcUrls } = required(config, 'rpcUrls');
+  const rate = config.serveRpcRate ?? config.rpcRate;
   const chain = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    requestsPerSecond: rate === 0 ? undefined : rate,
     log,
     observe: rpcObserver(registry),
   });
   const dispatchers = createNotifier(sql, deliveriesQueued);
   const keepers = createNotifier(sql, subscriptionsDue);
+  const reports = connect(required(config, 'databaseUrl').databaseUrl, {
+    max: reportConnections,
+    name: 'billing serve',
+    limits: reportLimits,
+  });
   const app = buildApp({
     ...settings(config),
     sql,
+    reports,
+    trouble,
     log,
     chain,
     onAnswer: durations(registry),
-    wakeDispatchers: () => dispatchers.notify(),
+    wakeDispatchers: (appId) =>
+      dispatchers.notify(new Set([anyEndpoint, ...(appId === undefined ? [] : [appName(appId)])])),
     wakeKeepers: () => keepers.notify(),
+    wakeReplays: () => replays.wake(),
   });
   const sweeper = sweep(sql, log);
+  const replays = startReplays(sql, log, () => dispatchers.notify());
   await app.ready();
   const address = await listen(app, config);
   log.info({ address, publicUrl: config.publicUrl }, 'listening');
   const asking = setTimeout(() => tellOfWrongCluster(chain, config, log), settledMs);
   return {
-    ready: () => postgresSilence(sql),
+    ready: () => databaseTrouble(sql),
     async stop() {
       clearTimeout(asking);
       await app.close();
-      await sweeper.stop();
-      await Promise.all([dispatchers.flush(), keepers.flush(), chain.close()]);
+      await Promise.all([sweeper.stop(), replays.stop()]);
+      await Promise.all([
+        dispatchers.flush(),
+        keepers.flush(),
+        chain.close(),
+        reports.end({ timeout: 1 }),
+      ]);
     },
   };
 }
 
-function settings(config: Config): Omit<ApiDeps, 'sql' | 'log' | 'chain' | 'onAnswer' | 'wakeDispatchers' | 'wakeKeepers'> {
+function settings(
+  config: Config,
+): Omit<
+  ApiDeps,
+  | 'sql'
+  | 'reports'
+  | 'trouble'
+  | 'log'
+  | 'chain'
+  | 'onAnswer'
+  | 'wakeDispatchers'
+  | 'wakeKeepers'
+  | 'wakeReplays'
+> {
   const { keeperAddress, treasury, jwtSecrets, encryptionKeys } = required(
     config,
     'keeperAddress',
@@ -78,23 +131,33 @@ function settings(config: Config): Omit<ApiDeps, 'sql' | 'log' | 'chain' | 'onAn
     'encryptionKeys',
   );
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
-  if (mint === null) throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${config.cluster}: the mint's address.`, 2);
-  const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string };
-  const { webhookGuard, webhookAllowCidrs, webhookNameServers } = config;
-  const guard = createGuard({ enabled: webhookGuard, allow: webhookAllowCidrs, nameServers: webhookNameServers });
+  if (mint === null)
+    throw new OperatorError(
+      `USDC_MINT is required where SOLANA_CLUSTER is ${config.cluster}: the mint's address.`,
+      2,
+    );
+  const guard = createSsrfGuard(guardOptions(config));
   return {
-    network: { programId: config.programId ?? SUBSCRIPTIONS_PROGRAM, mint, puller: keeperAddress, treasury },
-    version,
+    network: {
+      programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
+      mint,
+      puller: keeperAddress,
+      treasury,
+      standbyPullers: (config.keeperAddresses ?? []).slice(1),
+      backupTreasuries: (config.treasuries ?? []).slice(1),
+    },
     cluster: config.cluster,
     environment: config.env,
     publicUrl: config.publicUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
+    planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
     trustProxy: config.trustProxy,
-    // What sends is loaded when it is first needed, for the same reason.
-    ping: async (target) => (await import('../../dispatch/ping.ts')).sendPing({ config, ...target }),
+    // undici is loaded when it is first needed, for the same reason.
+    ping: async (target) =>
+      (await import('../../webhooks/ping.ts')).sendPing({ config, ...target }),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
 }
@@ -107,16 +170,22 @@ function durations(registry: Registry): ApiDeps['onAnswer'] {
     buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [registry],
   });
-  return ({ method, route, status, seconds }) => histogram.observe({ method, route, status }, seconds);
+  return ({ method, route, status, seconds }) =>
+    histogram.observe({ method, route, status }, seconds);
 }
 
 async function listen(app: Api, { host, port }: Config): Promise<string> {
   try {
     return await app.listen({ host, port });
   } catch (error) {
-    const [, next] = listenFaults.find(([code]) => error instanceof Error && 'code' in error && error.code === code) ?? [];
+    const [, next] =
+      listenFaults.find(
+        ([code]) => error instanceof Error && 'code' in error && error.code === code,
+      ) ?? [];
     if (next === undefined) throw error;
-    throw new OperatorError(`serve cannot listen on ${host}:${port}: ${next}.`, 1, { cause: error });
+    throw new OperatorError(`serve cannot listen on ${host}:${port}: ${next}.`, 1, {
+      cause: error,
+    });
   }
 }
 
@@ -125,25 +194,44 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   chain.getGenesisHash().then(
     (hash) => {
       const mismatch = clusterMismatch(cluster, hash);
-      if (mismatch !== null) log.error({ mismatch }, 'the Solana RPC endpoint is of another cluster than configured');
+      if (mismatch !== null)
+        log.error({ mismatch }, 'the Solana RPC endpoint is of another cluster than configured');
     },
-    (error: unknown) => log.warn({ reason: messageOf(error) }, 'the Solana RPC cannot be reached yet'),
+    (error: unknown) =>
+      log.warn({ reason: messageOf(error) }, 'the Solana RPC cannot be reached yet'),
   );
 }
 
-/** Deletes what is out of date: nonces, idempotency keys, sample events, ended rate windows. */
+/** Works on the replays that merchants asked for, also on those that another process left. */
+function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
+  return startLoop({
+    name: 'replaying',
+    idleMs: replaysMs,
+    turn: async () => {
+      const worked = await workOnReplays(sql);
+      if (worked) wakeDispatchers();
+      return worked;
+    },
+    onError: (error, failures) => log.warn({ err: error, failures }, 'replay failed'),
+  });
+}
+
+/** Deletes expired nonces, idempotency keys, sample events, offered transactions and rate windows. */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
+    name: 'deleting old rows',
     idleMs: sweepMs,
     turn: async () => {
-      const [nonces, keys, samples] = await Promise.all([
+      const [nonces, keys, samples, offers] = await Promise.all([
         deleteExpiredNonces(sql),
         deleteOldKeys(sql),
         deleteOldSamples(sql),
+        deleteOldOffers(sql),
         deleteEndedBudgets(sql),
       ]);
-      return nonces === 1000 || keys === 1000 || samples === 1000;
+      return [nonces, keys, samples, offers].includes(1000);
     },
-    onError: (error, failures) => log.warn({ reason: messageOf(error), failures }, 'what is out of date could not be deleted'),
+    onError: (error, failures) =>
+      log.warn({ err: error, failures }, 'old rows could not be deleted'),
   });
 }

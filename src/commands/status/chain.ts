@@ -1,9 +1,9 @@
-// What the RPC endpoints say, each asked by itself, so that one that is down is not hidden behind one that is up.
+// Reads the state of each RPC endpoint separately, so that one that is up does not hide one that is down.
 import { clusterMismatch } from '../../chain/clusters.ts';
 import { createRpc } from '../../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc-errors.ts';
 import type { Config } from '../../config.ts';
-import { timeOf } from '../../domain/network.ts';
+import { timeOf } from '../../chain/time.ts';
 import { messageOf } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { keeperAddressOf } from '../keeper-address.ts';
@@ -31,26 +31,41 @@ export interface ChainStatus {
 const timeoutMs = 5000;
 const lamportsPerSol = 1_000_000_000;
 
-/** `chain` is null where no RPC endpoint is configured, `keeper` where its wallet is not. Throws an OperatorError for a keypair file that is none. */
+/** `chain` is null without an RPC endpoint, `keeper` without its wallet. Throws an OperatorError for a malformed keypair file. */
 export async function chainStatus(
   config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,
   log: Pick<Log, 'warn' | 'info'>,
 ): Promise<{ chain: ChainStatus | null; keeper: { address: string; sol: number | null } | null }> {
   const address = await keeperAddressOf(config);
-  const asked = await Promise.all((config.rpcUrls ?? []).map((url) => askEndpoint(url, config.cluster, address, log)));
+  const asked = await Promise.all(
+    (config.rpcUrls ?? []).map((url) => askEndpoint(url, config.cluster, address, log)),
+  );
   const best = asked.toSorted((a, b) => (b.slot ?? -1) - (a.slot ?? -1))[0];
   const endpoints = asked.map(({ name, slot, answeredMs, fault }) => {
     const lag = slot === null || best === undefined || best.slot === null ? null : best.slot - slot;
     return { name, slot, lag, answeredMs, fault };
   });
   return {
-    chain: config.rpcUrls === undefined ? null : { cluster: config.cluster, time: best?.time ?? null, endpoints },
+    chain:
+      config.rpcUrls === undefined
+        ? null
+        : { cluster: config.cluster, time: best?.time ?? null, endpoints },
     keeper: address === undefined ? null : { address, sol: best?.sol ?? null },
   };
 }
 
-async function askEndpoint(url: string, cluster: Config['cluster'], keeper: string | undefined, log: Pick<Log, 'warn' | 'info'>) {
-  const rpc = createRpc({ urls: [url], timeoutMs, probeMs: Infinity, log: { info: log.info.bind(log), warn: () => undefined } });
+async function askEndpoint(
+  url: string,
+  cluster: Config['cluster'],
+  keeper: string | undefined,
+  log: Pick<Log, 'warn' | 'info'>,
+) {
+  const rpc = createRpc({
+    urls: [url],
+    timeoutMs,
+    probeMs: Infinity,
+    log: { info: log.info.bind(log), warn: () => undefined },
+  });
   const name = rpc.health()[0]?.name ?? '';
   const none = { name, slot: null, time: null, sol: null, answeredMs: null };
   const startedAt = performance.now();
@@ -64,7 +79,13 @@ async function askEndpoint(url: string, cluster: Config['cluster'], keeper: stri
     return { name, slot, time: timeOf(unixTimestamp), sol, answeredMs, fault: null };
   } catch (error) {
     if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
-    return { ...none, fault: error instanceof RpcUnreachable ? (error.failures[0]?.reason ?? 'no answer') : messageOf(error) };
+    return {
+      ...none,
+      fault:
+        error instanceof RpcUnreachable
+          ? (error.failures[0]?.reason ?? 'no answer')
+          : messageOf(error),
+    };
   } finally {
     await rpc.close();
   }

@@ -1,4 +1,5 @@
-// What is past its limit. Pure: the same facts and limits, the same words.
+// Names everything past its limit. Pure: the same facts and limits give the same words.
+import type { DaemonRow } from '../../db/daemons.ts';
 import type { Status } from '../status.ts';
 
 export interface Limits {
@@ -12,36 +13,83 @@ export interface Limits {
 
 /** Seconds that a public chain's clock, as the best endpoint has it, may be behind the database's. */
 const mostChainLag = 120;
-/** Failures of ours in a row: the sixth comes some ten minutes after the first (domain/setbacks.ts). */
+/** Seconds after which a daemon that wrote nothing counts as gone; it writes every 5 s. */
+const mostSilence = 20;
+/** Failures in a row that are no fault of the subscriber: the sixth comes some ten minutes after the first. */
 const mostSetbacks = 6;
 
 /** Every limit that is passed, in words; none when all is well. */
 export function problemsOf(
-  { at, payments, deliveries, chain, keeper }: Omit<Status, 'ok' | 'problems'>,
+  facts: Omit<Status, 'ok' | 'problems'>,
   { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
 ): string[] {
+  const { at, database, payments, deliveries, undecipherableSecrets, chain, keeper } = facts;
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
-    if (seconds > limit) problems.push(`${what} for ${duration(seconds)}; the limit is ${duration(limit)}`);
+    if (seconds > limit)
+      problems.push(`${what} for ${duration(seconds)}; the limit is ${duration(limit)}`);
   };
-  past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
-  past(payments.oldestOpenSeconds, maxPaymentDelay, 'the end of a signed payment has been unknown');
-  if (payments.mostSetbacks >= mostSetbacks)
-    problems.push(`a payment could not be collected ${payments.mostSetbacks} times in a row, and the subscriber is not the reason`);
-  past(deliveries.lateSeconds, maxDeliveryDelay, 'a delivery has been due');
+  if (database.fault !== null) problems.push(database.fault);
+  if (database.readOnly === true) problems.push('Postgres is read-only');
+  problems.push(...daemonProblems(facts.daemons, at));
+  if (payments !== null) {
+    past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
+    past(
+      payments.oldestOpenSeconds,
+      maxPaymentDelay,
+      'the end of a signed payment has been unknown',
+    );
+    if (payments.mostSetbacks >= mostSetbacks)
+      problems.push(
+        `a payment could not be collected ${payments.mostSetbacks} times in a row, and the subscriber is not the reason`,
+      );
+  }
+  if (deliveries !== null)
+    past(deliveries.lateSeconds, maxDeliveryDelay, 'a delivery has been due');
+  if (undecipherableSecrets !== null && undecipherableSecrets > 0)
+    problems.push(
+      `${undecipherableSecrets} webhook secrets were encrypted with a key that ENCRYPTION_KEY does not list`,
+    );
   if (chain !== null) {
-    for (const { name, fault } of chain.endpoints) if (fault !== null) problems.push(`RPC ${name}: ${fault}`);
-    const behind = chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
-    if (!local) past(behind, mostChainLag, "the chain's clock, as the RPC endpoints have it, has been behind");
+    for (const { name, fault } of chain.endpoints)
+      if (fault !== null) problems.push(`RPC ${name}: ${fault}`);
+    const behind =
+      chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
+    if (!local)
+      past(
+        behind,
+        mostChainLag,
+        "the chain's clock, as the RPC endpoints have it, has been behind",
+      );
   }
   if (keeper !== null && keeper.sol !== null && keeper.sol < minSol)
-    problems.push(`the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`);
+    problems.push(
+      `the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`,
+    );
   return problems;
+}
+
+/** Problems that the daemons report, and kinds of daemon whose heartbeat ended without a stop. */
+function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
+  const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
+  const running = daemons.filter((daemon) => silentFor(daemon) <= mostSilence);
+  const troubled = running.flatMap(({ name, host, pid, trouble }) =>
+    trouble === null ? [] : [`${name} (${host}, process ${pid}): ${trouble}`],
+  );
+  const gone = [...new Set(daemons.map(({ name }) => name))].flatMap((name) => {
+    const last = daemons.find((daemon) => daemon.name === name);
+    return last === undefined || running.some((daemon) => daemon.name === name)
+      ? []
+      : [`no ${name} has written to Postgres for ${duration(silentFor(last))}`];
+  });
+  return [...troubled, ...gone];
 }
 
 /** Seconds as people say them: 45 s, 3 min, 2 h, 5 days. */
 export function duration(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+  return seconds < 172_800
+    ? `${Math.floor(seconds / 3600)} h`
+    : `${Math.floor(seconds / 86_400)} days`;
 }

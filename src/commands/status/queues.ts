@@ -1,6 +1,8 @@
-// What Postgres says: how much waits, and since when.
+// Queue depths and ages, as Postgres has them.
+import { ping } from '../../db/clock.ts';
 import type { Sql } from '../../db/connect.ts';
-import { countDue, findDueLanes } from '../../db/deliveries.ts';
+import { listDaemons, type DaemonRow } from '../../db/daemons.ts';
+import { countDue, findDueEndpoints } from '../../db/delivery-queue.ts';
 import {
   countLimit,
   listRecentErrors,
@@ -12,7 +14,9 @@ import {
   type PaymentFacts,
   type RecentError,
 } from '../../db/status.ts';
+import { countForeignSecrets } from '../../db/endpoints.ts';
 import { readBacklog } from '../../db/subscriptions.ts';
+import { fingerprintsOf } from '../../domain/secrets.ts';
 
 export interface QueueStatus {
   database: DatabaseFacts & { answeredMs: number };
@@ -32,27 +36,35 @@ export interface QueueStatus {
     /** Endpoints with something due. */
     endpoints: number;
   };
+  daemons: DaemonRow[];
+  undecipherableSecrets: number | null;
   errors: RecentError[];
 }
 
 const errorsShown = 5;
 
 /** Reads everything in one short, read-only transaction; `chainNow` is the chain's clock where it is known. */
-export async function queueStatus(sql: Sql, chainNow: Date | null): Promise<QueueStatus> {
+export async function queueStatus(
+  sql: Sql,
+  chainNow: Date | null,
+  encryptionKeys: readonly string[] | undefined,
+): Promise<QueueStatus> {
   const startedAt = performance.now();
-  await sql`select 1`;
+  await ping(sql);
   const answeredMs = Math.round(performance.now() - startedAt);
   return sql.begin('read only', async (tx) => {
-    // A status that waits for ever is none. The dispatcher's statements need its planner settings (db/queue-connection.ts).
-    await tx`set local statement_timeout = '10s'`;
     const facts = await readDatabaseFacts(tx);
     const now = chainNow ?? facts.now;
     const backlog = await readBacklog(tx, now);
     const payments = await readPaymentFacts(tx);
     const deliveries = await readDeliveryFacts(tx);
     const errors = await listRecentErrors(tx, errorsShown);
-    await tx`select set_config(name, 'off', true) from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin']) as setting (name)`;
-    const lanes = await findDueLanes(tx);
+    const daemons = await listDaemons(tx);
+    const undecipherableSecrets =
+      encryptionKeys === undefined
+        ? null
+        : await countForeignSecrets(tx, fingerprintsOf(encryptionKeys));
+    const endpoints = await findDueEndpoints(tx);
     const due = await countDue(tx, countLimit);
     return {
       database: { ...facts, answeredMs },
@@ -67,9 +79,11 @@ export async function queueStatus(sql: Sql, chainNow: Date | null): Promise<Queu
       deliveries: {
         ...deliveries,
         due,
-        lateSeconds: Math.floor(Math.max(0, ...lanes.map(({ overdueMs }) => overdueMs)) / 1000),
-        endpoints: new Set(lanes.map(({ endpointId }) => endpointId)).size,
+        lateSeconds: Math.floor(Math.max(0, ...endpoints.map(({ overdueMs }) => overdueMs)) / 1000),
+        endpoints: endpoints.length,
       },
+      daemons,
+      undecipherableSecrets,
       errors,
     };
   });

@@ -1,7 +1,8 @@
 // The one screen.
 import { countLimit } from '../../db/status.ts';
 import type { Paint } from '../../ui/colour.ts';
-import { printable, table } from '../../ui/table.ts';
+import { safeText } from '../../ui/safe-text.ts';
+import { table } from '../../ui/table.ts';
 import type { Status } from '../status.ts';
 import { duration } from './limits.ts';
 
@@ -10,14 +11,19 @@ export function screen(status: Status, paint: Paint): string {
   const { ok, problems, at, environment, errors } = status;
   const verdict = ok
     ? paint('green', 'OK')
-    : paint('red', `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`);
+    : paint(
+        'red',
+        `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`,
+      );
   return [
     `${paint('bold', 'billing')} ${environment}, ${at.toISOString()}: ${verdict}`,
     '',
     table([], facts(status)).trimEnd(),
-    ...(problems.length === 0 ? [] : ['', ...problems.map((problem) => paint('red', `! ${printable(problem)}`))]),
+    ...(problems.length === 0
+      ? []
+      : ['', ...problems.map((problem) => paint('red', `! ${safeText(problem)}`))]),
     '',
-    errors.length === 0 ? 'No errors of late.' : paint('bold', 'Last errors'),
+    errors.length === 0 ? 'No recent errors.' : paint('bold', 'Last errors'),
     ...(errors.length === 0
       ? []
       : [
@@ -29,20 +35,16 @@ export function screen(status: Status, paint: Paint): string {
   ].join('\n');
 }
 
-function facts({ database, payments, deliveries, chain, keeper }: Status): [string, string][] {
-  const of = (name: string) => database.connections.find((process) => process.name === `billing ${name}`)?.count ?? 0;
-  const judged = payments.judgedBy === 'chain' ? '' : " by the database's clock";
-  const oldest = (seconds: number, count: number) => (count === 0 ? '' : `, the oldest for ${duration(seconds)}`);
+function facts(status: Status): [string, string][] {
+  const { database, chain, keeper } = status;
   return [
-    ['Postgres', `${database.address}, version ${database.version}, answered in ${database.answeredMs} ms`],
-    ['Connections', `serve ${of('serve')}, keeper ${of('keeper')}, dispatch ${of('dispatch')}`],
-    ['Payments due', `${most(payments.due)}${oldest(payments.lateSeconds, payments.due)}${judged}`],
-    ['in flight', `${most(payments.open)}${oldest(payments.oldestOpenSeconds, payments.open)}`],
-    ['set back', `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`],
-    ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
-    ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
-    ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
-    ['given up', `${most(deliveries.failed)} in the last two days`],
+    [
+      'Postgres',
+      database.fault === null
+        ? `${database.address}, version ${database.version ?? ''}, answered in ${database.answeredMs ?? 0} ms`
+        : `${database.address}: no answer`,
+    ],
+    ...queueFacts(status),
     ...chainFacts(chain),
     [
       'Keeper',
@@ -53,8 +55,33 @@ function facts({ database, payments, deliveries, chain, keeper }: Status): [stri
   ];
 }
 
+function queueFacts({ database, payments, deliveries }: Status): [string, string][] {
+  if (payments === null || deliveries === null) return [];
+  const of = (name: string) =>
+    database.connections?.find((process) => process.name === `billing ${name}`)?.count ?? 0;
+  const judged = payments.judgedBy === 'chain' ? '' : " by the database's clock";
+  const oldest = (seconds: number, count: number) =>
+    count === 0 ? '' : `, the oldest for ${duration(seconds)}`;
+  return [
+    ['Connections', `serve ${of('serve')}, keeper ${of('keeper')}, dispatch ${of('dispatch')}`],
+    ['Payments due', `${most(payments.due)}${oldest(payments.lateSeconds, payments.due)}${judged}`],
+    ['in flight', `${most(payments.open)}${oldest(payments.oldestOpenSeconds, payments.open)}`],
+    [
+      'set back',
+      `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`,
+    ],
+    ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
+    ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
+    ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
+    ['given up', `${most(deliveries.failed)} in the last two days`],
+  ];
+}
+
 function chainFacts(chain: Status['chain']): [string, string][] {
-  if (chain === null) return [['Chain', "not configured: SOLANA_RPC_URL; payments are judged by the database's clock"]];
+  if (chain === null)
+    return [
+      ['Chain', "not configured: SOLANA_RPC_URL; payments are judged by the database's clock"],
+    ];
   return chain.endpoints.map(({ name, slot, lag, answeredMs, fault }, place) => [
     place === 0 ? 'Chain' : '',
     fault === null

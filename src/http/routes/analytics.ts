@@ -11,26 +11,49 @@ const dayMs = 86_400_000;
 const defaultDays = 30;
 const mostDays = 366;
 
-const Sum = Type.String({ pattern: '^[0-9]+$', description: 'USDC base units (6 decimals) as a string.', examples: ['250000000'] });
+const Sum = Type.String({
+  pattern: '^[0-9]+$',
+  description: 'USDC base units (6 decimals) as a string.',
+  examples: ['250000000'],
+});
 const figures = {
   active: Type.Integer({ description: 'At the end.' }),
   pastDue: Type.Integer({ description: 'At the end.' }),
-  cancelled: Type.Integer(),
-  expired: Type.Integer(),
-  new: Type.Integer(),
-  mrr: { ...Sum, description: 'At the end: amounts of what is active or past due, normalised to 730 hours.' },
+  cancelled: Type.Integer({ description: 'Within the range.' }),
+  expired: Type.Integer({ description: 'Within the range.' }),
+  new: Type.Integer({ description: 'Registered within the range.' }),
+  mrr: {
+    ...Sum,
+    description: 'At the end: amounts of what is active or past due, normalised to 730 hours.',
+  },
   gross: Sum,
   fees: Sum,
   net: Sum,
-  paymentsSucceeded: Type.Integer(),
-  paymentsFailed: Type.Integer(),
-  successRate: nullable(Type.Number({ description: 'Succeeded of all payments tried; null when none was.' })),
+  paymentsSucceeded: Type.Integer({ description: 'Within the range.' }),
+  paymentsFailed: Type.Integer({ description: 'Failed attempts within the range.' }),
+  successRate: nullable(
+    Type.Number({ description: 'Succeeded of all payments tried; null when none was.' }),
+  ),
   churnRate: nullable(
-    Type.Number({ description: 'Cancelled and expired, of what was active or past due at the start; null when nothing was.' }),
+    Type.Number({
+      description:
+        'Cancelled and expired, of what was active or past due at the start; null when nothing was.',
+    }),
   ),
 };
 const Analytics = Type.Object(
-  { from: Time, to: Time, ...figures, daily: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), ...figures })) },
+  {
+    from: Time,
+    to: Time,
+    ...figures,
+    daily: Type.Array(
+      Type.Object({
+        date: Type.String({ format: 'date', description: 'The day, UTC.' }),
+        ...figures,
+      }),
+      { description: 'The same for each day, days without activity included.' },
+    ),
+  },
   { title: 'Analytics' },
 );
 
@@ -40,13 +63,22 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Read an app’s figures',
-        description: 'From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.',
+        description:
+          'From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.',
         tags: ['analytics'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(
           {
-            from: Type.Optional({ ...TimeInput, description: 'Start of the range; 30 days before its end when absent.' }),
-            to: Type.Optional({ ...TimeInput, description: 'End of the range; now when absent.' }),
+            since: Type.Optional({
+              ...TimeInput,
+              description: 'Start of the range; 30 days before its end when absent.',
+            }),
+            until: Type.Optional({
+              ...TimeInput,
+              description: 'End of the range; now when absent.',
+            }),
+            from: Type.Optional({ ...TimeInput, description: 'Another name of since.' }),
+            to: Type.Optional({ ...TimeInput, description: 'Another name of until.' }),
           },
           { additionalProperties: false },
         ),
@@ -54,18 +86,24 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      const untilNow = request.query.to === undefined;
-      const to = timeOrNull(request.query.to) ?? new Date(Math.ceil(await readClock(deps.sql)));
-      const from = timeOrNull(request.query.from) ?? new Date(Math.max(0, to.getTime() - defaultDays * dayMs));
+      const { from: since = request.query.since, to: until = request.query.until } = request.query;
+      const untilNow = until === undefined;
+      const to = timeOrNull(until) ?? new Date(Math.ceil(await readClock(deps.sql)));
+      const from = timeOrNull(since) ?? new Date(Math.max(0, to.getTime() - defaultDays * dayMs));
       const message =
         from >= to
           ? 'must be before the end of the range'
           : to.getTime() - from.getTime() > mostDays * dayMs
             ? `must be at most ${mostDays} days before the end of the range`
             : undefined;
-      if (message !== undefined) throw new ServiceError('VALIDATION_ERROR', `from ${message}.`, [{ path: 'from', message }]);
+      if (message !== undefined)
+        throw new ServiceError('VALIDATION_ERROR', `from ${message}.`, [{ path: 'from', message }]);
       const { id } = await ownApp(deps, request, request.params.appId);
-      return ok({ from, to, ...reportOf(await dailyFigures(deps.sql, id, { from, to, untilNow })) });
+      return ok({
+        from,
+        to,
+        ...reportOf(await dailyFigures(deps.reports, id, { from, to, untilNow })),
+      });
     },
   );
 }

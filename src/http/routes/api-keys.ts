@@ -4,16 +4,28 @@ import { generateKey } from '../../domain/keys.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
-const prefix = Type.String({ description: 'The marker and six more characters.', examples: ['sk_test_3fZ9kQ'] });
-const ApiKey = Type.Object({ id: Id, prefix, createdAt: Time, lastUsedAt: nullable(Time), revokedAt: nullable(Time) }, { title: 'ApiKey' });
-const NewApiKey = Type.Object({ id: Id, key: Type.String({ description: 'The whole key. It is shown this once.' }), prefix });
+const prefix = Type.String({
+  description: 'The marker and six more characters.',
+  examples: ['sk_test_3fZ9kQ'],
+});
+const ApiKey = Type.Object(
+  { id: Id, prefix, createdAt: Time, lastUsedAt: nullable(Time), revokedAt: nullable(Time) },
+  { title: 'ApiKey' },
+);
+const NewApiKey = Type.Object({
+  id: Id,
+  key: Type.String({ description: 'The whole key. It is shown this once.' }),
+  prefix,
+});
 const tags = ['API keys'];
 const security = [{ walletJwt: [] }];
 
 /** API keys, with a wallet's JWT alone. */
-export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pages): void {
+export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql, environment, log } = deps;
   api.get(
     '/api-keys',
     {
@@ -26,7 +38,12 @@ export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pag
         response: { 200: success(Type.Array(ApiKey)), ...failures(400, 401, 403) },
       },
     },
-    async (request, reply) => pages.send(request, reply, await listApiKeys(sql, merchantOf(request).id, pages.read(request))),
+    async (request, reply) =>
+      pages.send(
+        request,
+        reply,
+        await listApiKeys(sql, merchantOf(request).id, pages.read(request)),
+      ),
   );
 
   api.post(
@@ -37,23 +54,35 @@ export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pag
         description: 'Needs no body. The key is shown in this answer and never again.',
         tags,
         security,
+        headers: idempotencyHeaders,
         body: NoBody,
-        response: { 201: success(NewApiKey), ...failures(400, 401, 403) },
+        response: { 201: success(NewApiKey), ...failures(400, 401, 403, 409) },
       },
     },
     async (request, reply) => {
-      const fresh = generateKey(environment);
-      const id = await insertApiKey(sql, merchantOf(request).id, fresh);
-      return reply.code(201).send(ok({ id, key: fresh.key, prefix: fresh.prefix }));
+      const { id: merchantId } = merchantOf(request);
+      return answerOnce(deps, request, reply, 201, async () => {
+        const fresh = generateKey(environment);
+        return async (tx) => {
+          const id = await insertApiKey(tx, merchantId, fresh);
+          log.info({ merchantId, keyId: id, prefix: fresh.prefix }, 'API key created');
+          return { id, key: fresh.key, prefix: fresh.prefix };
+        };
+      });
     },
   );
 
+  addRevoke(api, deps);
+}
+
+function addRevoke(api: Api, { sql, log }: ApiDeps): void {
   api.delete(
     '/api-keys/:keyId',
     {
       schema: {
         summary: 'Revoke an API key',
-        description: 'At once and for good: the next request with it is refused. Revoking again changes nothing.',
+        description:
+          'At once and for good: the next request with it is refused. Revoking again changes nothing.',
         tags,
         security,
         params: Type.Object({ keyId: PathId }),
@@ -67,6 +96,7 @@ export function apiKeyRoutes(api: Api, { sql, environment }: ApiDeps, pages: Pag
       if (owner !== merchantOf(request).id) throw foreign('API key');
       const revoked = await revokeApiKey(sql, id);
       if (revoked === undefined) throw absent('API key');
+      log.info({ merchantId: owner, keyId: id, prefix: revoked.prefix }, 'API key revoked');
       return ok(revoked);
     },
   );

@@ -6,18 +6,48 @@ import { Id, Name, nullable, Time, PathId } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
-const description = Type.String({ format: 'text', examples: ['Beans every month'] });
-const websiteUrl = Type.String({ format: 'http-url', examples: ['https://coffee.example'] });
+const description = Type.String({
+  format: 'text',
+  description: 'Shown to subscribers.',
+  examples: ['Beans every month'],
+});
+const websiteUrl = Type.String({
+  format: 'http-url',
+  description: 'Shown to subscribers.',
+  examples: ['https://coffee.example'],
+});
+const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
+  maxItems: 10,
+  uniqueItems: true,
+  description: 'Origins that a checkout session may return to.',
+  examples: [['https://coffee.example']],
+});
 const App = Type.Object(
-  { id: Id, name: Name, description: nullable(description), websiteUrl: nullable(websiteUrl), createdAt: Time, updatedAt: Time },
+  {
+    id: Id,
+    name: Name,
+    description: nullable(description),
+    websiteUrl: nullable(websiteUrl),
+    returnOrigins,
+    createdAt: Time,
+    updatedAt: Time,
+  },
   { title: 'App' },
 );
-const optional = { description: Type.Optional(nullable(description)), websiteUrl: Type.Optional(nullable(websiteUrl)) };
+const optional = {
+  description: Type.Optional(nullable(description)),
+  websiteUrl: Type.Optional(nullable(websiteUrl)),
+  returnOrigins: Type.Optional(returnOrigins),
+};
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
 
 export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql } = deps;
+  readRoutes(api, deps, pages);
+  writeRoutes(api, deps);
+}
+
+function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   api.get(
     '/apps',
     {
@@ -28,9 +58,29 @@ export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(Type.Array(App)), ...failures(400, 401, 403) },
       },
     },
-    async (request, reply) => pages.send(request, reply, await listApps(sql, merchantOf(request).id, pages.read(request))),
+    async (request, reply) =>
+      pages.send(
+        request,
+        reply,
+        await listApps(deps.sql, merchantOf(request).id, pages.read(request)),
+      ),
   );
 
+  api.get(
+    '/apps/:appId',
+    {
+      schema: {
+        summary: 'Read an app',
+        tags,
+        params,
+        response: { 200: success(App), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(await ownApp(deps, request, request.params.appId)),
+  );
+}
+
+function writeRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps',
     {
@@ -43,13 +93,13 @@ export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request, reply) =>
-      answerOnce(deps, request, reply, 201, async () => (tx) => insertApp(tx, merchantOf(request).id, request.body)),
-  );
-
-  api.get(
-    '/apps/:appId',
-    { schema: { summary: 'Read an app', tags, params, response: { 200: success(App), ...failures(401, 403, 404) } } },
-    async (request) => ok(await ownApp(deps, request, request.params.appId)),
+      answerOnce(
+        deps,
+        request,
+        reply,
+        201,
+        async () => (tx) => insertApp(tx, merchantOf(request).id, request.body),
+      ),
   );
 
   api.patch(
@@ -57,16 +107,20 @@ export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Change an app',
-        description: 'Fields that are left out stay as they are; null clears description and websiteUrl.',
+        description:
+          'Fields that are left out stay as they are; null clears description and websiteUrl.',
         tags,
         params,
-        body: Type.Object({ name: Type.Optional(Name), ...optional }, { additionalProperties: false }),
+        body: Type.Object(
+          { name: Type.Optional(Name), ...optional },
+          { additionalProperties: false },
+        ),
         response: { 200: success(App), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
       const { id } = await ownApp(deps, request, request.params.appId);
-      const app = await updateApp(sql, id, request.body);
+      const app = await updateApp(deps.sql, id, request.body);
       if (app === undefined) throw absent('app');
       return ok(app);
     },

@@ -1,7 +1,8 @@
-import { Type } from '@sinclair/typebox';
+import { type Static, Type } from '@sinclair/typebox';
+import { readClock } from '../../db/clock.ts';
 import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
-import { isSignedBy, signInMessage } from '../../domain/sign-in.ts';
+import { isSignedBy, saysTheSame, signInMessage, signInPage } from '../../domain/sign-in.ts';
 import type { Tokens } from '../../domain/tokens.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../context.ts';
@@ -11,63 +12,133 @@ import { oneOf, Time, Wallet } from '../fields.ts';
 const RoleName = oneOf(['merchant', 'subscriber'], 'What the wallet signs in as.');
 
 /** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
-export function authRoutes(api: Api, { sql, publicUrl, cluster }: ApiDeps, tokens: Tokens): void {
+export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
+  nonceRoute(api, deps);
+  verifyRoute(api, deps, tokens);
+}
+
+function nonceRoute(api: Api, deps: ApiDeps): void {
+  const { sql, cluster } = deps;
   api.post(
     '/auth/nonce',
     {
       schema: {
         summary: 'Get a message for the wallet to sign',
-        description: 'The message is a Sign-In With Solana text that holds a nonce. It is good for five minutes and one sign-in.',
+        description:
+          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.',
         tags: ['sign-in'],
-        body: Type.Object({ wallet: Wallet, role: Type.Optional({ ...RoleName, default: 'merchant' }) }, { additionalProperties: false }),
-        response: { 200: success(Type.Object({ nonce: Type.String(), message: Type.String(), expiresAt: Time })), ...failures(400) },
+        body: Type.Object(
+          { wallet: Wallet, role: Type.Optional({ ...RoleName, default: 'merchant' }) },
+          { additionalProperties: false },
+        ),
+        response: {
+          200: success(
+            Type.Object({
+              nonce: Type.String({ description: 'To send back with the signature.' }),
+              message: Type.String({ description: 'What the wallet signs, byte for byte.' }),
+              expiresAt: Time,
+            }),
+          ),
+          ...failures(400),
+        },
       },
     },
-    async ({ body: { wallet, role = 'merchant' } }) => {
-      const { nonce, message, expiresAt } = signInMessage({ wallet, role, publicUrl, cluster, now: new Date() });
+    async ({ headers: { origin }, body: { wallet, role = 'merchant' } }) => {
+      const { nonce, message, expiresAt } = signInMessage({
+        wallet,
+        role,
+        page: signInPage(origin, deps),
+        cluster,
+        now: new Date(await readClock(sql)),
+      });
       await insertNonce(sql, { nonce, wallet, role, message, expiresAt });
       return ok({ nonce, message, expiresAt });
     },
   );
+}
 
+const SignedMessage = Type.Object(
+  {
+    wallet: Wallet,
+    nonce: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: '^[1-9A-HJ-NP-Za-km-z]*$',
+      description: 'From POST /auth/nonce.',
+    }),
+    signature: Type.String({
+      format: 'signature',
+      description: 'Ed25519 signature of the message, in Base58.',
+    }),
+    signedMessage: Type.Optional(
+      Type.String({
+        contentEncoding: 'base64',
+        minLength: 1,
+        maxLength: 4000,
+        pattern: '^[A-Za-z0-9+/]+={0,2}$',
+        description:
+          'The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
   api.post(
     '/auth/verify',
     {
       schema: {
         summary: 'Exchange the signed message for a JWT',
-        description: 'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.',
+        description:
+          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.',
         tags: ['sign-in'],
-        body: Type.Object(
-          {
-            wallet: Wallet,
-            nonce: Type.String({ minLength: 1, maxLength: 100, pattern: '^[1-9A-HJ-NP-Za-km-z]*$' }),
-            signature: Type.String({ format: 'signature', description: 'Ed25519 signature of the message, in Base58.' }),
-          },
-          { additionalProperties: false },
-        ),
+        body: SignedMessage,
         response: {
           200: success(
-            Type.Object({ token: Type.String(), tokenType: Type.Literal('Bearer'), expiresAt: Time, role: RoleName, wallet: Wallet }),
+            Type.Object({
+              token: Type.String({ description: 'A JWT, to send as Authorization: Bearer.' }),
+              tokenType: Type.Literal('Bearer', { description: 'How to send it.' }),
+              expiresAt: Time,
+              role: RoleName,
+              wallet: Wallet,
+            }),
           ),
           ...failures(400, 401),
         },
       },
     },
-    async ({ body: { wallet, nonce, signature } }) => {
+    async ({ body }) => {
+      const { wallet, nonce } = body;
       const taken = await takeNonce(sql, nonce, wallet);
-      if (taken === undefined || taken.expiresAt.getTime() <= Date.now()) {
-        throw new ServiceError('UNAUTHORIZED', 'The nonce is unknown, used or expired: ask for another one.');
-      }
-      if (!isSignedBy(wallet, taken.message, signature)) {
+      if (taken === undefined)
         throw new ServiceError(
           'UNAUTHORIZED',
-          'The signature is not this wallet’s of the message: ask for another nonce and sign its message.',
+          'The nonce is unknown, used or expired: ask for another one.',
         );
-      }
+      assertSigned(taken.message, body);
       const { role } = taken;
       if (role === 'merchant') await ensureMerchant(sql, wallet);
       const { token, expiresAt } = await tokens.issue({ wallet, role });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
   );
+}
+
+/** Throws UNAUTHORIZED unless the wallet signed the message that was issued, or the same in its own words. */
+function assertSigned(
+  issued: string,
+  { wallet, signature, signedMessage }: Static<typeof SignedMessage>,
+): void {
+  const signed = Buffer.from(signedMessage ?? issued, signedMessage ? 'base64' : 'utf8');
+  if (signedMessage !== undefined && !saysTheSame(issued, signed.toString('utf8')))
+    throw new ServiceError(
+      'UNAUTHORIZED',
+      'The signed message differs from the issued one: ask for another nonce and sign its message.',
+    );
+  if (!isSignedBy(wallet, signed, signature))
+    throw new ServiceError(
+      'UNAUTHORIZED',
+      'The signature is not one of this wallet over the message: ask for another nonce and sign its message.',
+    );
 }

@@ -1,11 +1,30 @@
 import { Type } from '@sinclair/typebox';
-import type { FastifyRequest } from 'fastify';
-import { type DeliveryRow, findDelivery, listAttempts, listDeliveries } from '../../db/deliveries-list.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import {
+  type DeliveryRow,
+  findDelivery,
+  findAppOfDelivery,
+  listAttempts,
+  listDeliveries,
+  listDeliveriesOfApp,
+} from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
 import { replayDelivery } from '../../domain/replay.ts';
-import { absent, type Api, type ApiDeps, idOf, ownEndpoint } from '../context.ts';
+import { failureMeanings } from '../../webhooks/errors.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import {
+  Id,
+  meaning,
+  NoBody,
+  nullable,
+  oneOf,
+  PathId,
+  several,
+  Time,
+  TimeInput,
+  timeOrNull,
+} from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
@@ -14,44 +33,87 @@ const fields = {
   id: Id,
   webhookId: Id,
   eventId: Id,
-  eventType: oneOf(eventTypes),
-  status: oneOf(statuses, 'failed: its retries are exhausted. cancelled: the endpoint was deleted.'),
-  attempts: Type.Integer(),
+  eventType: oneOf(eventTypes, 'The event’s type.'),
+  status: oneOf(
+    statuses,
+    'failed: its retries are exhausted. cancelled: the endpoint was deleted first.',
+  ),
+  attempts: Type.Integer({ description: 'Requests that were made.' }),
   nextAttemptAt: nullable(Time),
   replayOf: nullable(Id),
   createdAt: Time,
   finishedAt: nullable(Time),
 };
-const Delivery = Type.Object(fields, { title: 'Delivery' });
+export const Delivery = Type.Object(fields, { title: 'Delivery' });
 const Attempt = Type.Object(
   {
-    number: Type.Integer(),
+    number: Type.Integer({ description: '1 is the first.' }),
     startedAt: Time,
-    durationMs: Type.Integer(),
-    httpStatus: nullable(Type.Integer()),
-    error: nullable(Type.String({ description: 'Why there was no answer.' })),
+    durationMs: Type.Integer({ description: 'Milliseconds until the answer or the failure.' }),
+    httpStatus: nullable(Type.Integer({ description: 'null when there was no answer.' })),
+    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
     response: nullable(Type.String({ description: 'The start of the answer’s body, as text.' })),
     address: nullable(Type.String({ description: 'The address that was connected to.' })),
   },
   { title: 'DeliveryAttempt' },
 );
-const WholeDelivery = Type.Object({ ...fields, attemptLog: Type.Array(Attempt) }, { title: 'WholeDelivery' });
-const params = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
+const WholeDelivery = Type.Object(
+  {
+    ...fields,
+    attemptLog: Type.Array(Attempt, { description: 'Requests in order, six at the most.' }),
+  },
+  { title: 'WholeDelivery' },
+);
+const params = Type.Object({ appId: PathId, deliveryId: PathId });
+const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
+/** Filters of the lists. */
+const deliveryFilters = {
+  status: several(statuses, 'Only with this status.'),
+  type: several(eventTypes, 'Events of this type.'),
+  since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+  until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+};
+const querystring = Type.Object(
+  { ...pageQuery, ...deliveryFilters },
+  { additionalProperties: false },
+);
 const tags = ['deliveries'];
 
-/** What became of the events of an endpoint. */
+interface Filters {
+  status?: DeliveryRow['status'][] | undefined;
+  type?: string[] | undefined;
+  since?: string | undefined;
+  until?: string | undefined;
+}
+const filtersOf = ({ status, type, since, until }: Filters) => ({
+  status: status ?? null,
+  type: type ?? null,
+  since: timeOrNull(since),
+  until: timeOrNull(until),
+});
+
+/** What became of the events of an app: of all its endpoints, deleted ones too, and of one endpoint. */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, wakeDispatchers } = deps;
-
-  const ownDelivery = async (
-    request: FastifyRequest<{ Params: { appId: string; webhookId: string; deliveryId: string } }>,
-  ): Promise<DeliveryRow> => {
-    const endpoint = await ownEndpoint(deps, request, request.params);
-    const delivery = await findDelivery(sql, idOf(request.params.deliveryId, 'delivery'));
-    if (delivery?.webhookId !== endpoint.id) throw absent('delivery');
-    return delivery;
-  };
-
+  const { sql } = deps;
+  api.get(
+    '/apps/:appId/deliveries',
+    {
+      schema: {
+        summary: 'List the deliveries of an app',
+        description: 'To its webhook endpoint and to those that were deleted.',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring,
+        response: { 200: success(Type.Array(Delivery)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const rows = await listDeliveriesOfApp(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows);
+    },
+  );
   api.get(
     '/apps/:appId/webhooks/:webhookId/deliveries',
     {
@@ -59,70 +121,107 @@ export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         summary: 'List the deliveries of a webhook endpoint',
         tags,
         params: Type.Object({ appId: PathId, webhookId: PathId }),
-        querystring: Type.Object(
-          {
-            ...pageQuery,
-            status: Type.Optional(oneOf(statuses)),
-            type: Type.Optional(oneOf(eventTypes)),
-            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
-            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
-          },
-          { additionalProperties: false },
-        ),
+        querystring,
         response: { 200: success(Type.Array(Delivery)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
-      const { status = null, type = null, since, until } = request.query;
-      const endpoint = await ownEndpoint(deps, request, request.params);
-      const filters = { status, type, since: timeOrNull(since), until: timeOrNull(until) };
-      return pages.send(request, reply, await listDeliveries(sql, endpoint.id, filters, page));
+      const { id } = await ownEndpoint(deps, request, request.params);
+      const rows = await listDeliveries(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows);
     },
   );
+  readRoutes(api, deps);
+  replayRoutes(api, deps);
+}
 
+async function ownDelivery(
+  deps: ApiDeps,
+  request: FastifyRequest,
+  { appId, deliveryId }: { appId: string; deliveryId: string },
+): Promise<DeliveryRow> {
+  const app = await ownApp(deps, request, appId);
+  const id = idOf(deliveryId, 'delivery');
+  const delivery = await findDelivery(deps.sql, id);
+  if (delivery === undefined || (await findAppOfDelivery(deps.sql, id)) !== app.id)
+    throw absent('delivery');
+  return delivery;
+}
+
+async function deliveryOfEndpoint(
+  deps: ApiDeps,
+  request: FastifyRequest,
+  path: { appId: string; webhookId: string; deliveryId: string },
+): Promise<DeliveryRow> {
+  const endpoint = await ownEndpoint(deps, request, path);
+  const delivery = await findDelivery(deps.sql, idOf(path.deliveryId, 'delivery'));
+  if (delivery?.webhookId !== endpoint.id) throw absent('delivery');
+  return delivery;
+}
+
+function readRoutes(api: Api, deps: ApiDeps): void {
+  const whole = async (delivery: DeliveryRow) => {
+    const attempts = await listAttempts(deps.sql, delivery.id);
+    const attemptLog = attempts.map(({ response, ...rest }) => ({
+      ...rest,
+      response: response?.toString('utf8') ?? null,
+    }));
+    return ok({ ...delivery, attemptLog });
+  };
+  const schema = {
+    summary: 'Read a delivery with its attempts',
+    tags,
+    response: { 200: success(WholeDelivery), ...failures(401, 403, 404) },
+  };
+  api.get(
+    '/apps/:appId/deliveries/:deliveryId',
+    { schema: { ...schema, params } },
+    async (request) => whole(await ownDelivery(deps, request, request.params)),
+  );
   api.get(
     '/apps/:appId/webhooks/:webhookId/deliveries/:deliveryId',
-    {
-      schema: {
-        summary: 'Read a delivery with its attempts',
-        tags,
-        params,
-        response: { 200: success(WholeDelivery), ...failures(401, 403, 404) },
-      },
-    },
-    async (request) => {
-      const delivery = await ownDelivery(request);
-      const attempts = await listAttempts(sql, delivery.id);
-      const attemptLog = attempts.map(({ response, ...rest }) => ({ ...rest, response: response?.toString('utf8') ?? null }));
-      return ok({ ...delivery, attemptLog });
-    },
+    { schema: { ...schema, params: endpointParams } },
+    async (request) => whole(await deliveryOfEndpoint(deps, request, request.params)),
   );
+}
 
+function replayRoutes(api: Api, deps: ApiDeps): void {
+  const replay = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    find: () => Promise<DeliveryRow>,
+  ) => {
+    await answerOnce(deps, request, reply, 201, async () => {
+      const { id } = await find();
+      return async (tx) => {
+        const queued = await findDelivery(tx, await replayDelivery(tx, id));
+        if (queued === undefined) throw absent('delivery');
+        return queued;
+      };
+    });
+    deps.wakeDispatchers();
+    return reply;
+  };
+  const schema = {
+    summary: 'Send the event of a delivery again',
+    description:
+      'Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.',
+    tags,
+    headers: idempotencyHeaders,
+    body: NoBody,
+    response: { 201: success(Delivery), ...failures(400, 401, 403, 404, 409) },
+  };
+  api.post(
+    '/apps/:appId/deliveries/:deliveryId/replay',
+    { schema: { ...schema, params } },
+    async (request, reply) =>
+      replay(request, reply, () => ownDelivery(deps, request, request.params)),
+  );
   api.post(
     '/apps/:appId/webhooks/:webhookId/deliveries/:deliveryId/replay',
-    {
-      schema: {
-        summary: 'Send the event of a delivery again',
-        description: 'Queues a new delivery of the same event, with attempts of its own.',
-        tags,
-        params,
-        headers: idempotencyHeaders,
-        body: NoBody,
-        response: { 201: success(Delivery), ...failures(400, 401, 403, 404, 409) },
-      },
-    },
-    async (request, reply) => {
-      await answerOnce(deps, request, reply, 201, async () => {
-        const { id } = await ownDelivery(request);
-        return async (tx) => {
-          const queued = await findDelivery(tx, await replayDelivery(tx, id));
-          if (queued === undefined) throw absent('delivery');
-          return queued;
-        };
-      });
-      wakeDispatchers();
-      return reply;
-    },
+    { schema: { ...schema, params: endpointParams } },
+    async (request, reply) =>
+      replay(request, reply, () => deliveryOfEndpoint(deps, request, request.params)),
   );
 }

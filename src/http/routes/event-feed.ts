@@ -1,25 +1,31 @@
 // An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findEndpointSecret, listEndpoints } from '../../db/endpoints.ts';
+import { listEndpoints } from '../../db/endpoints.ts';
 import type { Cursors } from '../../domain/cursors.ts';
-import { nextEvents, startFeed, type FeedPage } from '../../domain/event-feed.ts';
+import { openSecrets } from '../../domain/endpoints.ts';
+import { EventFeed, startFeed, type FeedPage } from '../../domain/event-feed.ts';
 import { createSample, sampleTypes } from '../../domain/samples.ts';
 import { ServiceError } from '../../errors.ts';
+import { failureMeanings } from '../../webhooks/errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, oneOf, PathId, Time } from '../fields.ts';
+import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /** Seconds that a request may wait: less than proxies do. */
 const longestWait = 15;
+/** Requests of one merchant that may wait at once, in this process. */
+const mostWaiting = 4;
 
 const FeedEvent = Type.Object(
   {
     id: Id,
-    type: oneOf(sampleTypes),
+    type: oneOf(sampleTypes, 'What happened.'),
     createdAt: Time,
     body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
-    sample: Type.Boolean({ description: 'Triggered by the merchant, in development: nothing has happened.' }),
+    sample: Type.Boolean({
+      description: 'Triggered by the merchant, in development: nothing has happened.',
+    }),
   },
   { title: 'FeedEvent' },
 );
@@ -33,12 +39,20 @@ const Feed = Type.Object(
 const Sample = Type.Object(
   {
     id: Id,
-    type: oneOf(sampleTypes),
+    type: oneOf(sampleTypes, 'What happened.'),
     body: Type.String({ description: 'The payload as it was sent.' }),
-    webhookId: nullable(Type.String({ description: 'The endpoint that it was sent to; null when the app has none.' })),
-    status: nullable(Type.Integer({ description: 'HTTP status of the endpoint’s answer; null when there was none.' })),
-    durationMs: nullable(Type.Number()),
-    error: nullable(Type.String({ description: 'Why there was no answer.' })),
+    webhookId: nullable(
+      Type.String({ description: 'The endpoint that it was sent to; null when the app has none.' }),
+    ),
+    status: nullable(
+      Type.Integer({
+        description: 'HTTP status of the endpoint’s answer; null when there was none.',
+      }),
+    ),
+    durationMs: nullable(
+      Type.Number({ description: 'Milliseconds until the answer or the failure.' }),
+    ),
+    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
     response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
   },
   { title: 'SampleEvent' },
@@ -47,13 +61,16 @@ const params = Type.Object({ appId: PathId });
 const tags = ['events'];
 
 export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
-  const { sql, environment, secretBox, ping } = deps;
+  const { sql, environment, secretBox, ping, wakeDispatchers } = deps;
+  const feed = new EventFeed(sql);
   const closing = new AbortController();
   api.addHook('preClose', (done) => {
     closing.abort();
     done();
   });
-  const scopeOf = (request: FastifyRequest, appId: string) => `feed ${appId} ${merchantOf(request).id}`;
+  const waiting = new Map<string, number>();
+  const scopeOf = (request: FastifyRequest, appId: string) =>
+    `feed ${appId} ${merchantOf(request).id}`;
 
   api.get(
     '/apps/:appId/events/next',
@@ -66,9 +83,21 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
         params,
         querystring: Type.Object(
           {
-            after: Type.Optional(Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' })),
-            wait: Type.Integer({ minimum: 0, maximum: longestWait, default: 0, description: 'Seconds.' }),
-            limit: Type.Integer({ minimum: 1, maximum: 100, default: 100, description: 'Events per answer.' }),
+            after: Type.Optional(
+              Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' }),
+            ),
+            wait: Type.Integer({
+              minimum: 0,
+              maximum: longestWait,
+              default: 0,
+              description: 'Seconds.',
+            }),
+            limit: Type.Integer({
+              minimum: 1,
+              maximum: 100,
+              default: 100,
+              description: 'Events per answer.',
+            }),
           },
           { additionalProperties: false },
         ),
@@ -77,7 +106,8 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
     },
     async (request, reply) => {
       const { after, wait, limit } = request.query;
-      const place = after === undefined ? null : cursors.unseal(after, scopeOf(request, request.params.appId));
+      const place =
+        after === undefined ? null : cursors.unseal(after, scopeOf(request, request.params.appId));
       if (place === undefined) {
         const fault = { path: 'after', message: 'was not issued for the events of this app' };
         throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
@@ -86,13 +116,33 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
       const seal = (page: FeedPage) => cursors.seal(JSON.stringify(page), scopeOf(request, id));
       if (place === null) return ok({ events: [], cursor: seal(await startFeed(sql)) });
 
+      const { id: merchantId } = merchantOf(request);
+      const others = waiting.get(merchantId) ?? 0;
+      if (wait > 0 && others >= mostWaiting) {
+        reply.header('retry-after', 1);
+        throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests wait for events already.`);
+      }
       const gone = new AbortController();
       const leave = () => gone.abort();
       reply.raw.once('close', leave);
       const signal = AbortSignal.any([closing.signal, gone.signal]);
-      const { rows, next } = await nextEvents(sql, id, JSON.parse(place) as FeedPage, { limit, waitMs: wait * 1000, signal });
-      reply.raw.off('close', leave);
-      const events = rows.map(({ place: _place, type, ...event }) => ({ ...event, type: type as (typeof sampleTypes)[number] }));
+      waiting.set(merchantId, others + 1);
+      const { rows, next } = await feed
+        .next(id, JSON.parse(place) as FeedPage, {
+          limit,
+          waitMs: wait * 1000,
+          signal,
+        })
+        .finally(() => {
+          const left = (waiting.get(merchantId) ?? 1) - 1;
+          if (left === 0) waiting.delete(merchantId);
+          else waiting.set(merchantId, left);
+          reply.raw.off('close', leave);
+        });
+      const events = rows.map(({ type, ...event }) => ({
+        ...event,
+        type: type as (typeof sampleTypes)[number],
+      }));
       return ok({ events, cursor: seal(next) });
     },
   );
@@ -106,22 +156,46 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
           'Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.',
         tags,
         params,
-        body: Type.Object({ type: oneOf(sampleTypes) }, { additionalProperties: false }),
+        body: Type.Object(
+          { type: oneOf(sampleTypes, 'What the sample says has happened.') },
+          { additionalProperties: false },
+        ),
         response: { 200: success(Sample), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
-      if (environment === 'production') throw new ServiceError('FORBIDDEN', 'Sample events can be sent in development alone.');
+      if (environment === 'production')
+        throw new ServiceError('FORBIDDEN', 'Sample events can be sent in development alone.');
       const { type } = request.body;
       const { id: appId } = await ownApp(deps, request, request.params.appId);
       const [endpoint] = await listEndpoints(sql, appId);
       const webhookId = endpoint?.id ?? null;
-      const event = await createSample(sql, type, { appId, webhookId, merchantWallet: merchantOf(request).wallet });
-      const sealed = endpoint === undefined ? undefined : await findEndpointSecret(sql, endpoint.id);
-      if (endpoint === undefined || sealed === undefined) {
-        return ok({ ...event, type, webhookId: null, status: null, durationMs: null, error: null, response: null });
+      const event = await createSample(sql, type, {
+        appId,
+        webhookId,
+        merchantWallet: merchantOf(request).wallet,
+      });
+      wakeDispatchers(appId);
+      const secrets =
+        endpoint === undefined ? undefined : await openSecrets(sql, secretBox, endpoint.id);
+      if (endpoint === undefined || secrets === undefined) {
+        return ok({
+          ...event,
+          type,
+          webhookId: null,
+          status: null,
+          durationMs: null,
+          error: null,
+          response: null,
+        });
       }
-      const sent = await ping({ appId, webhookId: endpoint.id, url: endpoint.url, secret: secretBox.open(sealed, endpoint.id), event });
+      const sent = await ping({
+        appId,
+        webhookId: endpoint.id,
+        url: endpoint.url,
+        ...secrets,
+        event,
+      });
       return ok({ ...event, type, webhookId, ...sent });
     },
   );

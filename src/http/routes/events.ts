@@ -1,27 +1,31 @@
 import { Type } from '@sinclair/typebox';
 import { eventTypes } from '../../db/events.ts';
-import { type EventListRow, findEvent, listEvents } from '../../db/events-list.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { type EventListRow, findEvent, listEvents, listEventsOfMerchant } from '../../db/events.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { Id, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const fields = {
   id: Id,
   appId: Id,
   subscriptionId: Id,
-  type: oneOf(eventTypes),
+  type: oneOf(eventTypes, 'What happened.'),
   sequence: Type.Integer({ description: 'Counts the events of a subscription without gaps.' }),
   createdAt: Time,
   payload: Type.Unsafe<unknown>({
     type: 'object',
     additionalProperties: true,
-    description: 'What is or would be sent: id, type, createdAt and data.',
+    // The document's component (docs/webhook-event.ts).
+    component: 'WebhookEvent',
   }),
 };
 const Event = Type.Object(fields, { title: 'Event' });
 const WholeEvent = Type.Object(
-  { ...fields, body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }) },
+  {
+    ...fields,
+    body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
+  },
   { title: 'WholeEvent' },
 );
 const tags = ['events'];
@@ -29,6 +33,16 @@ const tags = ['events'];
 /** The event log of an app. */
 export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
+  const querystring = Type.Object(
+    {
+      ...pageQuery,
+      type: several(eventTypes, 'Events of this type.'),
+      subscriptionId: Type.Optional({ ...Id, description: 'Events of this subscription.' }),
+      since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+      until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+    },
+    { additionalProperties: false },
+  );
   api.get(
     '/apps/:appId/events',
     {
@@ -36,24 +50,33 @@ export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         summary: 'List the events of an app',
         tags,
         params: Type.Object({ appId: PathId }),
-        querystring: Type.Object(
-          {
-            ...pageQuery,
-            type: Type.Optional(oneOf(eventTypes)),
-            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
-            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
-          },
-          { additionalProperties: false },
-        ),
+        querystring,
         response: { 200: success(Type.Array(Event)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
-      const { type = null, since, until } = request.query;
       const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = { type, since: timeOrNull(since), until: timeOrNull(until) };
-      return pages.send(request, reply, (await listEvents(sql, id, filters, page)).map(withPayload));
+      const rows = await listEvents(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows.map(withPayload));
+    },
+  );
+
+  api.get(
+    '/events',
+    {
+      schema: {
+        summary: 'List the events of all your apps',
+        tags,
+        querystring,
+        response: { 200: success(Type.Array(Event)), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = merchantOf(request);
+      const rows = await listEventsOfMerchant(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows.map(withPayload));
     },
   );
 
@@ -78,4 +101,23 @@ export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 
 function withPayload(event: EventListRow) {
   return { ...event, payload: JSON.parse(event.body) as unknown };
+}
+
+function filtersOf({
+  type,
+  subscriptionId,
+  since,
+  until,
+}: {
+  type?: string[];
+  subscriptionId?: string;
+  since?: string;
+  until?: string;
+}) {
+  return {
+    type: type ?? null,
+    subscriptionId: subscriptionId ?? null,
+    since: timeOrNull(since),
+    until: timeOrNull(until),
+  };
 }

@@ -1,15 +1,23 @@
 import { Readable } from 'node:stream';
-import { setFlagsFromString } from 'node:v8';
 import { Type } from '@sinclair/typebox';
 import { stringify } from 'csv-stringify/sync';
-import { listTransactions, type TransactionFilters, type TransactionRow } from '../../db/transactions.ts';
+import {
+  listTransactions,
+  type TransactionFilters,
+  type TransactionRow,
+} from '../../db/payments.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures } from '../envelope.ts';
-import { PathId, timeOrNull } from '../fields.ts';
-import { transactionFilters } from './transactions.ts';
+import { PathId } from '../fields.ts';
+import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
-const rowsAtOnce = 1000;
+/** Few enough that V8 drops the rows of a page while they are young. */
+const rowsAtOnce = 200;
+/** At once in this process; one of each merchant. */
+const mostExports = 4;
+/** Seconds that a refused client is told to wait. */
+const retrySeconds = 10;
 const columns = [
   'id',
   'occurredAt',
@@ -27,19 +35,24 @@ const columns = [
   'subscriberWallet',
   'periodStart',
   'periodEnd',
+  'externalId',
+  'metadata',
 ] as const;
 
 /** Transactions as CSV (RFC 4180): a page of rows at a time, each read only when the client has taken the one before. */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
+  const exports = createExports();
   api.get(
     '/apps/:appId/transactions/export',
     {
       onRequest: async (request) => {
-        if (merchantOf(request).tier !== 'pro') throw new ServiceError('FORBIDDEN', 'The CSV export is part of the Pro tier.');
+        if (merchantOf(request).tier !== 'pro')
+          throw new ServiceError('FORBIDDEN', 'The CSV export is part of the Pro tier.');
       },
       schema: {
         summary: 'Export transactions as CSV (Pro)',
-        description: 'The same filters and order as the list. Cells that a spreadsheet would run as a formula start with an apostrophe.',
+        description:
+          'The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. One export per merchant at a time.',
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(transactionFilters, { additionalProperties: false }),
@@ -53,41 +66,59 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) => {
-      const { status = null, planId = null, subscriptionId = null, since, until } = request.query;
       const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = { status, planId, subscriptionId, since: timeOrNull(since), until: timeOrNull(until) };
+      const filters = transactionFiltersOf(request.query);
+      reply.header('retry-after', retrySeconds);
+      const done = exports.begin(merchantOf(request).id);
+      // A client that leaves before the first line has no generator to end.
+      reply.raw.once('close', done);
       return reply
+        .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
         .header('content-disposition', `attachment; filename="transactions-${id}.csv"`)
-        .send(Readable.from(lines(deps, id, filters), { objectMode: false, highWaterMark: 64 * 1024 }));
+        .send(Readable.from(lines(deps, id, filters), { objectMode: false }));
     },
   );
 }
 
-async function* lines({ sql }: ApiDeps, appId: string, filters: TransactionFilters): AsyncGenerator<string> {
-  const csv = { record_delimiter: 'windows', escape_formulas: true, cast: { date: (date: Date) => date.toISOString(), bigint: String } };
-  countExports(1);
-  try {
-    yield stringify([columns], csv);
-    for (let after: string | null = null; ;) {
-      const rows: TransactionRow[] = await listTransactions(sql, appId, filters, { after, limit: rowsAtOnce });
-      if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
-      after = rows.at(-1)?.id ?? null;
-      if (rows.length < rowsAtOnce) return;
-    }
-  } finally {
-    countExports(-1);
+async function* lines(
+  { reports }: ApiDeps,
+  appId: string,
+  filters: TransactionFilters,
+): AsyncGenerator<string> {
+  const csv = {
+    record_delimiter: 'windows',
+    cast: { string: harmless, date: (date: Date) => date.toISOString(), bigint: String },
+  };
+  yield stringify([columns], csv);
+  for (let after: string | null = null; ;) {
+    const rows: TransactionRow[] = await listTransactions(reports, appId, filters, {
+      after,
+      limit: rowsAtOnce,
+    });
+    if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
+    after = rows.at(-1)?.id ?? null;
+    if (rows.length < rowsAtOnce) return;
   }
 }
 
-let exports = 0;
+/** A text that no spreadsheet runs as a formula, nor its part after a semicolon, at which some locales split. */
+function harmless(text: string): string {
+  return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
+}
 
-/**
- * While an export runs, V8 collects garbage whenever the heap has grown by a fifth. By its own rule it waits until there are three times as much as is
- * alive, and what it would keep are rows that were sent long ago (measured: 264 MB of the process at its peak; so 152 MB, with a million rows).
- */
-function countExports(change: 1 | -1): void {
-  exports += change;
-  // 0 is V8's own rule.
-  setFlagsFromString(`--heap-growing-percent=${exports > 0 ? 20 : 0}`);
+/** Exports under way in this process, by merchant. */
+function createExports(): { begin(merchantId: string): () => void } {
+  const running = new Set<string>();
+  return {
+    begin(merchantId) {
+      if (running.has(merchantId) || running.size >= mostExports)
+        throw new ServiceError(
+          'RATE_LIMITED',
+          'Another export is under way: try again when it has ended.',
+        );
+      running.add(merchantId);
+      return () => void running.delete(merchantId);
+    },
+  };
 }

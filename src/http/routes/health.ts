@@ -1,13 +1,27 @@
 import { Type } from '@sinclair/typebox';
-import { messageOf } from '../../errors.ts';
+import { databaseTrouble } from '../../db/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { failures, ok, refusal, success } from '../envelope.ts';
 
 /** Whether the process runs, and whether it can do its work. */
-export function healthRoutes(api: Api, { sql, log }: ApiDeps): void {
-  const Status = (word: string) => success(Type.Object({ status: Type.Literal(word) }));
-  api.get('/healthz', { schema: { summary: 'The process runs', tags: ['service'], response: { 200: Status('ok') } } }, async () =>
-    ok({ status: 'ok' }),
+export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
+  const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
+  const Status = (word: string) =>
+    success(
+      Type.Object({
+        status: Type.Literal(word, { description: 'The same word in every answer.' }),
+      }),
+    );
+  api.get(
+    '/healthz',
+    {
+      schema: {
+        summary: 'The process runs',
+        tags: ['service'],
+        response: { 200: Status('ok'), ...failures() },
+      },
+    },
+    async () => ok({ status: 'ok' }),
   );
   api.get(
     '/readyz',
@@ -15,18 +29,28 @@ export function healthRoutes(api: Api, { sql, log }: ApiDeps): void {
       schema: {
         summary: 'The service can do its work',
         tags: ['service'],
-        response: { 200: Status('ready'), 503: failures()[500], ...failures() },
+        response: { 200: Status('ready'), ...failures() },
       },
     },
     async (_request, reply) => {
-      try {
-        await sql`select 1`;
-        return ok({ status: 'ready' });
-      } catch (error) {
-        log.warn({ reason: messageOf(error) }, 'not ready: Postgres does not answer');
-        const error503 = { code: 'INTERNAL_ERROR', message: 'The database does not answer.' };
-        return reply.code(503).send({ success: false, data: null, error: error503 });
-      }
+      const found = await findTrouble();
+      if (found === undefined) return ok({ status: 'ready' });
+      return reply
+        .code(503)
+        .header('retry-after', 5)
+        .send(refusal('INTERNAL_ERROR', 'The database cannot be used.'));
     },
   );
+}
+
+/** `ask`, with its last result for `ms` after it was asked: any number of probes costs one statement. */
+function memo<T>(ms: number, ask: () => PromiseLike<T>): () => PromiseLike<T> {
+  let [asked, result] = [-Infinity, undefined as PromiseLike<T> | undefined];
+  return () => {
+    if (result === undefined || performance.now() - asked > ms) {
+      asked = performance.now();
+      result = ask();
+    }
+    return result;
+  };
 }

@@ -4,9 +4,20 @@ import { absent, type Api, type ApiDeps, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, Name, nullable, oneOf, Time, Wallet } from '../fields.ts';
 
-const Email = Type.String({ format: 'email', examples: ['owner@example.com'] });
+const Email = Type.String({
+  format: 'email',
+  description: 'For the operator’s messages.',
+  examples: ['owner@example.com'],
+});
 const Profile = Type.Object(
-  { id: Id, wallet: Wallet, name: nullable(Name), email: nullable(Email), tier: oneOf(['free', 'pro']), createdAt: Time },
+  {
+    id: Id,
+    wallet: Wallet,
+    name: nullable(Name),
+    email: nullable(Email),
+    tier: oneOf(['free', 'pro'], 'Rate limit and CSV export; set by the operator.'),
+    createdAt: Time,
+  },
   { title: 'Profile' },
 );
 const tags = ['profile'];
@@ -14,7 +25,13 @@ const tags = ['profile'];
 export function profileRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/profile',
-    { schema: { summary: 'Read the profile', tags, response: { 200: success(Profile), ...failures(401, 403) } } },
+    {
+      schema: {
+        summary: 'Read the profile',
+        tags,
+        response: { 200: success(Profile), ...failures(401, 403) },
+      },
+    },
     // Who calls was read from the merchant's row just now.
     async (request) => ok(merchantOf(request)),
   );
@@ -24,9 +41,13 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
     {
       schema: {
         summary: 'Change the profile',
-        description: 'Fields that are left out stay as they are; null clears one. The tier is not writable.',
+        description:
+          'Fields that are left out stay as they are; null clears one. The tier is not writable.',
         tags,
-        body: Type.Object({ name: Type.Optional(nullable(Name)), email: Type.Optional(nullable(Email)) }, { additionalProperties: false }),
+        body: Type.Object(
+          { name: Type.Optional(nullable(Name)), email: Type.Optional(nullable(Email)) },
+          { additionalProperties: false },
+        ),
         response: { 200: success(Profile), ...failures(400, 401, 403) },
       },
     },

@@ -1,19 +1,42 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
-import { findSubscription, listSubscriptionsOfWallet, type SubscriptionRow } from '../../db/registrations.ts';
-import { anyTransaction, listTransactions } from '../../db/transactions.ts';
+import {
+  findSubscription,
+  listSubscriptionsOfWallet,
+  type SubscriptionRow,
+} from '../../db/registrations.ts';
+import { anyTransaction, listTransactions } from '../../db/payments.ts';
+import { openCheckoutSession } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
-import { cancellingTransaction, closingTransaction, openingTransaction, resumingTransaction } from '../../domain/subscribing.ts';
+import { offerTransaction } from '../../domain/relay.ts';
+import {
+  cancellingTransaction,
+  closingTransaction,
+  openingTransaction,
+  repairingTransaction,
+  resumingTransaction,
+} from '../../domain/subscribing.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, NoBody, PathId, Pda, UnsignedTransaction } from '../fields.ts';
+import {
+  ExternalId,
+  Id,
+  MetadataInput,
+  NoBody,
+  nullable,
+  PathId,
+  Pda,
+  refuseLongMetadata,
+  UnsignedTransaction,
+} from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { Plan } from './plans.ts';
-import { Subscription } from './subscriptions.ts';
-import { Transaction } from './transactions.ts';
+import { subscriptionView } from '../subscription-view.ts';
+import { Plan } from '../plan-input.ts';
+import { OwnSubscription } from './subscriptions.ts';
+import { OwnTransaction } from './transactions.ts';
 
 const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
@@ -29,7 +52,9 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     return observePlan(sql, chain, network, plan);
   };
 
-  const ownSubscription = async (request: FastifyRequest<{ Params: { subscriptionId: string } }>): Promise<SubscriptionRow> => {
+  const ownSubscription = async (
+    request: FastifyRequest<{ Params: { subscriptionId: string } }>,
+  ): Promise<SubscriptionRow> => {
     const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
     if (found === undefined) throw absent('subscription');
     if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('subscription');
@@ -59,14 +84,32 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         security,
         params: Type.Object({ planId: PathId }),
-        body: NoBody,
+        body: nullable(
+          Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
+        ),
         response: {
           200: success(Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda })),
           ...failures(400, 401, 403, 404, 409),
         },
       },
     },
-    async (request) => ok(await openingTransaction(chain, network, await anyPlan(request.params.planId), subscriberOf(request).wallet)),
+    async (request) => {
+      const plan = await anyPlan(request.params.planId);
+      const { wallet } = subscriberOf(request);
+      const checkoutSessionId = request.body?.checkoutSessionId ?? null;
+      if (checkoutSessionId !== null)
+        await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      const opening = await openingTransaction(chain, network, plan, wallet);
+      const { transaction, subscriptionPda } = opening;
+      await offerTransaction(sql, opening, {
+        wallet,
+        purpose: 'subscribe',
+        planId: plan.id,
+        subscriptionPda,
+        checkoutSessionId,
+      });
+      return ok({ transaction, subscriptionPda });
+    },
   );
 
   api.post(
@@ -78,21 +121,39 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         security,
         headers: idempotencyHeaders,
-        body: Type.Object({ appId: Id, planId: Id, subscriptionPda: Pda }, { additionalProperties: false }),
-        response: { 201: success(Subscription), ...failures(400, 401, 403, 404, 409) },
+        body: Type.Object(
+          {
+            appId: Id,
+            planId: Id,
+            subscriptionPda: Pda,
+            externalId: Type.Optional(ExternalId),
+            metadata: Type.Optional(MetadataInput),
+            checkoutSessionId: Type.Optional({
+              ...Id,
+              description:
+                'The checkout in which you subscribed; it gives externalId and metadata.',
+            }),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 201: success(OwnSubscription), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request, reply) => {
       const { wallet } = subscriberOf(request);
+      refuseLongMetadata(request.body.metadata);
       await answerOnce(deps, request, reply, 201, async () => {
-        const registration = await checkRegistration(sql, chain, network, { ...request.body, wallet });
+        const registration = await checkRegistration(sql, chain, network, {
+          ...request.body,
+          wallet,
+        });
         return async (tx) => {
           const stored = await findSubscription(tx, await storeRegistration(tx, registration));
           if (stored === undefined) throw absent('subscription');
-          return stored;
+          return subscriptionView(stored);
         };
       });
-      wakeDispatchers();
+      wakeDispatchers(request.body.appId.toLowerCase());
       wakeKeepers();
       return reply;
     },
@@ -106,11 +167,17 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         security,
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
-        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403) },
+        response: { 200: success(Type.Array(OwnSubscription)), ...failures(400, 401, 403) },
       },
     },
     async (request, reply) =>
-      pages.send(request, reply, await listSubscriptionsOfWallet(sql, subscriberOf(request).wallet, pages.read(request))),
+      pages.send(
+        request,
+        reply,
+        (
+          await listSubscriptionsOfWallet(sql, subscriberOf(request).wallet, pages.read(request))
+        ).map(subscriptionView),
+      ),
   );
 
   api.get(
@@ -121,10 +188,10 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         security,
         params,
-        response: { 200: success(Subscription), ...failures(401, 403, 404) },
+        response: { 200: success(OwnSubscription), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(await ownSubscription(request)),
+    async (request) => ok(subscriptionView(await ownSubscription(request))),
   );
 
   api.get(
@@ -136,40 +203,69 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         security,
         params,
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
-        response: { 200: success(Type.Array(Transaction)), ...failures(400, 401, 403, 404) },
+        response: { 200: success(Type.Array(OwnTransaction)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
       const { id, appId } = await ownSubscription(request);
-      return pages.send(request, reply, await listTransactions(sql, appId, { ...anyTransaction, subscriptionId: id }, page));
+      return pages.send(
+        request,
+        reply,
+        await listTransactions(sql, appId, { ...anyTransaction, subscriptionId: id }, page),
+      );
     },
   );
 
   const transactions = {
-    cancel: { summary: 'Get the transaction that cancels at the end of the period', make: cancellingTransaction },
-    resume: { summary: 'Get the transaction that takes a cancellation back', make: resumingTransaction },
-    close: { summary: 'Get the transaction that closes the account of an ended subscription', make: closingTransaction },
+    cancel: {
+      summary: 'Get the transaction that cancels at the end of the period',
+      make: cancellingTransaction,
+    },
+    repair: {
+      summary: 'Get the transaction that approves the payments again',
+      make: repairingTransaction,
+    },
+    resume: {
+      summary: 'Get the transaction that takes a cancellation back',
+      make: resumingTransaction,
+    },
+    close: {
+      summary: 'Get the transaction that closes the account of an ended subscription',
+      make: closingTransaction,
+    },
   };
-  for (const [verb, { summary, make }] of Object.entries(transactions)) {
+  for (const purpose of ['cancel', 'repair', 'resume', 'close'] as const) {
+    const { summary, make } = transactions[purpose];
     api.post(
-      `/subscriptions/:subscriptionId/${verb}`,
+      `/subscriptions/:subscriptionId/${purpose}`,
       {
         schema: {
           summary,
-          description: 'Sign it and send it: the chain stays the truth, and the service sees it there.',
+          description:
+            'Sign it and send it: the chain stays the truth, and the service sees it there.',
           tags,
           security,
           params,
           body: NoBody,
-          response: { 200: success(Type.Object({ transaction: UnsignedTransaction })), ...failures(400, 401, 403, 404, 409) },
+          response: {
+            200: success(Type.Object({ transaction: UnsignedTransaction })),
+            ...failures(400, 401, 403, 404, 409),
+          },
         },
       },
       async (request) => {
         const subscription = await ownSubscription(request);
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
-        return ok({ transaction: await make(chain, network, plan, subscription) });
+        const unsigned = await make(chain, network, plan, subscription);
+        await offerTransaction(sql, unsigned, {
+          wallet: subscription.subscriberWallet,
+          purpose,
+          planId: plan.id,
+          subscriptionPda: subscription.subscriptionPda,
+        });
+        return ok({ transaction: unsigned.transaction });
       },
     );
   }

@@ -1,19 +1,42 @@
-import { Type } from '@sinclair/typebox';
-import { type SubscriptionPage, subscriptionPages, type WantedPage } from '../../db/subscription-pages.ts';
-import { findSubscription, listSubscriptionsOfApp, type SubscriptionRow } from '../../db/registrations.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import {
+  findSubscription,
+  listSubscriptionsOfApp,
+  listSubscriptionsOfMerchant,
+  type SubscriptionFilters,
+  type SubscriptionRow,
+  updateOwnIds,
+} from '../../db/registrations.ts';
 import { forceCancel, requestCancel } from '../../domain/cancel.ts';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { createBatch } from '../batch.ts';
-import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf, ownApp } from '../context.ts';
+import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
+import type { FastifyRequest } from 'fastify';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
+import {
+  Amount,
+  ExternalId,
+  Id,
+  meaning,
+  Metadata,
+  MetadataInput,
+  nullable,
+  oneOf,
+  PathId,
+  Pda,
+  refuseLongMetadata,
+  several,
+  Time,
+  TimeInput,
+  timeOrNull,
+  Wallet,
+} from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
-import { type Page, pageQuery, type Pages } from '../pages.ts';
-import { idOfLine, subscriptionJson } from '../subscription-json.ts';
+import { pageQuery, type Pages } from '../pages.ts';
+import { subscriptionView } from '../subscription-view.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 
-export const Subscription = Type.Object(
+const Subscription = Type.Object(
   {
     id: Id,
     appId: Id,
@@ -21,21 +44,36 @@ export const Subscription = Type.Object(
     subscriptionPda: Pda,
     subscriberWallet: Wallet,
     merchantWallet: Wallet,
-    status: oneOf(statuses),
+    status: oneOf(statuses, 'What is collected: docs/merchants.md, Subscriptions.'),
     amount: Amount,
-    periodHours: Type.Integer(),
-    paidThrough: nullable({ ...Time, description: 'Grant access while now is before this time.' }),
+    periodHours: Type.Integer({ description: 'Length of a period in hours.' }),
+    paidThrough: nullable({ ...Time, description: 'The end of the period that is paid.' }),
+    accessUntil: nullable({
+      ...Time,
+      description:
+        'Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.',
+    }),
     nextPaymentDue: nullable(Time),
     cancelRequestedAt: nullable(Time),
-    cancelRequestedBy: Type.Unsafe<'subscriber' | 'merchant' | null>({ type: ['string', 'null'], enum: ['subscriber', 'merchant', null] }),
+    cancelRequestedBy: nullable(
+      meaning(cancelRequesters, 'Who asked for the cancellation; null when nobody did.'),
+    ),
     cancelledAt: nullable(Time),
     delegationRevokedAt: nullable(Time),
-    endReason: nullable(Type.String()),
+    endReason: nullable(
+      meaning(endReasons, 'Why it ended; null while it runs, and when a cancellation ended it.'),
+    ),
+    externalId: nullable(ExternalId),
+    metadata: Metadata,
     createdAt: Time,
     updatedAt: Time,
   },
   { title: 'Subscription' },
 );
+/** What the subscriber sees of it: not the merchant's own ids. */
+export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata'], {
+  title: 'OwnSubscription',
+});
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const tags = ['subscriptions'];
 
@@ -52,62 +90,45 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
     return found;
   };
 
-  const findPage = createBatch<WantedPage, SubscriptionPage>(
-    (wanted) => subscriptionPages(sql, wanted),
-    (page) => `${page.merchantId} ${page.appId} ${page.limit}`,
-  );
-
-  const sendPlain = async (request: FastifyRequest<{ Params: { appId: string } }>, reply: FastifyReply, { limit }: Page) => {
-    const { id, wallet: merchantWallet } = merchantOf(request);
-    const appId = idOf(request.params.appId, 'app');
-    const page = await findPage({ merchantId: id, appId, limit });
-    if (page === undefined) throw absent('app');
-    if (page.owner !== id) throw foreign('app');
-    const lines = page.lines === null ? [] : page.lines.split('\n');
-    // The row beyond the page says that there is another one after it.
-    if (lines.length === limit) {
-      lines.pop();
-      pages.lead(request, reply, idOfLine(lines.at(-1) ?? ''));
-    }
-    const rows = lines.map((line) => subscriptionJson(line, { appId, merchantWallet }));
-    return reply.type('application/json; charset=utf-8').send(`{"success":true,"data":[${rows.join(',')}]}`);
-  };
-
-  api.get(
-    '/apps/:appId/subscriptions',
-    {
-      schema: {
-        summary: 'List the subscriptions of an app',
-        tags,
-        params: Type.Object({ appId: PathId }),
-        querystring: Type.Object(
-          {
-            ...pageQuery,
-            status: Type.Optional(oneOf(statuses)),
-            planId: Type.Optional(Id),
-            subscriberWallet: Type.Optional(Wallet),
-            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
-            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
-          },
-          { additionalProperties: false },
-        ),
-        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403, 404) },
-      },
-    },
-    async (request, reply) => {
-      const page = pages.read(request);
-      const { status = null, planId = null, subscriberWallet = null, since, until } = request.query;
-      if (Object.keys(request.query).every((name) => name === 'limit')) return sendPlain(request, reply, page);
-      const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = { status, planId, subscriberWallet, since: timeOrNull(since), until: timeOrNull(until) };
-      return pages.send(request, reply, await listSubscriptionsOfApp(sql, id, filters, page));
-    },
-  );
-
+  listRoutes(api, deps, pages);
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId',
-    { schema: { summary: 'Read a subscription', tags, params, response: { 200: success(Subscription), ...failures(401, 403, 404) } } },
-    async (request) => ok(await ownSubscription(request)),
+    {
+      schema: {
+        summary: 'Read a subscription',
+        tags,
+        params,
+        response: { 200: success(Subscription), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(subscriptionView(await ownSubscription(request))),
+  );
+
+  api.patch(
+    '/apps/:appId/subscriptions/:subscriptionId',
+    {
+      schema: {
+        summary: 'Change your own ids of a subscription',
+        description:
+          'Fields that are left out stay as they are. metadata is replaced as a whole; null clears externalId.',
+        tags,
+        params,
+        body: Type.Object(
+          {
+            externalId: Type.Optional(nullable(ExternalId)),
+            metadata: Type.Optional(MetadataInput),
+          },
+          { additionalProperties: false, examples: [{ externalId: 'customer-1' }] },
+        ),
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      refuseLongMetadata(request.body.metadata);
+      const subscription = await ownSubscription(request);
+      await updateOwnIds(sql, subscription.id, request.body);
+      return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
+    },
   );
 
   api.post(
@@ -115,11 +136,17 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
     {
       schema: {
         summary: 'Cancel a subscription',
-        description: 'period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.',
+        description:
+          'period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.',
         tags,
         params,
         headers: idempotencyHeaders,
-        body: nullable(Type.Object({ mode: Type.Optional(oneOf(['period_end', 'force'])) }, { additionalProperties: false })),
+        body: nullable(
+          Type.Object(
+            { mode: Type.Optional(oneOf(['period_end', 'force'], 'period_end when absent.')) },
+            { additionalProperties: false },
+          ),
+        ),
         response: { 200: success(Subscription), ...failures(400, 401, 403, 404, 409) },
       },
     },
@@ -128,11 +155,74 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
       await answerOnce(deps, request, reply, 200, async () => async (tx) => {
         await cancel(tx, subscription);
-        return (await findSubscription(tx, subscription.id)) ?? subscription;
+        return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
       });
-      wakeDispatchers();
+      wakeDispatchers(subscription.appId);
       wakeKeepers();
       return reply;
+    },
+  );
+}
+
+const querystring = Type.Object(
+  {
+    ...pageQuery,
+    status: several(statuses, 'Only with this status.'),
+    planId: Type.Optional({ ...Id, description: 'To this plan.' }),
+    subscriberWallet: Type.Optional({ ...Wallet, description: 'Of this wallet.' }),
+    subscriptionPda: Type.Optional({ ...Pda, description: 'At this address on chain.' }),
+    externalId: Type.Optional(ExternalId),
+    since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+    until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+  },
+  { additionalProperties: false },
+);
+const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
+  status: query.status ?? null,
+  planId: query.planId ?? null,
+  subscriberWallet: query.subscriberWallet ?? null,
+  subscriptionPda: query.subscriptionPda ?? null,
+  externalId: query.externalId ?? null,
+  since: timeOrNull(query.since),
+  until: timeOrNull(query.until),
+});
+
+function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  api.get(
+    '/apps/:appId/subscriptions',
+    {
+      schema: {
+        summary: 'List the subscriptions of an app',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring,
+        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const rows = await listSubscriptionsOfApp(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows.map(subscriptionView));
+    },
+  );
+
+  api.get(
+    '/subscriptions',
+    {
+      schema: {
+        summary: 'List the subscriptions of all your apps',
+        tags,
+        querystring,
+        response: { 200: success(Type.Array(Subscription)), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = merchantOf(request);
+      const rows = await listSubscriptionsOfMerchant(sql, id, filtersOf(request.query), page);
+      return pages.send(request, reply, rows.map(subscriptionView));
     },
   );
 }

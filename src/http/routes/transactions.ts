@@ -1,13 +1,33 @@
 import { Type } from '@sinclair/typebox';
-import { listTransactions } from '../../db/transactions.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, success } from '../envelope.ts';
-import { Amount, Id, nullable, oneOf, PathId, Pda, Time, TimeInput, timeOrNull, Wallet } from '../fields.ts';
+import {
+  findTransaction,
+  listTransactions,
+  listTransactionsOfMerchant,
+  type TransactionFilters,
+} from '../../db/payments.ts';
+import { failureReasons } from '../../domain/reasons.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import {
+  Amount,
+  ExternalId,
+  Id,
+  meaning,
+  nullable,
+  oneOf,
+  PathId,
+  Pda,
+  several,
+  Time,
+  TimeInput,
+  timeOrNull,
+  Wallet,
+} from '../fields.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const statuses = ['succeeded', 'failed'] as const;
 
-export const Transaction = Type.Object(
+const Transaction = Type.Object(
   {
     id: Id,
     appId: Id,
@@ -15,12 +35,18 @@ export const Transaction = Type.Object(
     subscriptionId: Id,
     subscriptionPda: Pda,
     subscriberWallet: Wallet,
-    status: oneOf(statuses),
+    externalId: nullable(ExternalId),
+    status: oneOf(statuses, 'failed: nothing was moved.'),
     amountGross: Amount,
     platformFee: Amount,
     amountNet: Amount,
-    txSignature: nullable(Type.String({ description: 'Signature of the transaction on chain, in Base58.' })),
-    failureReason: nullable(Type.String()),
+    txSignature: nullable(
+      Type.String({
+        description:
+          'Signature of the transaction on chain, in Base58. Several payments may share one.',
+      }),
+    ),
+    failureReason: nullable(meaning(failureReasons, 'Why it failed; null when it succeeded.')),
     attempt: Type.Integer({ description: 'Which try in its period this was.' }),
     periodStart: Time,
     periodEnd: Time,
@@ -30,35 +56,108 @@ export const Transaction = Type.Object(
   { title: 'Transaction' },
 );
 
+/** What the subscriber sees of it: not the merchant's own id. */
+export const OwnTransaction = Type.Omit(Transaction, ['externalId'], { title: 'OwnTransaction' });
+
 /** Filters of the list and of the export. */
 export const transactionFilters = {
-  status: Type.Optional(oneOf(statuses)),
+  status: several(statuses, 'Only with this status.'),
   planId: Type.Optional(Id),
   subscriptionId: Type.Optional(Id),
   since: Type.Optional({ ...TimeInput, description: 'Payments at this time or later.' }),
   until: Type.Optional({ ...TimeInput, description: 'Payments before this time.' }),
 };
 
+interface GivenFilters {
+  status?: string[];
+  planId?: string;
+  subscriptionId?: string;
+  since?: string;
+  until?: string;
+}
+
+/** What the statements take of a query. */
+export function transactionFiltersOf({
+  status,
+  planId,
+  subscriptionId,
+  since,
+  until,
+}: GivenFilters): TransactionFilters {
+  return {
+    status: status ?? null,
+    planId: planId ?? null,
+    subscriptionId: subscriptionId ?? null,
+    since: timeOrNull(since),
+    until: timeOrNull(until),
+  };
+}
+
+const tags = ['transactions'];
+
 /** A merchant's view of its payments. */
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  const description =
+    'One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.';
+  const querystring = Type.Object(
+    { ...pageQuery, ...transactionFilters },
+    { additionalProperties: false },
+  );
   api.get(
     '/apps/:appId/transactions',
     {
       schema: {
         summary: 'List the transactions of an app',
-        description: 'One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.',
-        tags: ['transactions'],
+        description,
+        tags,
         params: Type.Object({ appId: PathId }),
-        querystring: Type.Object({ ...pageQuery, ...transactionFilters }, { additionalProperties: false }),
+        querystring,
         response: { 200: success(Type.Array(Transaction)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
-      const { status = null, planId = null, subscriptionId = null, since, until } = request.query;
       const { id } = await ownApp(deps, request, request.params.appId);
-      const filters = { status, planId, subscriptionId, since: timeOrNull(since), until: timeOrNull(until) };
-      return pages.send(request, reply, await listTransactions(deps.sql, id, filters, page));
+      const rows = await listTransactions(sql, id, transactionFiltersOf(request.query), page);
+      return pages.send(request, reply, rows);
+    },
+  );
+
+  api.get(
+    '/transactions',
+    {
+      schema: {
+        summary: 'List the transactions of all your apps',
+        description,
+        tags,
+        querystring,
+        response: { 200: success(Type.Array(Transaction)), ...failures(400, 401, 403) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const filters = transactionFiltersOf(request.query);
+      const { id } = merchantOf(request);
+      return pages.send(request, reply, await listTransactionsOfMerchant(sql, id, filters, page));
+    },
+  );
+
+  api.get(
+    '/apps/:appId/transactions/:transactionId',
+    {
+      schema: {
+        summary: 'Read a transaction',
+        tags,
+        params: Type.Object({ appId: PathId, transactionId: PathId }),
+        response: { 200: success(Transaction), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const app = await ownApp(deps, request, request.params.appId);
+      const found = await findTransaction(sql, idOf(request.params.transactionId, 'transaction'));
+      if (found?.appId !== app.id) throw absent('transaction');
+      return ok(found);
     },
   );
 }

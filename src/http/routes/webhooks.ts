@@ -1,30 +1,60 @@
 import { Type } from '@sinclair/typebox';
-import { deleteEndpoint, findEndpointSecret, insertEndpoint, listEndpoints, newEndpointId } from '../../db/endpoints.ts';
+import {
+  deleteEndpoint,
+  insertEndpoint,
+  listEndpoints,
+  newEndpointId,
+  rotateSecret,
+} from '../../db/endpoints.ts';
 import { isDuplicate } from '../../db/violations.ts';
-import { generateWebhookSecret, urlFault } from '../../domain/endpoints.ts';
+import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/endpoints.ts';
+import { requeueForNext } from '../../domain/replay.ts';
 import { messageOf, ServiceError } from '../../errors.ts';
+import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, NoBody, nullable, PathId, Time } from '../fields.ts';
+import { Id, meaning, NoBody, nullable, PathId, Time } from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
-const url = Type.String({ format: 'http-url', description: 'HTTPS in production.', examples: ['https://coffee.example/hooks'] });
-const Endpoint = Type.Object({ id: Id, appId: Id, url, createdAt: Time }, { title: 'WebhookEndpoint' });
+const url = Type.String({
+  format: 'http-url',
+  description: 'HTTPS in production.',
+  examples: ['https://coffee.example/hooks'],
+});
+const secret = Type.String({
+  description: 'Signs every event. It is shown this once.',
+  examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+});
+const fields = {
+  id: Id,
+  appId: Id,
+  url,
+  createdAt: Time,
+  previousSecretExpiresAt: nullable({
+    ...Time,
+    description: 'Until when the secret before the last rotation signs as well.',
+  }),
+};
+const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
+const RotatedEndpoint = Type.Object({ ...fields, secret }, { title: 'RotatedWebhookEndpoint' });
 const NewEndpoint = Type.Object(
   {
-    id: Id,
-    appId: Id,
-    url,
-    secret: Type.String({ description: 'Signs every event. It is shown this once.', examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
-    createdAt: Time,
+    ...fields,
+    secret,
+    requeuedDeliveries: Type.Integer({
+      description:
+        'Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one.',
+    }),
   },
   { title: 'NewWebhookEndpoint' },
 );
+const defaultOverlapHours = 24;
 const PingAnswer = Type.Object(
   {
     status: nullable(Type.Integer({ description: 'HTTP status; null when there was no answer.' })),
-    durationMs: Type.Number(),
-    error: nullable(Type.String({ description: 'Why there was no answer.' })),
+    durationMs: Type.Number({ description: 'Milliseconds until the answer or the failure.' }),
+    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
     response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
   },
   { title: 'PingAnswer' },
@@ -33,7 +63,7 @@ const params = Type.Object({ appId: PathId, webhookId: PathId });
 const tags = ['webhooks'];
 
 export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, environment, secretBox, ping, checkWebhookHost } = deps;
+  const { sql, environment, secretBox, ping, checkWebhookHost, wakeDispatchers } = deps;
 
   // Names are checked when they are connected to; an address can be told at once.
   const hostFault = (text: string): string | undefined => {
@@ -45,6 +75,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     }
   };
 
+  rotationRoute(api, deps);
   api.get(
     '/apps/:appId/webhooks',
     {
@@ -70,34 +101,52 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       schema: {
         summary: 'Create the webhook endpoint of an app',
         description:
-          'An app has at most one: to change it, delete it and create another. The secret is shown in this answer and never again.',
+          'An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.',
         tags,
         params: Type.Object({ appId: PathId }),
+        headers: idempotencyHeaders,
         body: Type.Object({ url }, { additionalProperties: false }),
         response: { 201: success(NewEndpoint), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request, reply) => {
       const fault = urlFault(request.body.url, environment) ?? hostFault(request.body.url);
-      if (fault !== undefined) throw new ServiceError('VALIDATION_ERROR', `url ${fault}.`, [{ path: 'url', message: fault }]);
-      const { id: appId } = await ownApp(deps, request, request.params.appId);
-      const secret = generateWebhookSecret();
-      const id = await newEndpointId(sql);
-      try {
-        const endpoint = await insertEndpoint(sql, { id, appId, url: request.body.url, secret: secretBox.seal(secret, id) });
-        return await reply.code(201).send(ok({ ...endpoint, secret }));
-      } catch (error) {
-        if (isDuplicate(error, 'one_endpoint_per_app')) {
-          throw new ServiceError('CONFLICT', 'The app has a webhook endpoint already: delete it first.');
-        }
-        throw error;
-      }
+      if (fault !== undefined)
+        throw new ServiceError('VALIDATION_ERROR', `url ${fault}.`, [
+          { path: 'url', message: fault },
+        ]);
+      let requeuedDeliveries = 0;
+      await answerOnce(deps, request, reply, 201, async () => {
+        const { id: appId } = await ownApp(deps, request, request.params.appId);
+        const id = await newEndpointId(sql);
+        const fresh = generateWebhookSecret();
+        return async (tx) => {
+          const sealed = secretBox.seal(fresh, id);
+          const endpoint = await insertEndpoint(tx, {
+            id,
+            appId,
+            url: request.body.url,
+            secret: sealed,
+          }).catch(refuseSecond);
+          requeuedDeliveries = await requeueForNext(tx, { id, appId });
+          return { ...endpoint, secret: fresh, requeuedDeliveries };
+        };
+      });
+      if (requeuedDeliveries > 0) wakeDispatchers();
+      return reply;
     },
   );
 
   api.get(
     '/apps/:appId/webhooks/:webhookId',
-    { schema: { summary: 'Read a webhook endpoint', tags, params, response: { 200: success(Endpoint), ...failures(401, 403, 404) } } },
+    {
+      schema: {
+        summary: 'Read a webhook endpoint',
+        tags,
+        params,
+        response: { 200: success(Endpoint), ...failures(401, 403, 404) },
+      },
+    },
     async (request) => ok(await ownEndpoint(deps, request, request.params)),
   );
 
@@ -106,7 +155,8 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Delete a webhook endpoint',
-        description: 'What was still to be sent to it is cancelled.',
+        description:
+          'What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.',
         tags,
         params,
         response: { 200: success(Endpoint), ...failures(400, 401, 403, 404) },
@@ -124,7 +174,8 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Send a signed ping to a webhook endpoint',
-        description: 'At once, with the headers of every delivery; answers with what came back within 5 seconds.',
+        description:
+          'At once, with the headers of every delivery; answers with what came back within 5 seconds.',
         tags,
         params,
         body: NoBody,
@@ -132,10 +183,71 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      const { id: webhookId, appId, url: target } = await ownEndpoint(deps, request, request.params);
-      const sealed = await findEndpointSecret(sql, webhookId);
-      if (sealed === undefined) throw absent('webhook endpoint');
-      return ok(await ping({ appId, webhookId, url: target, secret: secretBox.open(sealed, webhookId) }));
+      const {
+        id: webhookId,
+        appId,
+        url: target,
+      } = await ownEndpoint(deps, request, request.params);
+      const secrets = await openSecrets(sql, secretBox, webhookId);
+      if (secrets === undefined) throw absent('webhook endpoint');
+      return ok(await ping({ appId, webhookId, url: target, ...secrets }));
     },
+  );
+}
+
+/** The new secret signs from now on; the one before signs as well for a while. */
+function rotationRoute(api: Api, deps: ApiDeps): void {
+  const { secretBox } = deps;
+  api.post(
+    '/apps/:appId/webhooks/:webhookId/rotate-secret',
+    {
+      schema: {
+        summary: 'Replace the signing secret of a webhook endpoint',
+        description:
+          'The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: nullable(
+          Type.Object(
+            {
+              overlapHours: Type.Optional(
+                Type.Integer({
+                  minimum: 0,
+                  maximum: 168,
+                  default: defaultOverlapHours,
+                  description: 'Hours for which the secret before signs as well.',
+                }),
+              ),
+            },
+            { additionalProperties: false },
+          ),
+        ),
+        response: { 200: success(RotatedEndpoint), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) =>
+      answerOnce(deps, request, reply, 200, async () => {
+        const { id } = await ownEndpoint(deps, request, request.params);
+        const fresh = generateWebhookSecret();
+        const rotation = {
+          id,
+          secret: secretBox.seal(fresh, id),
+          overlapHours: request.body?.overlapHours ?? defaultOverlapHours,
+        };
+        return async (tx) => {
+          const endpoint = await rotateSecret(tx, rotation);
+          if (endpoint === undefined) throw absent('webhook endpoint');
+          return { ...endpoint, secret: fresh };
+        };
+      }),
+  );
+}
+
+function refuseSecond(error: unknown): never {
+  if (!isDuplicate(error, 'one_endpoint_per_app')) throw error;
+  throw new ServiceError(
+    'CONFLICT',
+    'The app has a webhook endpoint already: delete it first. That cancels what is still to be sent to it; the next endpoint gets it when it is created within 7 days.',
   );
 }

@@ -1,4 +1,4 @@
-// decisions.md, Analytics.
+// Analytics: sums and series of a merchant.
 import t from 'tap';
 import { testApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
@@ -34,25 +34,48 @@ void t.test('every figure of a range and of each of its days', async (t) => {
   // Before the range: one that stays, one that ends in it, one that ended before it.
   const stays = await put(monthly, new Date(Date.UTC(2025, 11, 1)));
   await put(monthly, new Date(Date.UTC(2025, 11, 2)), { status: 'cancelled', cancelledAt: day(3) });
-  await put(monthly, new Date(Date.UTC(2025, 11, 3)), { status: 'cancelled', cancelledAt: new Date(Date.UTC(2025, 11, 20)) });
+  await put(monthly, new Date(Date.UTC(2025, 11, 3)), {
+    status: 'cancelled',
+    cancelledAt: new Date(Date.UTC(2025, 11, 20)),
+  });
   // In the range: a weekly one, and one that fails, is past due for two days and expires.
   const starts = await put(weekly, day(2), { amount: '700', periodHours: 168 });
-  const fails = await put(monthly, day(2), { status: 'expired', updatedAt: day(5) });
+  const fails = await put(monthly, day(2), {
+    status: 'expired',
+    endedAt: day(5),
+    updatedAt: day(28),
+  });
   await insertPayment(api.sql, stays, day(2).toISOString());
-  await insertPayment(api.sql, starts, day(2).toISOString(), { amountGross: '700', platformFee: '7', amountNet: '693' });
-  await insertPayment(api.sql, fails, day(3).toISOString(), { failureReason: 'insufficient_funds' });
-  await insertPayment(api.sql, fails, day(4).toISOString(), { failureReason: 'insufficient_funds', attempt: 2 });
+  await insertPayment(api.sql, starts, day(2).toISOString(), {
+    amountGross: '700',
+    platformFee: '7',
+    amountNet: '693',
+  });
+  await insertPayment(api.sql, fails, day(3).toISOString(), {
+    failureReason: 'insufficient_funds',
+  });
+  await insertPayment(api.sql, fails, day(4).toISOString(), {
+    failureReason: 'insufficient_funds',
+    attempt: 2,
+  });
   // Another app's rows are not ours.
   const other = await api.merchant();
   await insertPayment(
     api.sql,
-    await insertSubscription(api.sql, { appId: other.appId, planId: await insertPlan(api.sql, other) }),
+    await insertSubscription(api.sql, {
+      appId: other.appId,
+      planId: await insertPlan(api.sql, other),
+    }),
     day(2).toISOString(),
   );
 
-  const { body } = await api.call<Report>('GET', `/merchant/apps/${appId}/analytics?from=2026-01-01&to=2026-01-07`, {
-    token: merchant.key,
-  });
+  const { body } = await api.call<Report>(
+    'GET',
+    `/merchant/apps/${appId}/analytics?from=2026-01-01&to=2026-01-07`,
+    {
+      token: merchant.key,
+    },
+  );
   const { daily, ...whole } = body.data;
   const monthlyMrr = 10_000_000n;
   const weeklyMrr = (700n * 730n) / 168n;
@@ -123,93 +146,202 @@ void t.test('every figure of a range and of each of its days', async (t) => {
   );
 });
 
-void t.test('the sums agree with the transactions and the states with the subscriptions, on random rows and odd ranges', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const { appId, key } = merchant;
-  const planId = await insertPlan(api.sql, merchant);
-  const pick = (n: number) => Math.floor(Math.random() * n);
-  for (let n = 0; n < 30; n += 1) {
-    const states = [
-      {},
-      { status: 'past_due', pastDueSince: day(20) },
-      { status: 'cancelled', cancelledAt: day(20 + pick(5)) },
-      { status: 'expired', updatedAt: day(25) },
-    ];
-    const id = await insertSubscription(api.sql, { appId, planId }, { createdAt: day(1 + pick(10), pick(24)), ...states[pick(4)] });
-    for (let at = 11; at < 20; at += 1 + pick(4)) {
-      await insertPayment(
+void t.test(
+  'the sums agree with the transactions and the states with the subscriptions, on random rows and odd ranges',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { appId, key } = merchant;
+    const planId = await insertPlan(api.sql, merchant);
+    const pick = (n: number) => Math.floor(Math.random() * n);
+    for (let n = 0; n < 30; n += 1) {
+      const states = [
+        {},
+        { status: 'past_due', pastDueSince: day(20) },
+        { status: 'cancelled', cancelledAt: day(20 + pick(5)) },
+        { status: 'expired', endedAt: day(25) },
+      ];
+      const id = await insertSubscription(
         api.sql,
-        id,
-        day(at, pick(24)).toISOString(),
-        pick(3) === 0
-          ? { failureReason: 'x', attempt: 1 }
-          : { amountGross: '9223372036854775807', platformFee: '0', amountNet: '9223372036854775807' },
+        { appId, planId },
+        { createdAt: day(1 + pick(10), pick(24)), ...states[pick(4)] },
       );
+      for (let at = 11; at < 20; at += 1 + pick(4)) {
+        await insertPayment(
+          api.sql,
+          id,
+          day(at, pick(24)).toISOString(),
+          pick(3) === 0
+            ? { failureReason: 'insufficient_funds', attempt: 1 }
+            : {
+                amountGross: '9223372036854775807',
+                platformFee: '0',
+                amountNet: '9223372036854775807',
+              },
+        );
+      }
     }
-  }
-  for (const [from, to] of [
-    ['2026-01-01', '2026-02-01'],
-    ['2026-01-12T07:30:00Z', '2026-01-17T19:00:00.500Z'],
-    ['2026-01-12T07:30:00Z', '2026-01-12T07:30:00.001Z'],
-  ] as const) {
-    const { body } = await api.call<Report>('GET', `/merchant/apps/${appId}/analytics?from=${from}&to=${to}`, { token: key });
-    const rows: { status: string; amountGross: string }[] = [];
-    let url: string | undefined = `/merchant/apps/${appId}/transactions?limit=100&since=${from}&until=${to}`;
-    while (url !== undefined) {
-      const page: { body: { data: { status: string; amountGross: string }[] }; headers: Record<string, unknown> } = await api.call(
+    for (const [from, to] of [
+      ['2026-01-01', '2026-02-01'],
+      ['2026-01-12T07:30:00Z', '2026-01-17T19:00:00.500Z'],
+      ['2026-01-12T07:30:00Z', '2026-01-12T07:30:00.001Z'],
+    ] as const) {
+      const { body } = await api.call<Report>(
         'GET',
-        url,
+        `/merchant/apps/${appId}/analytics?from=${from}&to=${to}`,
         { token: key },
       );
-      rows.push(...page.body.data);
-      url = /<http:\/\/billing\.test([^>]+)>/.exec(String(page.headers.link))?.[1];
+      const rows: { status: string; amountGross: string }[] = [];
+      let url: string | undefined =
+        `/merchant/apps/${appId}/transactions?limit=100&since=${from}&until=${to}`;
+      while (url !== undefined) {
+        const page: {
+          body: { data: { status: string; amountGross: string }[] };
+          headers: Record<string, unknown>;
+        } = await api.call('GET', url, { token: key });
+        rows.push(...page.body.data);
+        url = /<http:\/\/billing\.test([^>]+)>/.exec(String(page.headers.link))?.[1];
+      }
+      const succeeded = rows.filter(({ status }) => status === 'succeeded');
+      t.equal(
+        body.data.gross,
+        succeeded.reduce((sum, { amountGross }) => sum + BigInt(amountGross), 0n).toString(),
+        'beyond 2^63 too',
+      );
+      t.equal(body.data.paymentsSucceeded, succeeded.length);
+      t.equal(body.data.paymentsFailed, rows.length - succeeded.length);
+      t.equal(
+        body.data.daily.reduce((sum, { gross }) => sum + BigInt(gross), 0n).toString(),
+        body.data.gross,
+      );
+      for (const figures of [body.data, ...body.data.daily])
+        t.ok(figures.active >= 0 && figures.pastDue >= 0);
     }
-    const succeeded = rows.filter(({ status }) => status === 'succeeded');
-    t.equal(body.data.gross, succeeded.reduce((sum, { amountGross }) => sum + BigInt(amountGross), 0n).toString(), 'beyond 2^63 too');
-    t.equal(body.data.paymentsSucceeded, succeeded.length);
-    t.equal(body.data.paymentsFailed, rows.length - succeeded.length);
-    t.equal(body.data.daily.reduce((sum, { gross }) => sum + BigInt(gross), 0n).toString(), body.data.gross);
-    for (const figures of [body.data, ...body.data.daily]) t.ok(figures.active >= 0 && figures.pastDue >= 0);
-  }
-  const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
-  const now = await api.call<Report>('GET', `/merchant/apps/${appId}/analytics?to=${tomorrow}`, { token: key });
-  for (const [status, figure] of [
-    ['active', now.body.data.active],
-    ['past_due', now.body.data.pastDue],
-  ] as const) {
-    const listed = await api.call<unknown[]>('GET', `/merchant/apps/${appId}/subscriptions?limit=100&status=${status}`, { token: key });
-    t.equal(figure, listed.body.data.length, `${status} as the list says`);
-  }
-});
+    const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+    const now = await api.call<Report>('GET', `/merchant/apps/${appId}/analytics?to=${tomorrow}`, {
+      token: key,
+    });
+    for (const [status, figure] of [
+      ['active', now.body.data.active],
+      ['past_due', now.body.data.pastDue],
+    ] as const) {
+      const listed = await api.call<unknown[]>(
+        'GET',
+        `/merchant/apps/${appId}/subscriptions?limit=100&status=${status}`,
+        { token: key },
+      );
+      t.equal(figure, listed.body.data.length, `${status} as the list says`);
+    }
+  },
+);
 
-void t.test('until now, the states are those of the lists, whatever the last payment came to', async (t) => {
+void t.test('for a range until now the states equal those of the lists', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);
   const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
-  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { createdAt: hoursAgo(48) });
-  await insertPayment(api.sql, subscription, hoursAgo(24).toISOString(), { failureReason: 'insufficient_funds' });
-  const { body } = await api.call<Report>('GET', `/merchant/apps/${merchant.appId}/analytics`, { token: merchant.key });
+  const subscription = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { createdAt: hoursAgo(48) },
+  );
+  await insertPayment(api.sql, subscription, hoursAgo(24).toISOString(), {
+    failureReason: 'insufficient_funds',
+  });
+  const { body } = await api.call<Report>('GET', `/merchant/apps/${merchant.appId}/analytics`, {
+    token: merchant.key,
+  });
   t.match(body.data, { active: 1, pastDue: 0 });
   t.match(body.data.daily.at(-1), { active: 1, pastDue: 0 });
 });
 
-void t.test('the default is the last 30 days; an app without anything has zeros and nulls', async (t) => {
+void t.test('an end stays where it was, whatever is written later', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
-  const { body } = await api.call<Report>('GET', `/merchant/apps/${merchant.appId}/analytics`, { token: merchant.key });
-  t.equal(Date.parse(body.data.to) - Date.parse(body.data.from), 30 * 86_400_000);
-  t.ok(Math.abs(Date.parse(body.data.to) - Date.now()) < 5000);
-  t.ok(body.data.daily.length === 30 || body.data.daily.length === 31);
-  t.match(body.data, { active: 0, mrr: '0', gross: '0', successRate: null, churnRate: null });
-  for (const query of [
-    'from=2026-02-01&to=2026-01-01',
-    'from=2026-01-01&to=2026-01-01',
-    'from=2020-01-01&to=2026-01-01',
-    'from=x',
-    'days=3',
-  ]) {
-    t.equal((await api.call('GET', `/merchant/apps/${merchant.appId}/analytics?${query}`, { token: merchant.key })).status, 400, query);
-  }
+  const planId = await insertPlan(api.sql, merchant);
+  const id = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { createdAt: day(1), status: 'expired', endedAt: day(5) },
+  );
+  const url = `/merchant/apps/${merchant.appId}`;
+  const expired = async () => {
+    const { body } = await api.call<Report>(
+      'GET',
+      `${url}/analytics?from=2026-01-01&to=2026-02-01`,
+      {
+        token: merchant.key,
+      },
+    );
+    return body.data.daily.filter((one) => one.expired > 0).map(({ date }) => date);
+  };
+  t.same(await expired(), ['2026-01-05']);
+  const patched = await api.call('PATCH', `${url}/subscriptions/${id}`, {
+    token: merchant.key,
+    body: { metadata: { a: 'b' } },
+  });
+  t.equal(patched.status, 200);
+  t.same(await expired(), ['2026-01-05']);
 });
+
+void t.test('one that was past due before the range begins is so until it is paid', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const planId = await insertPlan(api.sql, merchant);
+  const id = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { createdAt: day(1) },
+  );
+  const failed = { failureReason: 'insufficient_funds' };
+  await insertPayment(api.sql, id, day(2).toISOString());
+  await insertPayment(api.sql, id, day(8).toISOString(), failed);
+  await insertPayment(api.sql, id, day(9).toISOString(), { ...failed, attempt: 2 });
+  await insertPayment(api.sql, id, day(12).toISOString());
+  const { body } = await api.call<Report>(
+    'GET',
+    `/merchant/apps/${merchant.appId}/analytics?from=2026-01-10&to=2026-01-14`,
+    { token: merchant.key },
+  );
+  t.same(
+    body.data.daily.map(({ active, pastDue }) => [active, pastDue]),
+    [
+      [0, 1],
+      [0, 1],
+      [1, 0],
+      [1, 0],
+    ],
+  );
+});
+
+void t.test(
+  'the default is the last 30 days; an app without anything has zeros and nulls',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { body } = await api.call<Report>('GET', `/merchant/apps/${merchant.appId}/analytics`, {
+      token: merchant.key,
+    });
+    t.equal(Date.parse(body.data.to) - Date.parse(body.data.from), 30 * 86_400_000);
+    t.ok(Math.abs(Date.parse(body.data.to) - Date.now()) < 5000);
+    t.ok(body.data.daily.length === 30 || body.data.daily.length === 31);
+    t.match(body.data, { active: 0, mrr: '0', gross: '0', successRate: null, churnRate: null });
+    for (const query of [
+      'from=2026-02-01&to=2026-01-01',
+      'from=2026-01-01&to=2026-01-01',
+      'from=2020-01-01&to=2026-01-01',
+      'from=x',
+      'days=3',
+    ]) {
+      t.equal(
+        (
+          await api.call('GET', `/merchant/apps/${merchant.appId}/analytics?${query}`, {
+            token: merchant.key,
+          })
+        ).status,
+        400,
+        query,
+      );
+    }
+  },
+);

@@ -1,4 +1,4 @@
-// decisions.md: apps and the profile.
+// Apps and the profile.
 import t from 'tap';
 import { testApi } from '../../fixtures/http.ts';
 
@@ -8,30 +8,46 @@ interface App {
   [field: string]: unknown;
 }
 
-void t.test('apps are created, listed newest first, read and changed; null clears a field', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('merchant');
-  const body = { name: 'Coffee', description: 'Beans', websiteUrl: 'https://coffee.test/' };
-  const created = await api.call<App>('POST', '/merchant/apps', { token, body });
-  t.match(created, { status: 201, body: { data: body } });
-  const path = `/merchant/apps/${created.body.data.id}`;
-  t.same((await api.call('GET', path, { token })).body.data, created.body.data);
-  const second = await api.call<App>('POST', '/merchant/apps', { token, body: { name: 'Tea' } });
-  t.match(second.body.data, { description: null, websiteUrl: null });
-  t.same((await api.call<App[]>('GET', '/merchant/apps', { token })).body.data, [second.body.data, created.body.data]);
-  const changed = await api.call<App>('PATCH', path, { token, body: { description: null } });
-  t.match(changed.body.data, { name: 'Coffee', description: null, websiteUrl: 'https://coffee.test/' });
-  t.match((await api.call('PATCH', path, { token, body: { name: 'Cocoa', websiteUrl: null } })).body.data, {
-    name: 'Cocoa',
-    websiteUrl: null,
-  });
-});
+void t.test(
+  'apps are created, listed newest first, read and changed; null clears a field',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('merchant');
+    const body = { name: 'Coffee', description: 'Beans', websiteUrl: 'https://coffee.test/' };
+    const created = await api.call<App>('POST', '/merchant/apps', { token, body });
+    t.match(created, { status: 201, body: { data: body } });
+    const path = `/merchant/apps/${created.body.data.id}`;
+    t.same((await api.call('GET', path, { token })).body.data, created.body.data);
+    const second = await api.call<App>('POST', '/merchant/apps', { token, body: { name: 'Tea' } });
+    t.match(second.body.data, { description: null, websiteUrl: null });
+    t.same((await api.call<App[]>('GET', '/merchant/apps', { token })).body.data, [
+      second.body.data,
+      created.body.data,
+    ]);
+    const changed = await api.call<App>('PATCH', path, { token, body: { description: null } });
+    t.match(changed.body.data, {
+      name: 'Coffee',
+      description: null,
+      websiteUrl: 'https://coffee.test/',
+    });
+    t.match(
+      (await api.call('PATCH', path, { token, body: { name: 'Cocoa', websiteUrl: null } })).body
+        .data,
+      {
+        name: 'Cocoa',
+        websiteUrl: null,
+      },
+    );
+  },
+);
 
-void t.test('another merchant’s app is neither listed, read nor changed', async (t) => {
+void t.test('another merchant’s app cannot be listed, read or changed', async (t) => {
   const api = await testApi(t);
   const [mine, other] = [await api.merchant(), await api.merchant()];
   t.same(
-    (await api.call<App[]>('GET', '/merchant/apps', { token: mine.key })).body.data.map(({ id }) => id),
+    (await api.call<App[]>('GET', '/merchant/apps', { token: mine.key })).body.data.map(
+      ({ id }) => id,
+    ),
     [mine.appId],
   );
   for (const method of ['GET', 'PATCH'] as const) {
@@ -41,7 +57,10 @@ void t.test('another merchant’s app is neither listed, read nor changed', asyn
     });
     t.match(answer, { status: 403, body: { error: { code: 'FORBIDDEN' } } });
   }
-  t.match((await api.call('GET', `/merchant/apps/${other.appId}`, { token: other.key })).body.data, { name: 'Coffee' });
+  t.match(
+    (await api.call('GET', `/merchant/apps/${other.appId}`, { token: other.key })).body.data,
+    { name: 'Coffee' },
+  );
 });
 
 void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
@@ -62,30 +81,52 @@ void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
     ['id', appId],
   ];
   for (const [path, value] of cases) {
-    const refused = { status: 400, body: { error: { code: 'VALIDATION_ERROR', details: [{ path }] } } };
+    const refused = {
+      status: 400,
+      body: { error: { code: 'VALIDATION_ERROR', details: [{ path }] } },
+    };
     t.match(
       await api.call('POST', '/merchant/apps', { token, body: { name: 'x', [path]: value } }),
       refused,
       `${path} ${String(value).slice(0, 20)}`,
     );
-    t.match(await api.call('PATCH', `/merchant/apps/${appId}`, { token, body: { [path]: value } }), refused);
+    t.match(
+      await api.call('PATCH', `/merchant/apps/${appId}`, { token, body: { [path]: value } }),
+      refused,
+    );
   }
-  t.match(await api.call('POST', '/merchant/apps', { token }), { status: 400 }, 'a body is asked for');
+  t.match(
+    await api.call('POST', '/merchant/apps', { token }),
+    { status: 400 },
+    'a body is asked for',
+  );
 });
 
-void t.test('the profile: name and email are writable, tier and wallet are not; rule 9: an API key may', async (t) => {
-  const api = await testApi(t);
-  const { token, key, wallet } = await api.merchant();
-  const patch = (body: unknown) => api.call('PATCH', '/merchant/profile', { token: key, body });
-  t.match(await patch({ name: 'Zoë', email: 'zoe@coffee.test' }), {
-    status: 200,
-    body: { data: { name: 'Zoë', email: 'zoe@coffee.test', wallet, tier: 'free' } },
-  });
-  t.match(await patch({ email: null }), { status: 200, body: { data: { name: 'Zoë', email: null } } });
-  for (const path of ['tier', 'wallet', 'id', 'createdAt', 'feeBps']) {
-    t.match(await patch({ [path]: 'pro' }), { status: 400, body: { error: { details: [{ path }] } } });
-  }
-  for (const email of ['x', 'a@b', `${'a'.repeat(250)}@b.test`, 'a b@c.test', 'a@b.test\n'])
-    t.equal((await patch({ email })).status, 400, email.slice(0, 20));
-  t.match((await api.call('GET', '/merchant/profile', { token })).body.data, { tier: 'free', name: 'Zoë' });
-});
+void t.test(
+  'the profile: name and email are writable, tier and wallet are not; rule 9: an API key may',
+  async (t) => {
+    const api = await testApi(t);
+    const { token, key, wallet } = await api.merchant();
+    const patch = (body: unknown) => api.call('PATCH', '/merchant/profile', { token: key, body });
+    t.match(await patch({ name: 'Zoë', email: 'zoe@coffee.test' }), {
+      status: 200,
+      body: { data: { name: 'Zoë', email: 'zoe@coffee.test', wallet, tier: 'free' } },
+    });
+    t.match(await patch({ email: null }), {
+      status: 200,
+      body: { data: { name: 'Zoë', email: null } },
+    });
+    for (const path of ['tier', 'wallet', 'id', 'createdAt', 'feeBps']) {
+      t.match(await patch({ [path]: 'pro' }), {
+        status: 400,
+        body: { error: { details: [{ path }] } },
+      });
+    }
+    for (const email of ['x', 'a@b', `${'a'.repeat(250)}@b.test`, 'a b@c.test', 'a@b.test\n'])
+      t.equal((await patch({ email })).status, 400, email.slice(0, 20));
+    t.match((await api.call('GET', '/merchant/profile', { token })).body.data, {
+      tier: 'free',
+      name: 'Zoë',
+    });
+  },
+);

@@ -1,10 +1,10 @@
-// service.md: CSV export is Pro only; decisions.md: RFC 4180, formulas made harmless, streamed.
+// The CSV export: Pro only, RFC 4180, formulas made harmless, streamed.
 import t from 'tap';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 const header =
-  'id,occurredAt,status,amountGross,platformFee,amountNet,txSignature,failureReason,attempt,planId,planName,subscriptionId,subscriptionPda,subscriberWallet,periodStart,periodEnd';
+  'id,occurredAt,status,amountGross,platformFee,amountNet,txSignature,failureReason,attempt,planId,planName,subscriptionId,subscriptionPda,subscriberWallet,periodStart,periodEnd,externalId,metadata';
 
 async function pro(api: TestApi) {
   const merchant = await api.merchant();
@@ -24,22 +24,48 @@ void t.test('Free gets 403, also of an app that is not there; Pro gets text/csv'
   const exported = await api.call('GET', path, { token: merchant.key });
   t.match(exported, {
     status: 200,
-    headers: { 'content-type': 'text/csv; charset=utf-8', 'content-disposition': /^attachment; filename="/ },
+    headers: {
+      'content-type': 'text/csv; charset=utf-8',
+      'content-disposition': /^attachment; filename="/,
+    },
   });
   t.equal(exported.text, `${header}\r\n`, 'a header line, and CRLF');
   const other = await api.merchant();
-  t.equal((await api.call('GET', `/merchant/apps/${other.appId}/transactions/export`, { token: merchant.key })).status, 403);
   t.equal(
-    (await api.call('GET', `/merchant/apps/01999999-0000-7000-8000-000000000000/transactions/export`, { token: merchant.key })).status,
+    (
+      await api.call('GET', `/merchant/apps/${other.appId}/transactions/export`, {
+        token: merchant.key,
+      })
+    ).status,
+    403,
+  );
+  t.equal(
+    (
+      await api.call(
+        'GET',
+        `/merchant/apps/01999999-0000-7000-8000-000000000000/transactions/export`,
+        { token: merchant.key },
+      )
+    ).status,
     404,
   );
   t.equal((await api.call('GET', `${path}?limit=5`, { token: merchant.key })).status, 400);
 });
 
-void t.test('cells are quoted as RFC 4180 says, and what a spreadsheet would run is made harmless', async (t) => {
+void t.test('cells are quoted as RFC 4180 says, and formulas are made harmless', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
-  const names = ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', 'plain', 'comma, "quoted"', 'ünïcödé 💶', '=HYPERLINK("http://evil.test","x")'];
+  const names = [
+    '=1+1',
+    '+1',
+    '-1',
+    '@SUM(A1)',
+    '\tx',
+    'plain',
+    'comma, "quoted"',
+    'ünïcödé 💶',
+    '=HYPERLINK("http://evil.test","x")',
+  ];
   for (const [n, name] of names.entries()) {
     const planId = await insertPlan(api.sql, merchant, { name });
     const id = await insertSubscription(api.sql, { appId: merchant.appId, planId });
@@ -59,38 +85,50 @@ void t.test('cells are quoted as RFC 4180 says, and what a spreadsheet would run
     'ünïcödé 💶',
     `"'=HYPERLINK(""http://evil.test"",""x"")"`,
   ];
-  for (const [n, cell] of shown.entries()) t.ok(lines[n]!.includes(`,${cell},`), `${cell} in ${lines[n]!}`);
+  for (const [n, cell] of shown.entries())
+    t.ok(lines[n]!.includes(`,${cell},`), `${cell} in ${lines[n]!}`);
   t.match(lines[0], /^[0-9a-f-]{36},2026-01-01T00:00:00\.000Z,succeeded,10000000,100000,9900000,/);
 });
 
-void t.test('it has every row of the list, in its order and under its filters, over many pages', async (t) => {
-  const api = await testApi(t);
-  const merchant = await pro(api);
-  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId: await insertPlan(api.sql, merchant) });
-  await api.sql`
+void t.test(
+  'it has every row of the list, in its order and under its filters, over many pages',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await pro(api);
+    const subscription = await insertSubscription(api.sql, {
+      appId: merchant.appId,
+      planId: await insertPlan(api.sql, merchant),
+    });
+    await api.sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
       platform_fee, amount_net, tx_signature, occurred_at)
     select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', at, at + interval '1 hour', 100, 1, 99, 'signature' || n, at
     from subscriptions, lateral (select n, timestamptz '2026-01-01' + (n / 2) * interval '1 hour' as at from generate_series(1, 3500) as n) as made
     where id = ${subscription} on conflict do nothing`;
-  const rows = await api.sql<
-    { id: string }[]
-  >`select id from payments where occurred_at >= '2026-01-02' order by occurred_at desc, id desc`;
-  t.ok(rows.length > 1500);
-  const { text } = await api.call('GET', `${merchant.path}?since=2026-01-02&status=succeeded`, { token: merchant.key });
-  t.same(
-    text
-      .split('\r\n')
-      .slice(1, -1)
-      .map((line) => line.split(',', 1)[0]),
-    rows.map(({ id }) => id),
-  );
-});
+    const rows = await api.sql<
+      { id: string }[]
+    >`select id from payments where occurred_at >= '2026-01-02' order by occurred_at desc, id desc`;
+    t.ok(rows.length > 1500);
+    const { text } = await api.call('GET', `${merchant.path}?since=2026-01-02&status=succeeded`, {
+      token: merchant.key,
+    });
+    t.same(
+      text
+        .split('\r\n')
+        .slice(1, -1)
+        .map((line) => line.split(',', 1)[0]),
+      rows.map(({ id }) => id),
+    );
+  },
+);
 
 void t.test('it is streamed: rows are read only as the client takes them', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
-  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId: await insertPlan(api.sql, merchant) });
+  const subscription = await insertSubscription(api.sql, {
+    appId: merchant.appId,
+    planId: await insertPlan(api.sql, merchant),
+  });
   await api.sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
       platform_fee, amount_net, tx_signature, occurred_at)
@@ -99,21 +137,30 @@ void t.test('it is streamed: rows are read only as the client takes them', async
     where id = ${subscription}`;
   let pages = 0;
   const { sql } = api;
-  api.deps.sql = new Proxy(sql, {
+  api.deps.reports = new Proxy(sql, {
     apply(target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) {
       if (strings.join('').includes('plan_name')) pages += 1;
       return Reflect.apply(target, self, [strings, ...values]) as unknown;
     },
   });
   const origin = await api.app.listen({ host: '127.0.0.1', port: 0 });
-  const response = await fetch(`${origin}${merchant.path}`, { headers: { authorization: `Bearer ${merchant.key}` } });
+  const response = await fetch(`${origin}${merchant.path}`, {
+    headers: { authorization: `Bearer ${merchant.key}` },
+  });
   const reader = response.body!.getReader();
   await reader.read();
   // What the client has not taken stays in Postgres, but for what sockets and streams buffer on the way.
   const settled = await quiet(() => pages);
-  t.ok(settled > 0 && settled < 35, `${settled} of 40 pages were read for a client that took one chunk`);
+  t.ok(
+    settled > 0 && settled < 175,
+    `${settled} of 200 pages were read for a client that took one chunk`,
+  );
+  const second = await api.call('GET', merchant.path, { token: merchant.key });
+  t.match(second, { status: 429, headers: { 'retry-after': '10' } }, 'one export at a time');
   await reader.cancel();
   t.equal(await quiet(() => pages), settled, 'nothing more is read for a client that has gone');
+  const url = `${merchant.path}?until=2020-01-02`;
+  t.equal((await api.call('GET', url, { token: merchant.key })).status, 200);
 });
 
 /** The count once it has not moved for half a second. */
@@ -124,3 +171,14 @@ async function quiet(count: () => number): Promise<number> {
     if (count() === before) return before;
   }
 }
+
+void t.test('a part of a name after a semicolon is no formula either', async (t) => {
+  const api = await testApi(t);
+  const merchant = await pro(api);
+  const planId = await insertPlan(api.sql, merchant);
+  await api.sql`update plans set name = 'Tea;=1+1; @x;plain' where id = ${planId}`;
+  const subscription = await insertSubscription(api.sql, { appId: merchant.appId, planId });
+  await insertPayment(api.sql, subscription, '2026-01-01');
+  const { text } = await api.call('GET', merchant.path, { token: merchant.key });
+  t.match(text, ",Tea;'=1+1;' @x;plain,");
+});

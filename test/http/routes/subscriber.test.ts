@@ -1,6 +1,16 @@
 import t from 'tap';
+import { tokenAccountIn } from '../../../src/chain/accounts.ts';
+import { authorityAddress, tokenAccountAddress } from '../../../src/chain/addresses.ts';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { chainApi, randomAddress, testApi, type ChainApi, type Signed } from '../../fixtures/http.ts';
+import { unsignedTransaction } from '../../../src/chain/message.ts';
+import { revokeApproval } from '../../../src/chain/system-instructions.ts';
+import {
+  chainApi,
+  randomAddress,
+  testApi,
+  type ChainApi,
+  type Signed,
+} from '../../fixtures/http.ts';
 
 interface Subscription {
   id: string;
@@ -8,7 +18,12 @@ interface Subscription {
   [field: string]: unknown;
 }
 
-async function registered(api: ChainApi, subscriber: Signed, appId: string, planId: string): Promise<Subscription> {
+async function registered(
+  api: ChainApi,
+  subscriber: Signed,
+  appId: string,
+  planId: string,
+): Promise<Subscription> {
   const subscriptionPda = await api.subscribed(subscriber, planId);
   const { status, body } = await api.call<Subscription>('POST', '/subscriber/subscriptions', {
     token: subscriber.token,
@@ -18,44 +33,75 @@ async function registered(api: ChainApi, subscriber: Signed, appId: string, plan
   return body.data;
 }
 
-void t.test('a subscriber reads the terms, subscribes, registers and reads its subscription back', async (t) => {
-  const api = await chainApi(t);
-  const merchant = await api.merchant();
-  const plan = await api.publishedPlan(merchant);
-  const subscriber = await api.signIn('subscriber', api.funded());
-  const { token } = subscriber;
+void t.test(
+  'a subscriber reads the terms, subscribes, registers and reads its subscription back',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token } = subscriber;
 
-  const terms = await api.call('GET', `/subscriber/plans/${plan.id}`, { token });
-  t.match(terms.body.data, { id: plan.id, status: 'active', amount: '10000000', periodHours: 24, planPda: plan.planPda });
-
-  const subscriptionPda = await api.subscribed(subscriber, plan.id);
-  const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
-  const created = await api.call<Subscription>('POST', '/subscriber/subscriptions', { token, body });
-  t.equal(created.status, 201);
-  t.match(created.body, { success: true, data: { ...body, subscriberWallet: subscriber.wallet, merchantWallet: merchant.wallet } });
-  t.match(created.body.data, { status: 'active', amount: '10000000', periodHours: 24, paidThrough: null, cancelRequestedAt: null });
-  const due = Date.parse(String(created.body.data.nextPaymentDue)) / 1000;
-  t.equal(BigInt(due), await api.chainNow(), 'the first payment is due at once, by chain time');
-  t.equal(api.woken.keepers, 1, 'keepers are woken');
-
-  const { id } = created.body.data;
-  t.same((await api.call('GET', `/subscriber/subscriptions/${id}`, { token })).body.data, created.body.data);
-  t.same((await api.call('GET', '/subscriber/subscriptions', { token })).body.data, [created.body.data]);
-  t.same((await api.call('GET', `/subscriber/subscriptions/${id}/transactions`, { token })).body.data, []);
-  const events = await api.sql<{ type: string; body: string }[]>`select type, body from events where subscription_id = ${id}`;
-  t.equal(events.length, 1);
-  t.match(JSON.parse(events[0]!.body), {
-    type: 'subscription_created',
-    data: {
-      subscriptionId: id,
-      planId: plan.id,
-      subscriberWallet: subscriber.wallet,
-      appId: merchant.appId,
-      sequence: 1,
+    const terms = await api.call('GET', `/subscriber/plans/${plan.id}`, { token });
+    t.match(terms.body.data, {
+      id: plan.id,
       status: 'active',
-    },
-  });
-});
+      amount: '10000000',
+      periodHours: 24,
+      planPda: plan.planPda,
+    });
+
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
+    const created = await api.call<Subscription>('POST', '/subscriber/subscriptions', {
+      token,
+      body,
+    });
+    t.equal(created.status, 201);
+    t.match(created.body, {
+      success: true,
+      data: { ...body, subscriberWallet: subscriber.wallet, merchantWallet: merchant.wallet },
+    });
+    t.match(created.body.data, {
+      status: 'active',
+      amount: '10000000',
+      periodHours: 24,
+      paidThrough: null,
+      cancelRequestedAt: null,
+    });
+    const due = Date.parse(String(created.body.data.nextPaymentDue)) / 1000;
+    t.equal(BigInt(due), await api.chainNow(), 'the first payment is due at once, by chain time');
+    t.equal(api.woken.keepers, 1, 'keepers are woken');
+
+    const { id } = created.body.data;
+    t.same(
+      (await api.call('GET', `/subscriber/subscriptions/${id}`, { token })).body.data,
+      created.body.data,
+    );
+    t.same((await api.call('GET', '/subscriber/subscriptions', { token })).body.data, [
+      created.body.data,
+    ]);
+    t.same(
+      (await api.call('GET', `/subscriber/subscriptions/${id}/transactions`, { token })).body.data,
+      [],
+    );
+    const events = await api.sql<
+      { type: string; body: string }[]
+    >`select type, body from events where subscription_id = ${id}`;
+    t.equal(events.length, 1);
+    t.match(JSON.parse(events[0]!.body), {
+      type: 'subscription_created',
+      data: {
+        subscriptionId: id,
+        planId: plan.id,
+        subscriberWallet: subscriber.wallet,
+        appId: merchant.appId,
+        sequence: 1,
+        status: 'active',
+      },
+    });
+  },
+);
 
 void t.test('registration checks the chain', async (t) => {
   const api = await chainApi(t);
@@ -68,45 +114,73 @@ void t.test('registration checks the chain', async (t) => {
   const strangerPda = await api.subscribed(stranger, plan.id);
   const valid = { appId: merchant.appId, planId: plan.id, subscriptionPda };
   const register = (body: Record<string, unknown>, { token } = subscriber) =>
-    api.call<Subscription>('POST', '/subscriber/subscriptions', { token, body: { ...valid, ...body } });
+    api.call<Subscription>('POST', '/subscriber/subscriptions', {
+      token,
+      body: { ...valid, ...body },
+    });
   const missing = '01999999-0000-7000-8000-000000000000';
 
   await t.test('no account there is NOT_FOUND', async (t) => {
-    t.match(await register({ subscriptionPda: randomAddress() }), { status: 404, body: { error: { code: 'NOT_FOUND' } } });
+    t.match(await register({ subscriptionPda: randomAddress() }), {
+      status: 404,
+      body: { error: { code: 'NOT_FOUND' } },
+    });
   });
   await t.test('an app or a plan that does not exist is NOT_FOUND', async (t) => {
     t.equal((await register({ appId: missing })).status, 404);
     t.equal((await register({ planId: missing })).status, 404);
   });
   await t.test('another wallet’s subscription is FORBIDDEN', async (t) => {
-    t.match(await register({ subscriptionPda: strangerPda }), { status: 403, body: { error: { code: 'FORBIDDEN' } } });
-  });
-  await t.test('an address that is not the PDA of this plan and wallet is VALIDATION_ERROR', async (t) => {
-    t.match(await register({ planId: other.id }), { status: 400, body: { error: { details: [{ path: 'subscriptionPda' }] } } });
-    t.match(await register({ subscriptionPda: plan.planPda }), {
-      status: 400,
-      body: { error: { details: [{ path: 'subscriptionPda' }] } },
+    t.match(await register({ subscriptionPda: strangerPda }), {
+      status: 403,
+      body: { error: { code: 'FORBIDDEN' } },
     });
-    t.match(
-      await register({ subscriptionPda: subscriber.wallet }),
-      { status: 404 },
-      'a wallet is an account without data: no subscription',
-    );
   });
+  await t.test(
+    'an address that is not the PDA of this plan and wallet is VALIDATION_ERROR',
+    async (t) => {
+      t.match(await register({ planId: other.id }), {
+        status: 400,
+        body: { error: { details: [{ path: 'subscriptionPda' }] } },
+      });
+      t.match(await register({ subscriptionPda: plan.planPda }), {
+        status: 400,
+        body: { error: { details: [{ path: 'subscriptionPda' }] } },
+      });
+      t.match(
+        await register({ subscriptionPda: subscriber.wallet }),
+        { status: 404 },
+        'a wallet is an account without data: no subscription',
+      );
+    },
+  );
   await t.test('a plan of another app is VALIDATION_ERROR', async (t) => {
-    const created = await api.call<{ id: string }>('POST', '/merchant/apps', { token: merchant.token, body: { name: 'Second' } });
-    t.match(await register({ appId: created.body.data.id }), { status: 400, body: { error: { details: [{ path: 'planId' }] } } });
+    const created = await api.call<{ id: string }>('POST', '/merchant/apps', {
+      token: merchant.token,
+      body: { name: 'Second' },
+    });
+    t.match(await register({ appId: created.body.data.id }), {
+      status: 400,
+      body: { error: { details: [{ path: 'planId' }] } },
+    });
   });
   await t.test('terms that differ are VALIDATION_ERROR', async (t) => {
     await api.sql`update plans set amount = amount + 1 where id = ${plan.id}`;
     t.match(await register({}), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } });
     await api.sql`update plans set amount = amount - 1, chain_created_at = chain_created_at - interval '1 second' where id = ${plan.id}`;
-    t.match(await register({}), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } }, 'a plan created again is another plan');
+    t.match(
+      await register({}),
+      { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } },
+      'a plan created again is another plan',
+    );
     await api.sql`update plans set chain_created_at = chain_created_at + interval '1 second' where id = ${plan.id}`;
   });
   await t.test('a sunset plan takes no new registrations', async (t) => {
     await api.sql`update plans set status = 'sunset' where id = ${plan.id}`;
-    t.match(await register({}), { status: 400, body: { error: { details: [{ path: 'planId' }] } } });
+    t.match(await register({}), {
+      status: 400,
+      body: { error: { details: [{ path: 'planId' }] } },
+    });
     await api.sql`update plans set status = 'active' where id = ${plan.id}`;
   });
   await t.test('nothing was stored by any refusal', async (t) => {
@@ -120,7 +194,7 @@ void t.test('registration checks the chain', async (t) => {
       t.same(answers.map(({ status }) => status).sort(), [201, 409, 409]);
       t.equal((await register({})).status, 409);
       t.equal((await api.sql`select 1 from events`).length, 1);
-      await api.sql`update subscriptions set status = 'expired', due_at = null`;
+      await api.sql`update subscriptions set status = 'expired', ended_at = now(), due_at = null`;
       t.equal((await register({})).status, 201);
     },
   );
@@ -128,9 +202,11 @@ void t.test('registration checks the chain', async (t) => {
     const own = await register({ subscriptionPda: strangerPda }, stranger);
     t.equal(own.status, 201);
     const path = `/subscriber/subscriptions/${own.body.data.id}`;
-    const cancel = await api.call<{ transaction: string }>('POST', `${path}/cancel`, { token: stranger.token });
+    const cancel = await api.call<{ transaction: string }>('POST', `${path}/cancel`, {
+      token: stranger.token,
+    });
     await api.submit(stranger.keypair, cancel.body.data.transaction);
-    await api.sql`update subscriptions set status = 'expired', due_at = null where id = ${own.body.data.id}`;
+    await api.sql`update subscriptions set status = 'expired', ended_at = now(), due_at = null where id = ${own.body.data.id}`;
     t.match(await register({ subscriptionPda: strangerPda }, stranger), {
       status: 400,
       body: { error: { details: [{ path: 'subscriptionPda' }] } },
@@ -144,16 +220,27 @@ void t.test('the chain out of reach is a 500 that says so, and nothing is stored
   const subscriber = await api.signIn('subscriber');
   const planId = await insertPlan(api, merchant);
   const body = { appId: merchant.appId, planId, subscriptionPda: randomAddress() };
-  const answer = await api.call('POST', '/subscriber/subscriptions', { token: subscriber.token, body });
+  const answer = await api.call('POST', '/subscriber/subscriptions', {
+    token: subscriber.token,
+    body,
+  });
   t.match(answer, {
-    status: 500,
-    body: { success: false, data: null, error: { code: 'INTERNAL_ERROR', message: /Solana network cannot be reached/ } },
+    status: 503,
+    headers: { 'retry-after': '5' },
+    body: {
+      success: false,
+      data: null,
+      error: { code: 'INTERNAL_ERROR', message: /Solana network cannot be reached/ },
+    },
   });
   t.notMatch(answer.text, /127\.0\.0\.1|ECONNREFUSED/, 'and nothing of our insides');
   t.same(await api.sql`select 1 from subscriptions`, []);
 });
 
-async function insertPlan(api: Pick<ChainApi, 'sql'>, { appId, wallet }: { appId: string; wallet: string }): Promise<string> {
+async function insertPlan(
+  api: Pick<ChainApi, 'sql'>,
+  { appId, wallet }: { appId: string; wallet: string },
+): Promise<string> {
   const [row] = await api.sql<{ id: string }[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
     values (${appId}, 'Plan', ${randomAddress()}, 1, ${wallet}, 'mint', 'treasury', 'puller', 100, 24, 'active', now())
@@ -161,39 +248,50 @@ async function insertPlan(api: Pick<ChainApi, 'sql'>, { appId, wallet }: { appId
   return row!.id;
 }
 
-void t.test('cancel, resume and close give the transaction to sign; the chain decides', async (t) => {
-  const api = await chainApi(t);
-  const merchant = await api.merchant();
-  const plan = await api.publishedPlan(merchant);
-  const subscriber = await api.signIn('subscriber', api.funded());
-  const { token } = subscriber;
-  const { id } = await registered(api, subscriber, merchant.appId, plan.id);
-  const ask = (verb: string) => api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/${verb}`, { token });
+void t.test(
+  'cancel, resume and close give the transaction to sign; the chain decides',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token } = subscriber;
+    const { id } = await registered(api, subscriber, merchant.appId, plan.id);
+    const ask = (verb: string) =>
+      api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/${verb}`, {
+        token,
+      });
 
-  t.match(await ask('resume'), { status: 409 }, 'there is no cancel to take back');
-  t.match(await ask('close'), { status: 409 }, 'it has not ended');
-  await api.submit(subscriber.keypair, (await ask('cancel')).body.data.transaction);
-  t.match(await ask('cancel'), { status: 409 }, 'it is cancelled already');
-  await api.submit(subscriber.keypair, (await ask('resume')).body.data.transaction);
-  await api.submit(subscriber.keypair, (await ask('cancel')).body.data.transaction);
-  api.localnet.timeTravel({ absoluteTimestamp: api.localnet.now() + 25 * 3600_000 });
-  api.localnet.mineBlocks(3);
-  t.match(await ask('resume'), { status: 409 }, 'it is too late');
-  const reopened = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token });
-  t.equal(reopened.status, 200, 'an ended subscription can be opened anew');
-  await api.submit(subscriber.keypair, (await ask('close')).body.data.transaction);
-  t.match(await ask('cancel'), { status: 409, body: { error: { message: /not on chain/ } } });
-});
+    t.match(await ask('resume'), { status: 409 }, 'there is no cancel to take back');
+    t.match(await ask('close'), { status: 409 }, 'it has not ended');
+    await api.submit(subscriber.keypair, (await ask('cancel')).body.data.transaction);
+    t.match(await ask('cancel'), { status: 409 }, 'it is cancelled already');
+    await api.submit(subscriber.keypair, (await ask('resume')).body.data.transaction);
+    await api.submit(subscriber.keypair, (await ask('cancel')).body.data.transaction);
+    api.localnet.timeTravel({ absoluteTimestamp: api.localnet.now() + 25 * 3600_000 });
+    api.localnet.mineBlocks(3);
+    t.match(await ask('resume'), { status: 409 }, 'it is too late');
+    const reopened = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token });
+    t.equal(reopened.status, 200, 'an ended subscription can be opened anew');
+    await api.submit(subscriber.keypair, (await ask('close')).body.data.transaction);
+    t.match(await ask('cancel'), { status: 409, body: { error: { message: /not on chain/ } } });
+  },
+);
 
-void t.test('a wallet that is subscribed on chain is told so instead of getting a transaction that must fail', async (t) => {
-  const api = await chainApi(t);
-  const merchant = await api.merchant();
-  const plan = await api.publishedPlan(merchant);
-  const subscriber = await api.signIn('subscriber', api.funded());
-  await api.subscribed(subscriber, plan.id);
-  const again = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token: subscriber.token });
-  t.match(again, { status: 409, body: { error: { code: 'CONFLICT', message: /register it/ } } });
-});
+void t.test(
+  'a wallet that is subscribed on chain is told so instead of getting a transaction that must fail',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    await api.subscribed(subscriber, plan.id);
+    const again = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
+      token: subscriber.token,
+    });
+    t.match(again, { status: 409, body: { error: { code: 'CONFLICT', message: /register it/ } } });
+  },
+);
 
 void t.test('a subscriber sees its own subscriptions alone', async (t) => {
   const api = await testApi(t);
@@ -207,7 +305,9 @@ void t.test('a subscriber sees its own subscriptions alone', async (t) => {
       values (${merchant.appId}, ${planId}, ${randomAddress()}, ${wallet}, 100, 24) returning id`;
     ids.push(row!.id);
   }
-  const listed = await api.call<Subscription[]>('GET', '/subscriber/subscriptions', { token: mine.token });
+  const listed = await api.call<Subscription[]>('GET', '/subscriber/subscriptions', {
+    token: mine.token,
+  });
   t.same(
     listed.body.data.map(({ id }) => id),
     [ids[0]],
@@ -226,38 +326,180 @@ void t.test('a subscriber sees its own subscriptions alone', async (t) => {
       `${method} ${path}`,
     );
     const missing = `/subscriber/subscriptions/01999999-0000-7000-8000-000000000000${suffix}`;
-    t.equal((await api.call(method, missing, { token: mine.token })).status, 404, `${method} ${missing}`);
+    t.equal(
+      (await api.call(method, missing, { token: mine.token })).status,
+      404,
+      `${method} ${missing}`,
+    );
   }
 });
 
-void t.test('bad input is refused with the field’s name before anything is looked up', async (t) => {
-  const api = await testApi(t);
-  const { token } = await api.signIn('subscriber');
-  const valid = {
-    appId: '01999999-0000-7000-8000-000000000000',
-    planId: '01999999-0000-7000-8000-000000000000',
-    subscriptionPda: generateKeypair().address,
+void t.test(
+  'bad input is refused with the field’s name before anything is looked up',
+  async (t) => {
+    const api = await testApi(t);
+    const { token } = await api.signIn('subscriber');
+    const valid = {
+      appId: '01999999-0000-7000-8000-000000000000',
+      planId: '01999999-0000-7000-8000-000000000000',
+      subscriptionPda: generateKeypair().address,
+    };
+    const cases: [string, unknown][] = [
+      ['appId', 5],
+      ['appId', 'x'],
+      ['planId', null],
+      ['planId', valid.planId.replace('01', '0G')],
+      ['subscriptionPda', '0OIl'],
+      ['subscriptionPda', 'a'.repeat(100)],
+      ['subscriptionPda', `${generateKeypair().address}\0`],
+      ['extra', 1],
+    ];
+    for (const [path, value] of cases) {
+      const { status, body } = await api.call('POST', '/subscriber/subscriptions', {
+        token,
+        body: { ...valid, [path]: value },
+      });
+      t.equal(status, 400, `${path}: ${JSON.stringify(value)}`);
+      t.match(body, {
+        success: false,
+        data: null,
+        error: { code: 'VALIDATION_ERROR', details: [{ path }] },
+      });
+    }
+    for (const field of ['appId', 'planId', 'subscriptionPda'] as const) {
+      const rest = Object.fromEntries(Object.entries(valid).filter(([name]) => name !== field));
+      t.match(await api.call('POST', '/subscriber/subscriptions', { token, body: rest }), {
+        status: 400,
+        body: { error: { details: [{ path: field, message: 'is required' }] } },
+      });
+    }
+  },
+);
+
+/** Cancels on chain, waits for the end and subscribes again: another account at the same address. */
+async function resubscribe(
+  api: ChainApi,
+  subscriber: Signed,
+  { id, planId }: { id: string; planId: string },
+): Promise<void> {
+  const { token, keypair } = subscriber;
+  const cancel = await api.call<{ transaction: string }>(
+    'POST',
+    `/subscriber/subscriptions/${id}/cancel`,
+    { token },
+  );
+  await api.submit(keypair, cancel.body.data.transaction);
+  api.localnet.timeTravel({ absoluteTimestamp: api.localnet.now() + 25 * 3600_000 });
+  api.localnet.mineBlocks(3);
+  await api.subscribed(subscriber, planId);
+}
+
+void t.test('a new account at the address ends the open registration of the old one', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const plan = await api.publishedPlan(merchant);
+  const subscriber = await api.signIn('subscriber', api.funded());
+  const old = await registered(api, subscriber, merchant.appId, plan.id);
+  const body = {
+    appId: merchant.appId,
+    planId: plan.id,
+    subscriptionPda: old.subscriptionPda,
   };
-  const cases: [string, unknown][] = [
-    ['appId', 5],
-    ['appId', 'x'],
-    ['planId', null],
-    ['planId', valid.planId.replace('01', '0A')],
-    ['subscriptionPda', '0OIl'],
-    ['subscriptionPda', 'a'.repeat(100)],
-    ['subscriptionPda', `${generateKeypair().address}\0`],
-    ['extra', 1],
-  ];
-  for (const [path, value] of cases) {
-    const { status, body } = await api.call('POST', '/subscriber/subscriptions', { token, body: { ...valid, [path]: value } });
-    t.equal(status, 400, `${path}: ${JSON.stringify(value)}`);
-    t.match(body, { success: false, data: null, error: { code: 'VALIDATION_ERROR', details: [{ path }] } });
-  }
-  for (const field of ['appId', 'planId', 'subscriptionPda'] as const) {
-    const rest = Object.fromEntries(Object.entries(valid).filter(([name]) => name !== field));
-    t.match(await api.call('POST', '/subscriber/subscriptions', { token, body: rest }), {
-      status: 400,
-      body: { error: { details: [{ path: field, message: 'is required' }] } },
+  const register = () =>
+    api.call<Subscription>('POST', '/subscriber/subscriptions', { token: subscriber.token, body });
+  await resubscribe(api, subscriber, { id: old.id, planId: plan.id });
+  const answers = await Promise.all([register(), register()]);
+  t.same(answers.map(({ status }) => status).sort(), [201, 409], 'two at once');
+  const { data } = answers.find(({ status }) => status === 201)!.body;
+  t.match(data, { status: 'active', paidThrough: null });
+  t.not(data.id, old.id);
+  const ended = await api.call('GET', `/subscriber/subscriptions/${old.id}`, {
+    token: subscriber.token,
+  });
+  t.match(ended.body.data, { status: 'cancelled', endReason: 'resubscribed' });
+  const events = await api.sql<{ subscriptionId: string; type: string; body: string }[]>`
+    select subscription_id, type, body from events order by created_at, id`;
+  t.match(
+    events.map(({ subscriptionId, type }) => [subscriptionId, type]),
+    [
+      [old.id, 'subscription_created'],
+      [old.id, 'cancel_finalized'],
+      [data.id, 'subscription_created'],
+    ],
+  );
+  t.match(JSON.parse(events[1]!.body), {
+    data: { endReason: 'resubscribed', accountClosed: true, status: 'cancelled' },
+  });
+});
+
+void t.test(
+  'a subscription that the merchant forced to its end is registered only anew',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const old = await registered(api, subscriber, merchant.appId, plan.id);
+    const { subscriptionPda } = old;
+    const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
+    const register = () =>
+      api.call('POST', '/subscriber/subscriptions', { token: subscriber.token, body });
+    await api.call('POST', `/merchant/apps/${merchant.appId}/subscriptions/${old.id}/cancel`, {
+      token: merchant.key,
+      body: { mode: 'force' },
     });
-  }
+    t.match(await register(), {
+      status: 409,
+      body: { error: { message: /merchant has cancelled/ } },
+    });
+    await resubscribe(api, subscriber, { id: old.id, planId: plan.id });
+    t.equal((await register()).status, 201);
+  },
+);
+
+void t.test('a merchant cannot subscribe to its own plan', async (t) => {
+  const api = await chainApi(t);
+  const keypair = api.funded();
+  const merchant = { ...(await api.merchant()), ...(await api.signIn('merchant', keypair)) };
+  const app = await api.call<{ id: string }>('POST', '/merchant/apps', {
+    token: merchant.token,
+    body: { name: 'App' },
+  });
+  const plan = await api.publishedPlan({ ...merchant, appId: app.body.data.id });
+  const { token } = await api.signIn('subscriber', keypair);
+  const refused = { status: 400, body: { error: { details: [{ path: 'planId' }] } } };
+  t.match(await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, { token }), refused);
+});
+
+void t.test('repair gives the transaction that approves again', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const plan = await api.publishedPlan(merchant);
+  const subscriber = await api.signIn('subscriber', api.funded());
+  const { token, keypair, wallet } = subscriber;
+  const { id } = await registered(api, subscriber, merchant.appId, plan.id);
+  const { mint, programId } = api.deps.network;
+  const repair = () =>
+    api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/repair`, { token });
+  t.match(await repair(), { status: 409, body: { error: { message: /nothing to repair/ } } });
+  const account = tokenAccountAddress(wallet, mint).address;
+  const { blockhash } = await api.deps.chain.getLatestBlockhash();
+  const revoke = revokeApproval({ owner: wallet, mint });
+  await api.submit(keypair, unsignedTransaction(wallet, [revoke], blockhash));
+  const repaired = await repair();
+  t.equal(repaired.status, 200);
+  await api.submit(keypair, repaired.body.data.transaction);
+  const { accounts } = await api.deps.chain.getMultipleAccounts([account]);
+  t.equal(
+    tokenAccountIn(accounts[0] ?? null)?.delegate,
+    authorityAddress(programId, wallet, mint).address,
+  );
+  t.equal((await repair()).status, 409);
+  const cancel = await api.call<{ transaction: string }>(
+    'POST',
+    `/subscriber/subscriptions/${id}/cancel`,
+    { token },
+  );
+  await api.submit(keypair, cancel.body.data.transaction);
+  t.match(await repair(), { status: 409, body: { error: { message: /subscribe again/ } } });
 });

@@ -1,0 +1,92 @@
+// What a payment costs Postgres, from its claim to its delivered webhook: WAL and disk, in batches of 200 through the statements of the daemons; a
+// claim of deliveries behind an open snapshot; and how long a month of events and deliveries takes to drop.
+import { randomUUID } from 'node:crypto';
+import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
+import { dropMonth } from '../src/db/partitions.ts';
+import { connectClaims } from '../src/db/queue-connection.ts';
+import { fillMonths } from '../test/fixtures/months.ts';
+import { finishDeliveries, queueDeliveries, seedApp } from '../test/fixtures/webhooks.ts';
+import { measurePayments } from './data/payments.ts';
+import { fillQueue, median, startServer, type Server } from './dispatch/harness.ts';
+import type { Result } from './run.ts';
+
+const PAYMENTS = Number(process.env.PAYMENTS ?? 1_000_000);
+const FINISHED = 500_000;
+const MONTH_ROWS = 1_000_000;
+const CLAIMS = 21;
+const CLAIMED = 200;
+
+async function payments(server: Server): Promise<Record<string, number>> {
+  const database = await server.database('payments');
+  const measured = await measurePayments(database, PAYMENTS);
+  await database.drop();
+  return measured;
+}
+
+/** Milliseconds for a claim of 200 while a snapshot is open that still sees 500,000 finished deliveries of the same endpoint. */
+async function claimBehindSnapshot(server: Server): Promise<number> {
+  const database = await server.database('snapshot');
+  const { sql } = database;
+  const claims = connectClaims(sql);
+  const app = await seedApp(sql, 'http://127.0.0.1:9/');
+  await fillQueue(sql, [app], FINISHED);
+  await sql`vacuum analyze`;
+  const dump = await sql.reserve();
+  await dump`begin isolation level repeatable read`;
+  await dump`select count(*) from delivery_queue`;
+  await finishDeliveries(sql, 'delivered');
+  await queueDeliveries(sql, app, CLAIMED);
+  const [first] = await sql<{ due: number }[]>`
+    select extract(epoch from min(due_at))::float8 * 1000 as due from delivery_queue`;
+  const times: number[] = [];
+  for (let round = 0; round < CLAIMS; round += 1) {
+    const claimId = randomUUID();
+    const request = { endpointId: app.endpointId, room: CLAIMED, floor: (first?.due ?? 0) - 1 };
+    const started = performance.now();
+    const rows = await claimDeliveries(claims, [request], { claimId, claimMs: 60_000 });
+    times.push(performance.now() - started);
+    if (rows.length !== CLAIMED) throw new Error(`${rows.length} were claimed`);
+    await releaseClaims(
+      claims,
+      rows.map(({ id }) => ({ id, claimId })),
+    );
+  }
+  await dump`rollback`;
+  dump.release();
+  await claims.end();
+  await database.drop();
+  return median(times);
+}
+
+/** Milliseconds for the month's deliveries with their attempts, and then its events. */
+async function dropAMonth(server: Server): Promise<number> {
+  const database = await server.database('months');
+  const { sql } = database;
+  await fillMonths(sql, await seedApp(sql, 'http://127.0.0.1:9/'), ['2025_01'], MONTH_ROWS);
+  await server.checkpoint();
+  const started = performance.now();
+  for (const table of ['deliveries', 'events'] as const)
+    if ((await dropMonth(sql, table, 1)) !== '2025_01')
+      throw new Error(`${table} were not dropped`);
+  const elapsed = performance.now() - started;
+  await database.drop();
+  return elapsed;
+}
+
+const parts: Record<string, (server: Server) => Promise<Record<string, number>>> = {
+  payments,
+  claims: async (server) => ({ claimBehindSnapshotMs: await claimBehindSnapshot(server) }),
+  months: async (server) => ({ dropMonthMs: await dropAMonth(server) }),
+};
+
+export async function run(part?: string): Promise<Result> {
+  const server = await startServer();
+  const figures: Record<string, number> = {};
+  try {
+    for (const [name, measure] of Object.entries(parts))
+      if (part === undefined || part === name) Object.assign(figures, await measure(server));
+  } finally {
+    await server.stop();
+  }
+  return { figures, ratios: {} };
+}

@@ -1,0 +1,166 @@
+// Payments through copies of what keeper and dispatcher do in Postgres: claim, commit the signed transactions, settle them with their events, claim the
+// deliveries, record their outcomes. Chain and receivers are left out.
+import { randomBytes, randomUUID } from 'node:crypto';
+import bs58 from 'bs58';
+import { unixSeconds } from '../../src/chain/time.ts';
+import type { Sql } from '../../src/db/connect.ts';
+import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
+import { connectClaims } from '../../src/db/queue-connection.ts';
+import { claimDue } from '../../src/db/subscription-leases.ts';
+import { type ReadSubscription, readSubscriptions } from '../../src/db/subscriptions.ts';
+import type { Pull } from '../../src/domain/chain-view.ts';
+import { settle } from '../../src/domain/settlement.ts';
+import { applyPayment, draftOf } from '../../src/domain/transitions.ts';
+import type { Database } from '../dispatch/harness.ts';
+
+const BATCH = 200;
+const APPS = 100;
+/** Each subscription is paid for so many periods. */
+const PERIODS = 5;
+const PERIOD_HOURS = 730;
+const GROSS = 10_000_000n;
+const FEE = 100_000n;
+/** Payments of a transaction, and its bytes. */
+const PACK = 10;
+const TRANSACTION = 3070;
+const start = new Date('2030-01-01T00:00:00Z');
+const history = [
+  'transactions',
+  'payment_attempts',
+  'payments',
+  'events',
+  'deliveries',
+  'earlier_attempts',
+];
+
+/** Apps with an endpoint and a plan each, and subscriptions that are due within the first period. Addresses have the length of real ones. */
+async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
+  await sql`insert into merchants (wallet) select rpad(md5('m' || n), 44, 'x') from generate_series(1, ${APPS}::int) n`;
+  await sql`insert into apps (merchant_id, name) select id, 'App' from merchants`;
+  await sql`insert into webhook_endpoints (app_id, url, secret) select id, 'https://a.test/', '' from apps`;
+  await sql`
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
+    select id, 'Plan', rpad(md5(id::text), 44, 'x'), 1, 'owner', 'mint', 'treasury', 'puller', ${GROSS}, ${PERIOD_HOURS}, 'active', now() from apps`;
+  await sql`
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
+    select app_id, plan_id, rpad(md5('s' || n), 44, 'x'), rpad(md5('w' || n), 44, 'x'), ${GROSS}, ${PERIOD_HOURS}, due, due
+    from generate_series(1, ${subscriptions}::int) n
+      join (select app_id, id as plan_id, row_number() over (order by id) as place from plans) as plan on plan.place = n % ${APPS} + 1,
+      lateral (select ${start}::timestamptz + n * ${PERIOD_HOURS} * interval '1 hour' / ${subscriptions}::int as due) as d`;
+  await sql`vacuum analyze`;
+  const rows = await sql<{ id: string }[]>`select id from webhook_endpoints`;
+  return rows.map(({ id }) => id);
+}
+
+/** Collects from the next subscriptions that are due by `chainNow`; returns how many there were. */
+async function collect(sql: Sql, chainNow: Date): Promise<number> {
+  const claimId = randomUUID();
+  const due = await claimDue(sql, { claimId, chainNow, limit: BATCH, leaseSeconds: 45 });
+  if (due.length === 0) return 0;
+  const rows = await readSubscriptions(
+    sql,
+    due.map(({ id }) => id),
+  );
+  const claimOf = ({ id, notices }: ReadSubscription) => ({ id, claimId, notices });
+  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: GROSS - FEE };
+  const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, place) =>
+    rows.slice(place * PACK, (place + 1) * PACK),
+  );
+  const signed = packs.flatMap((pack) => {
+    const transaction = {
+      signature: bs58.encode(randomBytes(64)),
+      transaction: randomBytes(TRANSACTION),
+      payments: pack.length,
+      lastValidBlockHeight: 1n,
+    };
+    return pack.map((row, position) => {
+      const periodStart = row.nextPaymentDue ?? chainNow;
+      const attempt = { ...transaction, ...amounts, position, periodStart };
+      return { claim: claimOf(row), row, draft: draftOf(row), attempt };
+    });
+  });
+  const { attempts } = await settle(sql, signed, chainNow);
+  const landed = signed.map(({ claim, row, attempt: { signature, periodStart } }) => {
+    const end = new Date(periodStart.getTime() + PERIOD_HOURS * 3_600_000);
+    const pull: Pull = {
+      signature,
+      at: unixSeconds(chainNow),
+      periodStart: unixSeconds(periodStart),
+      periodEnd: unixSeconds(end),
+      gross: GROSS,
+      fee: FEE,
+      net: GROSS - FEE,
+      source: 'keeper',
+    };
+    const draft = draftOf(row);
+    applyPayment(draft, pull, end);
+    const resolution = { id: attempts.get(row.id) ?? '', state: 'landed' as const, error: null };
+    return { claim, row, draft, resolution };
+  });
+  const { written } = await settle(sql, landed, chainNow);
+  if (written.length !== due.length) throw new Error('a payment was not written');
+  return due.length;
+}
+
+/** Claims and finishes deliveries as a dispatcher whose receivers answer at once; returns how many. */
+async function deliver(sql: Sql, claims: Sql, endpoints: readonly string[]): Promise<number> {
+  const claimId = randomUUID();
+  const requests = endpoints.map((endpointId) => ({ endpointId, room: BATCH, floor: null }));
+  const claimed = await claimDeliveries(claims, requests, { claimId, claimMs: 10_000 });
+  const startedAt = Date.now();
+  const outcomes = claimed.map(({ id, endpointId }): Outcome => {
+    const attempt = { startedAt, durationMs: 12, httpStatus: 200, error: null };
+    const answer = { response: Buffer.from('{"received":true}'), address: '203.0.113.7' };
+    return {
+      id,
+      endpointId,
+      claimId,
+      status: 'delivered',
+      dueAt: null,
+      attempt: { ...attempt, ...answer },
+    };
+  });
+  const recorded = await recordOutcomes(sql, outcomes);
+  if (recorded.size !== claimed.length) throw new Error('an outcome was not recorded');
+  return recorded.size;
+}
+
+const walPosition = async (sql: Sql) =>
+  (await sql<{ at: number }[]>`select (pg_current_wal_insert_lsn() - '0/0')::float8 as at`)[0]
+    ?.at ?? NaN;
+
+/** Bytes of the history's tables, indexes and partitions included. */
+async function historySize(sql: Sql): Promise<number> {
+  const [row] = await sql<{ bytes: number }[]>`
+    select sum(pg_total_relation_size(c.oid))::float8 as bytes from pg_class c
+    where c.relkind = 'r' and c.relname ~ ${`^(${history.join('|')})(_default|_\\d{4}_\\d\\d)?$`}`;
+  return row?.bytes ?? NaN;
+}
+
+/** Bytes of WAL and disk for each payment, and payments a second. */
+export async function measurePayments(
+  { sql }: Database,
+  payments: number,
+): Promise<Record<string, number>> {
+  const endpoints = await seed(sql, Math.ceil(payments / PERIODS));
+  const claims = connectClaims(sql);
+  const [size, wal, started] = [await historySize(sql), await walPosition(sql), performance.now()];
+  let [paid, delivered] = [0, 0];
+  for (let period = 1; period <= PERIODS; period += 1) {
+    const chainNow = new Date(start.getTime() + period * PERIOD_HOURS * 3_600_000);
+    for (let count = -1; count !== 0; paid += count) {
+      count = await collect(sql, chainNow);
+      delivered += await deliver(sql, claims, endpoints);
+    }
+  }
+  while (delivered < paid) delivered += await deliver(sql, claims, endpoints);
+  const seconds = (performance.now() - started) / 1000;
+  const figures = {
+    walPerPayment: ((await walPosition(sql)) - wal) / paid,
+    diskPerPayment: ((await historySize(sql)) - size) / paid,
+    paymentsPerSecond: paid / seconds,
+    payments: paid,
+  };
+  await claims.end();
+  return figures;
+}

@@ -1,0 +1,27 @@
+// What a healthy endpoint gets beside others that answer 2xx, but late, and always have a backlog; at the default settings.
+import { setTimeout as delay } from 'node:timers/promises';
+import { fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
+import { startOurs } from './ours.ts';
+
+const count = 5000;
+
+/** Deliveries a second of `receivers.urls[0]`, whose backlog is queued once all the others have every place that they get. */
+export async function healthyRate(database: Database, receivers: Receivers): Promise<number> {
+  const { sql } = database;
+  const [healthy, ...slow] = await seedApps(sql, receivers.urls);
+  if (healthy === undefined) throw new Error('no receiver');
+  if (slow.length > 0) await fillQueue(sql, slow, 200 * slow.length);
+  await fillQueue(sql, [healthy], 20);
+  receivers.reset();
+  const dispatcher = await startOurs(database, {});
+  await receivers.got(20);
+  await delay(slow.length > 0 ? 8000 : 1000);
+  const port = Number(new URL(receivers.urls[0] ?? '').port);
+  receivers.reset();
+  const started = now();
+  await fillQueue(sql, [healthy], count);
+  while (((await receivers.counts()).get(port) ?? 0) < count) await delay(10);
+  const elapsed = now() - started;
+  await dispatcher.stop();
+  return (count / elapsed) * 1000;
+}

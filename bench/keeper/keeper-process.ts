@@ -1,0 +1,77 @@
+// `billing keeper` as it is installed: a process of its own, with its unit's settings of Node.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import bs58 from 'bs58';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { freePorts } from '../../src/sandbox/ports.ts';
+import type { Chain } from './scene.ts';
+
+const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+const UNIT = new URL('../../deploy/systemd/billing-keeper.service', import.meta.url);
+
+export interface KeeperProcess {
+  /** HTTP requests that it has made of RPC endpoints. */
+  requests(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** Starts a keeper on this chain and database; `wsUrl` in place of the chain's own. */
+export async function startKeeper(
+  { keeper, rpcUrl, treasury, ...chain }: Chain,
+  databaseUrl: string,
+  wsUrl = chain.wsUrl,
+): Promise<KeeperProcess> {
+  const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
+  const keypairFile = join(directory, 'keeper.json');
+  await writeFile(keypairFile, JSON.stringify([...bs58.decode(keeper.secret)]), { mode: 0o600 });
+  const [metricsPort = 0] = await freePorts(1);
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [...(await nodeArguments()), BILLING, 'keeper'],
+    {
+      env: {
+        DATABASE_URL: databaseUrl,
+        SOLANA_RPC_URL: rpcUrl,
+        SOLANA_WS_URL: wsUrl,
+        SOLANA_CLUSTER: 'localnet',
+        USDC_MINT: LOCALNET_MINT,
+        KEEPER_KEYPAIR: keypairFile,
+        PLATFORM_TREASURY: treasury,
+        METRICS_PORT: String(metricsPort),
+        LOG_LEVEL: 'warn',
+      },
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    },
+  );
+  return {
+    requests: () => requests(metricsPort),
+    async stop() {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The options of Node that the keeper's unit gives. */
+async function nodeArguments(): Promise<string[]> {
+  const [, given] =
+    /^ExecStart=\/usr\/bin\/node (.*)\/\S*billing\.js keeper$/m.exec(
+      await readFile(UNIT, 'utf8'),
+    ) ?? [];
+  if (given === undefined) throw new Error('the unit does not start a keeper');
+  return given.split(' ').filter((argument) => argument.startsWith('--'));
+}
+
+async function requests(port: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const counts = [...text.matchAll(/^billing_rpc_calls_total\{.*\} (\d+)$/gm)].map(([, value]) =>
+    Number(value),
+  );
+  if (counts.length === 0) throw new Error('the keeper does not count its RPC requests');
+  return counts.reduce((sum, value) => sum + value, 0);
+}

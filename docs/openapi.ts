@@ -1,0 +1,280 @@
+// The OpenAPI document, made from the schemas of the routes. "npm run build" writes it to dist/public/openapi.json.
+import swagger from '@fastify/swagger';
+import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
+import { createRpc } from '../src/chain/rpc.ts';
+import { connect } from '../src/db/connect.ts';
+import { secretBox } from '../src/domain/secrets.ts';
+import { requestsPerMinute } from '../src/domain/tiers.ts';
+import type { ErrorCode, Fault } from '../src/errors.ts';
+import { buildApp } from '../src/http/app.ts';
+import { refusal } from '../src/http/envelope.ts';
+import { createLog } from '../src/log.ts';
+import { exampleOf } from './example.ts';
+import { operationId } from './operation-ids.ts';
+import { webhookEvent, webhooks } from './webhook-event.ts';
+
+const description = `Recurring USDC payments on Solana.
+
+Every answer is an envelope: \`success\`, \`data\`, and \`error\` (code, message, for invalid input details) only when something went wrong.
+Amounts are strings of USDC base units (6 decimals). Times are ISO 8601 in UTC with milliseconds. Lists are newest first and keyset-paginated:
+follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`. Every answer carries \`RateLimit-Limit\`, \`RateLimit-Remaining\` and
+\`RateLimit-Reset\`; one with status 429 says in \`Retry-After\` how many seconds to wait. Requests are checked in this order: credentials (401), rate
+(429), role (403), input (400), existence (404), ownership (403).`;
+
+/** Refusals as they are sent: code, what it says, and for what is not valid the details. */
+const refusals: Record<
+  string,
+  { code: ErrorCode; about: string; says: string; details?: Fault[] }
+> = {
+  '400': {
+    code: 'VALIDATION_ERROR',
+    about: 'the request is not valid.',
+    says: 'limit must be a whole number from 1 to 100.',
+    details: [{ path: 'limit', message: 'must be a whole number from 1 to 100' }],
+  },
+  '401': {
+    code: 'UNAUTHORIZED',
+    about: 'the credentials are missing, invalid, expired or revoked.',
+    says: 'The API key is not valid here or has been revoked.',
+  },
+  '403': {
+    code: 'FORBIDDEN',
+    about: 'not for this kind of caller, or of another merchant.',
+    says: 'This app belongs to somebody else.',
+  },
+  '404': {
+    code: 'NOT_FOUND',
+    about: 'it does not exist.',
+    says: 'There is no such app.',
+  },
+  '409': {
+    code: 'CONFLICT',
+    about: 'it exists already, or its state does not allow this.',
+    says: 'This Idempotency-Key was used for another request.',
+  },
+  '429': {
+    code: 'RATE_LIMITED',
+    about: 'wait for as many seconds as Retry-After says.',
+    says: 'More than 100 requests in a minute: wait 42 s.',
+  },
+  '500': {
+    code: 'INTERNAL_ERROR',
+    about: 'the fault is the service’s.',
+    says: 'Something went wrong on our side. If you report it, name the request 3f1c8f0e-8f0b-4f0a-9f57-0d9a4c0f3c55.',
+  },
+  '503': {
+    code: 'INTERNAL_ERROR',
+    about: 'the database or the chain is unavailable; try again after Retry-After seconds.',
+    says: 'The database is unavailable. Try again in a moment.',
+  },
+};
+
+const header = (description: string, schema: Json) => ({ description, schema });
+const count = { type: 'integer', minimum: 0 };
+const headers = {
+  'X-Request-Id': header('The request’s id, as it stands in the service’s log.', {
+    type: 'string',
+  }),
+  'RateLimit-Limit': header('Requests that the caller has in a minute.', count),
+  'RateLimit-Remaining': header('Requests that are left in this minute.', count),
+  'RateLimit-Reset': header('Whole seconds until the minute ends.', count),
+  'Retry-After': header('Whole seconds to wait.', { type: 'integer', minimum: 1 }),
+  Link: header('The next page, as <URL>; rel="next". Absent on the last page.', { type: 'string' }),
+  'X-Next-Cursor': header('What to send as "cursor" for the next page. Absent on the last page.', {
+    type: 'string',
+  }),
+  'Idempotency-Replayed': header('"true" when this is the first answer of the same key.', {
+    type: 'string',
+    enum: ['true'],
+  }),
+};
+const everywhere = [
+  'X-Request-Id',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+] as const;
+
+type Json = Record<string, unknown>;
+
+/** The document of this build's routes. */
+export async function openApiDocument(version: string): Promise<Json> {
+  const routes = await apiRoutes();
+  const app = Fastify({ exposeHeadRoutes: false, ajv: { customOptions: { strict: false } } });
+  // Nothing is asked of this instance: schemas need no compilation.
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => () => '');
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'billing', version, description, license: { name: 'Proprietary', url: '/' } },
+      servers: [{ url: '/' }],
+      security: [{ walletJwt: [] }, { apiKey: [] }],
+      tags: tags.map(([name, about]) => ({ name, description: about })),
+      components: { securitySchemes },
+    },
+    transform: ({ schema, url, route }) => {
+      const [method] = [route.method].flat();
+      const open =
+        url.startsWith('/merchant') || url.startsWith('/subscriber') ? {} : { security: [] };
+      return {
+        schema: {
+          ...open,
+          operationId: operationId(method ?? 'GET', url.replace(/:(\w+)/g, '{$1}')),
+          ...(schema as Json),
+        },
+        url,
+      };
+    },
+  });
+  const handler = (_request: FastifyRequest, reply: FastifyReply) => reply.callNotFound();
+  for (const { method, url, schema = {} } of routes) app.route({ method, url, schema, handler });
+  await app.ready();
+  const document = tidy(app.swagger() as Json);
+  await app.close();
+  return document;
+}
+
+/** The routes of the API as they are registered. Nothing is asked of Postgres or of a chain. */
+async function apiRoutes(): Promise<RouteOptions[]> {
+  const log = createLog('docs', { level: 'silent', pretty: false, stream: 'stderr' });
+  // A handle connects when it is first asked.
+  const sql = connect('postgres://nobody@127.0.0.1:1/none', { max: 1, name: 'docs' });
+  const chain = createRpc({ urls: ['http://127.0.0.1:1'], log });
+  const app = buildApp({
+    sql,
+    reports: sql,
+    log,
+    chain,
+    network: { programId: '', mint: '', puller: '', treasury: '' },
+    cluster: 'localnet',
+    environment: 'development',
+    publicUrl: 'http://127.0.0.1:3000',
+    jwtSecrets: ['a JWT secret that signs nothing ..'],
+    secretBox: secretBox(['an encryption key that seals nothing']),
+    planMinimumAmount: 1n,
+    requestsPerMinute,
+    corsOrigins: [],
+    trustProxy: [],
+    ping: () => Promise.reject(new Error('no ping is sent')),
+    checkWebhookHost: () => undefined,
+    onAnswer: () => undefined,
+    wakeDispatchers: () => undefined,
+    wakeKeepers: () => undefined,
+    wakeReplays: () => undefined,
+  });
+  const routes: RouteOptions[] = [];
+  app.addHook('onRoute', (route) => {
+    // Files and pages have no summary: they are no part of the API.
+    if (route.method !== 'HEAD' && route.schema?.summary !== undefined) routes.push(route);
+  });
+  await app.ready();
+  await app.close();
+  await chain.close();
+  return routes;
+}
+
+const securitySchemes = {
+  walletJwt: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'From POST /auth/verify: merchants and subscribers.',
+  },
+  apiKey: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'sk_live_... or sk_test_...',
+    description: 'Merchants’ servers. Not for key management.',
+  },
+} as const;
+
+const tags: [string, string][] = [
+  ['sign-in', 'Wallet sign-in.'],
+  ['profile', 'The merchant itself.'],
+  ['API keys', 'Keys for a merchant’s servers; managed with a wallet sign-in alone.'],
+  ['apps', 'What a merchant sells under.'],
+  ['plans', 'Amount and period, published on chain by the merchant’s wallet.'],
+  ['subscriptions', 'Who subscribes to what. Grant access while now is before accessUntil.'],
+  ['checkout', 'Links that lead one customer to a subscription.'],
+  ['transactions', 'Payments, succeeded and failed.'],
+  ['analytics', 'Figures over time.'],
+  ['webhooks', 'Where events are sent.'],
+  ['deliveries', 'What became of the events that were sent.'],
+  ['events', 'Everything that happened.'],
+  ['subscriber', 'For a subscriber’s page.'],
+  ['service', 'Health.'],
+];
+
+interface Response extends Json {
+  description: string;
+  content?: Record<string, Json & { schema: Json }>;
+}
+interface Operation {
+  parameters?: { name: string; in: string; required?: boolean; explode?: boolean; schema: Json }[];
+  responses: Record<string, Response>;
+  requestBody?: { required?: boolean; content: Record<string, Json & { schema: Json }> };
+}
+
+/** Titled schemas become components, and every operation gets its headers and examples. */
+function tidy(document: Json): Json {
+  const schemas: Record<string, Json> = {};
+  const walk = (node: unknown): unknown => {
+    if (Array.isArray(node)) return node.map(walk);
+    if (typeof node !== 'object' || node === null) return node;
+    const walked = Object.fromEntries(
+      Object.entries(node).map(([key, value]) => [key, walk(value)]),
+    );
+    if (typeof walked.component === 'string')
+      return { $ref: `#/components/schemas/${walked.component}` };
+    if (typeof walked.title !== 'string' || (walked.type ?? walked.oneOf) === undefined)
+      return walked;
+    const { title, ...schema } = walked;
+    schemas[title] = schema;
+    return { $ref: `#/components/schemas/${title}` };
+  };
+  walk(webhookEvent);
+  const events = walk(webhooks);
+  const paths = walk(document.paths) as Record<string, Record<string, Operation>>;
+  for (const operation of Object.values(paths).flatMap((path) => Object.values(path)))
+    complete(operation, schemas);
+  return {
+    ...document,
+    paths,
+    webhooks: events,
+    components: { ...(document.components as Json), schemas, headers },
+  };
+}
+
+/** What follows from the schemas of an operation: which parameters may be absent, headers, examples. */
+function complete(operation: Operation, schemas: Record<string, Json>): void {
+  const parameters = operation.parameters ?? [];
+  for (const parameter of parameters) {
+    if ('default' in parameter.schema) parameter.required = false;
+    // Several values are one text with commas.
+    if (parameter.schema.type === 'array') parameter.explode = false;
+    // A malformed id is 404, so no schema of a route refuses it.
+    if (parameter.in === 'path' && parameter.name.endsWith('Id')) parameter.schema.format = 'uuid';
+  }
+  const takes = (name: string) => parameters.some((parameter) => parameter.name === name);
+  for (const [status, response] of Object.entries(operation.responses)) {
+    const refused = refusals[status];
+    const names: (keyof typeof headers)[] = [...everywhere];
+    if (status === '429' || status === '503') names.push('Retry-After');
+    if (status === '200' && takes('cursor')) names.push('Link', 'X-Next-Cursor');
+    if (status.startsWith('2') && takes('idempotency-key')) names.push('Idempotency-Replayed');
+    response.headers = Object.fromEntries(
+      names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    );
+    if (refused !== undefined) response.description = `${refused.code}: ${refused.about}`;
+    else if (response.description === 'Default Response') response.description = 'Done.';
+    for (const media of Object.values(response.content ?? {}))
+      media.example =
+        refused === undefined
+          ? exampleOf(media.schema, schemas)
+          : refusal(refused.code, refused.says, refused.details);
+  }
+  const body = operation.requestBody?.content['application/json'];
+  if (operation.requestBody !== undefined && Array.isArray(body?.schema.type))
+    operation.requestBody.required = false;
+}

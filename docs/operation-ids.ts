@@ -1,0 +1,72 @@
+// Operation ids: a verb and a noun, since generated clients name their functions by them.
+
+/** What does not follow from the path by the rules below. */
+const named: Record<string, string> = {
+  'GET /healthz': 'getHealth',
+  'GET /readyz': 'getReadiness',
+  'POST /auth/nonce': 'createNonce',
+  'POST /auth/verify': 'verifySignIn',
+  'GET /plans/{planId}': 'getPublicPlan',
+  'GET /checkout-sessions/{checkoutSessionId}': 'getPublicCheckoutSession',
+  'DELETE /merchant/api-keys/{keyId}': 'revokeApiKey',
+  'GET /merchant/profile': 'getProfile',
+  'PATCH /merchant/profile': 'updateProfile',
+  'GET /merchant/apps/{appId}/access': 'getAccess',
+  'GET /merchant/apps/{appId}/analytics': 'getAnalytics',
+  'GET /merchant/apps/{appId}/transactions/export': 'exportTransactions',
+  'GET /merchant/apps/{appId}/events/next': 'followEvents',
+  'POST /merchant/apps/{appId}/events/sample': 'sendSampleEvent',
+  'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline': 'getSubscriptionTimeline',
+  'POST /merchant/apps/{appId}/plans/{planId}/transaction': 'createPlanTransaction',
+  'POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction': 'createPullersTransaction',
+  'POST /merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret': 'rotateWebhookSecret',
+  'GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries': 'listWebhookDeliveries',
+  'GET /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}': 'getWebhookDelivery',
+  'POST /merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay':
+    'replayWebhookDelivery',
+  'GET /merchant/subscriptions': 'listAllSubscriptions',
+  'GET /merchant/transactions': 'listAllTransactions',
+  'GET /merchant/events': 'listAllEvents',
+  'POST /merchant/transactions': 'sendMerchantTransaction',
+  'POST /subscriber/transactions': 'sendSubscriberTransaction',
+  'POST /subscriber/subscriptions': 'registerSubscription',
+  'GET /subscriber/plans/{planId}': 'getPlanTerms',
+  'GET /subscriber/plans/{planId}/standing': 'getPlanStanding',
+  'POST /subscriber/plans/{planId}/subscribe': 'createSubscribeTransaction',
+  'POST /subscriber/subscriptions/{subscriptionId}/cancel': 'createCancelTransaction',
+  'POST /subscriber/subscriptions/{subscriptionId}/repair': 'createRepairTransaction',
+  'POST /subscriber/subscriptions/{subscriptionId}/resume': 'createResumeTransaction',
+  'POST /subscriber/subscriptions/{subscriptionId}/close': 'createCloseTransaction',
+};
+const verbs: Record<string, string> = { POST: 'create', PATCH: 'update', DELETE: 'delete' };
+
+/**
+ * The id of an operation. A path that ends with a parameter is one of its kind (getPlan, updatePlan); one that ends with a word after a parameter is
+ * an action (cancelSubscription) or a list of what is below it (listPlans). Subscribers' ones say "Own".
+ */
+export function operationId(method: string, path: string): string {
+  const known = named[`${method} ${path}`];
+  if (known !== undefined) return known;
+  const parts = path.split('/').filter((part) => part !== '');
+  const last = parts.at(-1) ?? '';
+  const own = parts[0] === 'subscriber' ? 'Own' : '';
+  if (last.startsWith('{')) {
+    const noun = own + singular(pascal(parts.at(-2) ?? ''));
+    return `${verbs[method] ?? 'get'}${noun}`;
+  }
+  if (method === 'GET') return `list${own}${pascal(last)}`;
+  if (last.endsWith('s')) return `${verbs[method] ?? 'create'}${own}${singular(pascal(last))}`;
+  const [verb = '', ...object] = pascal(last).split(/(?=[A-Z])/);
+  return verb.toLowerCase() + own + singular(pascal(parts.at(-3) ?? '')) + object.join('');
+}
+
+function pascal(words: string): string {
+  return words
+    .split(/[^a-zA-Z0-9]+/)
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('');
+}
+
+function singular(noun: string): string {
+  return noun.replace(/ies$/, 'y').replace(/s$/, '');
+}

@@ -1,0 +1,39 @@
+-- What the browser pages need.
+
+-- A plan for one of a merchant's customers. Its id is what the customer's link is known by.
+create table checkout_sessions (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  plan_id uuid not null references plans,
+  external_id text check (length(external_id) between 1 and 120),
+  metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
+  success_url text,
+  cancel_url text,
+  subscriber_wallet text,
+  subscription_id uuid references subscriptions,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '24 hours',
+  constraint completed_by_a_wallet check (subscription_id is null or subscriber_wallet is not null)
+);
+comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent: no other can use the session';
+comment on column checkout_sessions.subscription_id is 'what was registered in the session; null while it is open or when it expired';
+
+-- Every unsigned transaction that the service builds for a wallet. The relay sends a signed one only when it is one of these.
+create table offered_transactions (
+  id uuid primary key default uuid_v7(),
+  wallet text not null,
+  blockhash text not null,
+  message bytea not null,
+  last_valid_block_height int8 not null,
+  purpose text not null check (purpose in ('subscribe', 'cancel', 'resume', 'close', 'repair', 'publish', 'pullers')),
+  plan_id uuid not null references plans on delete cascade,
+  subscription_pda text,
+  checkout_session_id uuid references checkout_sessions on delete cascade,
+  created_at timestamptz not null default now(),
+  constraint subscription_named_unless_of_plan check ((purpose in ('publish', 'pullers')) = (subscription_pda is null))
+);
+comment on table offered_transactions is 'unsigned transactions that wallets were given to sign; deleted after ten minutes, when their blockhashes have lapsed';
+comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
+comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
+create index offered_transactions_by_wallet on offered_transactions (wallet, blockhash);
+create index offered_transactions_by_age on offered_transactions (created_at);

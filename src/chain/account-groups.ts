@@ -1,0 +1,51 @@
+import type { ChainAccount } from './accounts.ts';
+import type { ReadOptions, Rpc } from './rpc.ts';
+
+/** The accounts of a group in its order, and the slot that all of them are of. */
+export interface AccountGroup {
+  readonly slot: bigint;
+  readonly accounts: readonly (ChainAccount | null)[];
+}
+
+/** getMultipleAccounts takes this many. */
+const ACCOUNTS_AT_ONCE = 100;
+
+/**
+ * Reads groups of accounts, each in one request, so that its accounts are of one slot. Groups share requests, and an
+ * address that several groups of a request name is asked for once. Throws a RangeError for a group of over 100, and as the RPC client does.
+ */
+export async function readAccountGroups(
+  rpc: Pick<Rpc, 'getMultipleAccounts'>,
+  groups: readonly (readonly string[])[],
+  options?: ReadOptions,
+): Promise<AccountGroup[]> {
+  const read = batches(groups).map(async (batch) => {
+    const addresses = [...new Set(batch.flat())];
+    const { slot, accounts } = await rpc.getMultipleAccounts(addresses, options);
+    const found = new Map(addresses.map((address, place) => [address, accounts[place] ?? null]));
+    return batch.map((group) => ({
+      slot,
+      accounts: group.map((address) => found.get(address) ?? null),
+    }));
+  });
+  return (await Promise.all(read)).flat();
+}
+
+/** Consecutive groups whose distinct addresses fit one request. */
+function batches(groups: readonly (readonly string[])[]): (readonly string[])[][] {
+  const all: { groups: (readonly string[])[]; addresses: Set<string> }[] = [];
+  for (const group of groups) {
+    const last = all.at(-1);
+    const together = new Set([...(last?.addresses ?? []), ...group]);
+    if (last !== undefined && together.size <= ACCOUNTS_AT_ONCE) {
+      last.groups.push(group);
+      last.addresses = together;
+    } else {
+      const addresses = new Set(group);
+      if (addresses.size > ACCOUNTS_AT_ONCE)
+        throw new RangeError(`a group has at most 100 accounts, not ${addresses.size}`);
+      all.push({ groups: [group], addresses });
+    }
+  }
+  return all.map((batch) => batch.groups);
+}

@@ -1,0 +1,173 @@
+// The keeper's own transactions: payments, each a transfer of the net and one of the fee, and one memo for all of them.
+import { createHash } from 'node:crypto';
+import { VersionedTransaction } from '@solana/web3.js';
+import { COMPUTE_BUDGET_PROGRAM } from './addresses.ts';
+import { type Instruction, isTransfer } from './instruction.ts';
+import { type SubscriptionParties, transferSubscription } from './instructions.ts';
+import type { Keypair } from './keypair.ts';
+import { signTransactionV1, type TransactionBudget } from './message-v1.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+  loadedDataLimit,
+  memo,
+} from './system-instructions.ts';
+import {
+  add,
+  type Contents,
+  emptyTransaction,
+  type Part,
+  type TransactionVersion,
+} from './transaction-room.ts';
+import { type SignedTransaction, signTransaction } from './transactions.ts';
+
+/** What one payment moves and names. Amounts are base units; a zero one sends no transfer. */
+export interface Collection extends SubscriptionParties {
+  readonly programId: string;
+  readonly mint: string;
+  readonly keeper: string;
+  /** The wallets that receive: destinations of the plan. */
+  readonly merchant: string;
+  readonly treasury: string;
+  readonly net: bigint;
+  readonly fee: bigint;
+}
+
+/** The transfers of a payment. Throws a RangeError when both amounts are 0. */
+export function transfersOf(collection: Collection): Instruction[] {
+  const { programId, mint, keeper, merchant, treasury, net, fee } = collection;
+  const { subscriber, plan, subscription } = collection;
+  if (net <= 0n && fee <= 0n) throw new RangeError('a collection moves at least one base unit');
+  return [
+    { receiver: merchant, amount: net },
+    { receiver: treasury, amount: fee },
+  ]
+    .filter(({ amount }) => amount !== 0n)
+    .map(({ receiver, amount }) =>
+      transferSubscription(programId, {
+        caller: keeper,
+        receiver,
+        amount,
+        subscriber,
+        plan,
+        subscription,
+        mint,
+      }),
+    );
+}
+
+/** Entries in the instruction trace for each transfer: itself, the token transfer that it calls, and its event. */
+const TRACE_ENTRIES = 3;
+
+/** A payment as a part of a transaction; `costs` is what it may use at most. */
+export function paymentPart(
+  collection: Collection,
+  costs: Pick<Part, 'computeUnits' | 'loadedDataBytes'>,
+): Part {
+  const instructions = transfersOf(collection);
+  return { instructions, traceEntries: TRACE_ENTRIES * instructions.length, ...costs };
+}
+
+/** A memo that tells this transaction from every other one with the same payments and blockhash. A hash: a memo is public. */
+const memoOf = (reference: string) =>
+  memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
+
+const LAMPORTS_PER_SIGNATURE = 5_000n;
+const MICRO = 1_000_000n;
+
+/** What stands before the payments. Version 1 has limits and fee in its header. */
+function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {
+  if (version === 1) return [];
+  const { computeUnits, priorityFee, loadedDataBytes } = budget;
+  return [
+    computeUnitLimit(computeUnits),
+    computeUnitPrice((priorityFee * MICRO) / BigInt(Math.max(computeUnits, 1))),
+    loadedDataLimit(loadedDataBytes),
+  ];
+}
+
+/** A transaction with everything but the payments. `loadedDataBytes` is what every payment loads: programs and mint. */
+function withoutPayments(
+  version: TransactionVersion,
+  keeper: string,
+  loadedDataBytes: number,
+): Contents {
+  const budget = { computeUnits: 0, priorityFee: 0n, loadedDataBytes: 0 };
+  const instructions = [...prologue(version, budget), memoOf('')];
+  const part = { instructions, traceEntries: instructions.length, computeUnits: 0 };
+  const contents = add(emptyTransaction(version, keeper), { ...part, loadedDataBytes });
+  if (contents === null) throw new RangeError('the programs of a payment load too much data');
+  return contents;
+}
+
+/** Puts payments into as few transactions as they fill in their order; one that is `alone` gets its own. */
+export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
+  payments: readonly T[],
+  shared: { version: TransactionVersion; keeper: string; loadedDataBytes: number },
+): T[][] {
+  const { version, keeper, loadedDataBytes } = shared;
+  const empty = withoutPayments(version, keeper, loadedDataBytes);
+  const packs: T[][] = payments.filter(({ alone }) => alone).map((one) => [one]);
+  let contents: Contents | null = null;
+  let pack: T[] = [];
+  for (const one of payments) {
+    if (one.alone) continue;
+    const bigger: Contents | null = contents === null ? null : add(contents, one.part);
+    if (bigger === null) packs.push((pack = []));
+    pack.push(one);
+    contents = bigger ?? add(empty, one.part);
+  }
+  return packs;
+}
+
+/** Signs the transaction of these payments' transfers. Throws a RangeError when it is too long for the network. */
+export function signPayments(
+  keypair: Keypair,
+  transfers: readonly Instruction[],
+  terms: {
+    readonly version: TransactionVersion;
+    readonly blockhash: string;
+    readonly reference: string;
+    readonly budget: TransactionBudget;
+  },
+): SignedTransaction {
+  const { version, blockhash, reference, budget } = terms;
+  const instructions = [...prologue(version, budget), ...transfers, memoOf(reference)];
+  return version === 1
+    ? signTransactionV1(keypair, instructions, blockhash, budget)
+    : signTransaction(keypair, instructions, blockhash);
+}
+
+/** Which instructions of a signed transaction are transfers under this subscription, by index. Throws an Error for other bytes. */
+export function transferPlaces(
+  transaction: Uint8Array,
+  programId: string,
+  subscription: string,
+): number[] {
+  const { message } = VersionedTransaction.deserialize(transaction);
+  const keyAt = (index: number | undefined) => message.staticAccountKeys[index ?? -1]?.toBase58();
+  return message.compiledInstructions.flatMap((one, place) =>
+    keyAt(one.programIdIndex) === programId &&
+    isTransfer(one.data) &&
+    keyAt(one.accountKeyIndexes[0]) === subscription
+      ? [place]
+      : [],
+  );
+}
+
+/** The fee of a signed transaction in lamports: for its signatures and its priority. Throws an Error for other bytes. */
+export function transactionFee(transaction: Uint8Array): bigint {
+  const { message } = VersionedTransaction.deserialize(transaction);
+  const signatures = BigInt(message.header.numRequiredSignatures) * LAMPORTS_PER_SIGNATURE;
+  if (message.version === 1) return signatures + BigInt(message.transactionConfig.priorityFee ?? 0);
+  const budget = message.compiledInstructions.filter(
+    ({ programIdIndex }) =>
+      message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,
+  );
+  // Discriminators of the compute budget program: 2 sets the limit (u32), 3 the price (u64).
+  const field = (discriminator: number) =>
+    budget.map(({ data }) => Buffer.from(data)).find((data) => data[0] === discriminator);
+  const units = field(2)?.readUInt32LE(1) ?? 0;
+  const price = field(3)?.readBigUInt64LE(1) ?? 0n;
+  return signatures + (BigInt(units) * price + MICRO - 1n) / MICRO;
+}

@@ -1,0 +1,73 @@
+// Version 1 transactions (SIMD-0385), which web3.js 1.99 decodes and cannot encode: up to 4,096 bytes, limits and fee in
+// the header instead of in instructions, signatures at the end.
+import { TransactionMessage } from '@solana/web3.js';
+import { addressBytes, publicKey } from './addresses.ts';
+import { u16, u32, u64, u8 } from './bytes.ts';
+import type { Instruction } from './instruction.ts';
+import { signatureOf } from './message.ts';
+import type { Keypair } from './keypair.ts';
+import type { SignedTransaction } from './transactions.ts';
+
+/** The resource requests of a version 1 transaction. A limit that is left out is zero, so all three are always written. */
+export interface TransactionBudget {
+  readonly computeUnits: number;
+  /** Bytes of all accounts and programs that it loads. */
+  readonly loadedDataBytes: number;
+  /** Lamports in total, beside the fee for signatures. */
+  readonly priorityFee: bigint;
+}
+
+const VERSION = 0x81;
+// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data; 4, the heap, is left at its default.
+const CONFIG_MASK = 0b01111;
+
+/** The bytes that a transaction's signers sign. Throws a RangeError for a count, length or amount that has no room in its field. */
+export function compileMessageV1(
+  feePayer: string,
+  instructions: readonly Instruction[],
+  blockhash: string,
+  { computeUnits, loadedDataBytes, priorityFee }: TransactionBudget,
+): Buffer {
+  // Keys, header and indexes are those of version 0 without lookup tables.
+  const { header, staticAccountKeys, compiledInstructions } = new TransactionMessage({
+    payerKey: publicKey(feePayer),
+    instructions: [...instructions],
+    recentBlockhash: blockhash,
+  }).compileToV0Message();
+  return Buffer.concat([
+    u8(VERSION),
+    u8(header.numRequiredSignatures),
+    u8(header.numReadonlySignedAccounts),
+    u8(header.numReadonlyUnsignedAccounts),
+    u32(CONFIG_MASK),
+    addressBytes(blockhash),
+    u8(compiledInstructions.length),
+    u8(staticAccountKeys.length),
+    ...staticAccountKeys.map((key) => key.toBytes()),
+    u64(priorityFee),
+    u32(computeUnits),
+    u32(loadedDataBytes),
+    ...compiledInstructions.flatMap(({ programIdIndex, accountKeyIndexes, data }) => [
+      u8(programIdIndex),
+      u8(accountKeyIndexes.length),
+      u16(data.length),
+    ]),
+    ...compiledInstructions.flatMap(({ accountKeyIndexes, data }) => [
+      Uint8Array.from(accountKeyIndexes),
+      data,
+    ]),
+  ]);
+}
+
+/** Signs a version 1 transaction for the one signer and fee payer. Throws a RangeError for a second signer. */
+export function signTransactionV1(
+  keypair: Keypair,
+  instructions: readonly Instruction[],
+  blockhash: string,
+  budget: TransactionBudget,
+): SignedTransaction {
+  const message = compileMessageV1(keypair.address, instructions, blockhash, budget);
+  if (message.readUInt8(1) !== 1) throw new RangeError('signTransactionV1 signs for one signer');
+  const bytes = Buffer.concat([message, keypair.sign(message)]);
+  return { signature: signatureOf(bytes), bytes };
+}

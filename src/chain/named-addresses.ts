@@ -1,0 +1,36 @@
+// Reads which addresses a batch of transactions names.
+import type { UnreadableTransaction } from './answers.ts';
+import type { Rpc } from './rpc.ts';
+import { each } from '../each.ts';
+
+const AT_ONCE = 8;
+
+export interface Named {
+  /** Every address that the transactions name, each once. */
+  addresses: string[];
+  /** Transactions that no endpoint returns readable, or that none has yet. */
+  unreadable: UnreadableTransaction[];
+}
+
+/** Reads the transactions; one that cannot be read does not hold up the others. Throws RpcUnreachable. */
+export async function addressesIn(
+  rpc: Pick<Rpc, 'getTransaction'>,
+  signatures: readonly string[],
+): Promise<Named> {
+  const addresses = new Set<string>();
+  const unreadable: UnreadableTransaction[] = [];
+  await each(signatures, AT_ONCE, async (signature) => {
+    const transaction = await rpc.getTransaction(signature, { commitment: 'confirmed' });
+    if ('unreadable' in transaction) {
+      unreadable.push(transaction);
+      return;
+    }
+    for (const { accounts } of [
+      ...transaction.instructions,
+      ...[...transaction.inner.values()].flat(),
+    ]) {
+      for (const address of accounts) addresses.add(address);
+    }
+  });
+  return { addresses: [...addresses], unreadable };
+}

@@ -1,0 +1,69 @@
+import { planAddress } from './addresses.ts';
+import { createPlan, type PlanTerms, updatePlan } from './plan-instructions.ts';
+import type { PlanAccount } from './layouts.ts';
+import { unsignedTransaction } from './message.ts';
+import { createTokenAccount } from './system-instructions.ts';
+
+/**
+ * The unsigned create-plan transaction (base64) for the merchant's wallet, and the address the plan will have. It creates the wallet's token account
+ * for the mint where there is none, at the merchant's cost.
+ */
+export function createPlanTransaction(
+  programId: string,
+  { merchant, terms, blockhash }: { merchant: string; terms: PlanTerms; blockhash: string },
+): { transaction: string; plan: string } {
+  const plan = planAddress(programId, merchant, terms.planId).address;
+  return {
+    transaction: unsignedTransaction(
+      merchant,
+      [
+        createTokenAccount({ payer: merchant, owner: merchant, mint: terms.mint }),
+        createPlan(programId, { merchant, plan, terms }),
+      ],
+      blockhash,
+    ),
+    plan,
+  };
+}
+
+/** The unsigned transaction (base64) that sunsets a plan; the program wants a finite `endTs` for it (514). */
+export function sunsetPlanTransaction(
+  programId: string,
+  {
+    plan,
+    seen,
+    endTs,
+    blockhash,
+  }: { plan: string; seen: PlanAccount; endTs: bigint; blockhash: string },
+): string {
+  const edit = {
+    status: 'sunset',
+    endTs,
+    pullers: seen.pullers,
+    metadataUri: seen.metadataUri,
+  } as const;
+  return unsignedTransaction(
+    seen.owner,
+    [updatePlan(programId, { owner: seen.owner, plan, edit, seen })],
+    blockhash,
+  );
+}
+
+/** The unsigned transaction (base64) that changes a plan's pullers and nothing else. */
+export function pullersUpdateTransaction(
+  programId: string,
+  {
+    plan,
+    seen,
+    pullers,
+    blockhash,
+  }: { plan: string; seen: PlanAccount; pullers: readonly string[]; blockhash: string },
+): string {
+  const { owner, status, endTs, metadataUri } = seen;
+  const edit = { status, endTs, metadataUri, pullers };
+  return unsignedTransaction(
+    owner,
+    [updatePlan(programId, { owner, plan, edit, seen })],
+    blockhash,
+  );
+}

@@ -1,0 +1,139 @@
+// The RPC client's methods for transactions: sending, simulating, statuses, history.
+import {
+  big,
+  type Commitment,
+  type FoundTransaction,
+  inContext,
+  oldestSlot,
+  readableTransaction,
+  type SignatureInfo,
+  signatureInfos,
+  type SignatureStatus,
+  simulation,
+  statuses,
+  text,
+  unreadableTransaction,
+} from './answers.ts';
+import type { Failover } from './failover.ts';
+import { signatureOf } from './message.ts';
+import type { Rpc } from './rpc.ts';
+import { EndpointFailure } from './rpc-errors.ts';
+
+const STATUSES_AT_ONCE = 256;
+
+const base64 = (bytes: Uint8Array) =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');
+
+export function sendMethods(
+  reads: Failover,
+  sends: Failover,
+): Pick<Rpc, 'sendTransaction' | 'simulateTransaction' | 'getFeeForMessage'> {
+  return {
+    async sendTransaction(bytes, { to = 'all', withinMs } = {}) {
+      const signature = signatureOf(bytes);
+      const params = [base64(bytes), { encoding: 'base64', skipPreflight: true, maxRetries: 0 }];
+      const read = (result: unknown) => {
+        if (text(result, 'signature') !== signature)
+          throw new EndpointFailure('malformed', 'the signature of another transaction');
+        return signature;
+      };
+      return to === 'all'
+        ? sends.callAny('sendTransaction', params, read, { withinMs })
+        : sends.call('sendTransaction', params, read, { withinMs });
+    },
+    async simulateTransaction(bytes, { commitment = 'confirmed', ownBlockhash = false } = {}) {
+      const config = {
+        encoding: 'base64',
+        commitment,
+        sigVerify: false,
+        replaceRecentBlockhash: !ownBlockhash,
+      };
+      const answer = await reads.call('simulateTransaction', [base64(bytes), config], (result) =>
+        inContext(result, undefined, simulation),
+      );
+      return { ...answer.value, slot: answer.slot };
+    },
+    async getFeeForMessage(message, { commitment = 'confirmed' } = {}) {
+      const answer = await reads.call(
+        'getFeeForMessage',
+        [base64(message), { commitment }],
+        (result) =>
+          inContext(result, undefined, (value) => (value === null ? null : big(value, 'fee'))),
+      );
+      return answer.value;
+    },
+  };
+}
+
+export function historyMethods(
+  reads: Failover,
+): Pick<Rpc, 'getSignatureStatuses' | 'getTransaction' | 'getSignaturesForAddress'> {
+  return {
+    async getSignatureStatuses(signatures, { history = false, everywhere = false, minSlot } = {}) {
+      if (signatures.length > STATUSES_AT_ONCE)
+        throw new RangeError(
+          `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
+        );
+      if (signatures.length === 0) return { slot: 0n, statuses: [] };
+      const params = [signatures, { searchTransactionHistory: history }];
+      const read = (result: unknown) =>
+        inContext(result, minSlot, (value) => statuses(value, signatures.length));
+      const answers = everywhere
+        ? await reads.callAll('getSignatureStatuses', params, read)
+        : [await reads.call('getSignatureStatuses', params, read)];
+      return {
+        slot: oldestSlot(answers),
+        statuses: signatures.map((_, place) =>
+          furthest(answers.map(({ value }) => value[place] ?? null)),
+        ),
+      };
+    },
+    async getTransaction(signature, { commitment = 'confirmed' } = {}) {
+      const lookUp = (maxSupportedTransactionVersion: number): Promise<FoundTransaction> => {
+        const config = { commitment, encoding: 'json', maxSupportedTransactionVersion };
+        return reads
+          .call('getTransaction', [signature, config], readableTransaction)
+          .catch((error: unknown) => unreadableTransaction(signature, error));
+      };
+      const found = await lookUp(1);
+      // An endpoint that does not know version 1 may refuse the parameter; it still returns older versions.
+      return 'unreadable' in found && found.unreadable === 'refused' ? lookUp(0) : found;
+    },
+    async getSignaturesForAddress(
+      address,
+      { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {},
+    ) {
+      const params = [
+        address,
+        {
+          commitment,
+          limit,
+          ...(before !== undefined && { before }),
+          ...(until !== undefined && { until }),
+        },
+      ];
+      if (!everywhere) return reads.call('getSignaturesForAddress', params, signatureInfos);
+      return joined(await reads.callAll('getSignaturesForAddress', params, signatureInfos), limit);
+    },
+  };
+}
+
+/** Each transaction once, newest first; only the newest `limit`, since an endpoint whose list is full may have others between the older ones. */
+function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
+  const [first = [], ...others] = lists;
+  const seen = new Set(first.map(({ signature }) => signature));
+  const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
+  // Within a slot each endpoint's own order stays.
+  return more.length === 0
+    ? [...first]
+    : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
+}
+
+const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];
+
+/** The most advanced status that any endpoint has for a signature. */
+function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus | null {
+  const rank = (status: SignatureStatus | null) =>
+    status === null ? -1 : STAGES.indexOf(status.commitment);
+  return found.reduce((best, one) => (rank(one) > rank(best) ? one : best), null);
+}

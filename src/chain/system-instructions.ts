@@ -1,0 +1,87 @@
+// Instructions of Solana's own programs, by Base58 addresses.
+import {
+  createAssociatedTokenAccountIdempotentInstruction,
+  createMintToInstruction,
+  createRevokeInstruction,
+} from '@solana/spl-token';
+import { ComputeBudgetProgram, SystemProgram, TransactionInstruction } from '@solana/web3.js';
+import {
+  COMPUTE_BUDGET_PROGRAM,
+  MEMO_PROGRAM,
+  publicKey,
+  tokenAccountAddress,
+} from './addresses.ts';
+import { u32, u8 } from './bytes.ts';
+import type { Instruction } from './instruction.ts';
+
+/** Caps the transaction's compute units; without it each instruction pays for 200,000. */
+export function computeUnitLimit(units: number): Instruction {
+  return ComputeBudgetProgram.setComputeUnitLimit({ units });
+}
+
+/** Priority fee in micro-lamports per compute unit. */
+export function computeUnitPrice(microLamports: bigint): Instruction {
+  return ComputeBudgetProgram.setComputeUnitPrice({ microLamports });
+}
+
+/** Caps the bytes of all accounts and programs that the transaction loads (SetLoadedAccountsDataSizeLimit, which web3.js lacks). */
+export function loadedDataLimit(bytes: number): Instruction {
+  return new TransactionInstruction({
+    programId: publicKey(COMPUTE_BUDGET_PROGRAM),
+    keys: [],
+    data: Buffer.concat([u8(4), u32(bytes)]),
+  });
+}
+
+/** Text for explorers and for telling transactions apart. It proves nothing: anyone can write any memo. */
+export function memo(text: string): Instruction {
+  return new TransactionInstruction({
+    programId: publicKey(MEMO_PROGRAM),
+    keys: [],
+    data: Buffer.from(text, 'utf8'),
+  });
+}
+
+/** Creates the ATA of `owner` unless it exists. `payer` signs and pays the rent. */
+export function createTokenAccount({
+  payer,
+  owner,
+  mint,
+}: {
+  payer: string;
+  owner: string;
+  mint: string;
+}): Instruction {
+  return createAssociatedTokenAccountIdempotentInstruction(
+    publicKey(payer),
+    publicKey(tokenAccountAddress(owner, mint).address),
+    publicKey(owner),
+    publicKey(mint),
+  );
+}
+
+/** Moves lamports from a wallet, which signs. */
+export function transferLamports(from: string, to: string, lamports: bigint): Instruction {
+  return SystemProgram.transfer({ fromPubkey: publicKey(from), toPubkey: publicKey(to), lamports });
+}
+
+/** Mints base units to a token account; `authority` is the mint's and signs. */
+export function mintTokens({
+  mint,
+  account,
+  authority,
+  amount,
+}: {
+  mint: string;
+  account: string;
+  authority: string;
+  amount: bigint;
+}): Instruction {
+  return createMintToInstruction(publicKey(mint), publicKey(account), publicKey(authority), amount);
+}
+
+/** Takes back every approval on the ATA of `owner`, who signs (SPL Token's Revoke). */
+export function revokeApproval({ owner, mint }: { owner: string; mint: string }): Instruction {
+  const account = tokenAccountAddress(owner, mint).address;
+  return createRevokeInstruction(publicKey(account), publicKey(owner));
+}

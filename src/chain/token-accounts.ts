@@ -1,0 +1,127 @@
+import type { Log } from '../log.ts';
+import { tokenAccountIn } from './accounts.ts';
+import { authorityAddress, tokenAccountAddress } from './addresses.ts';
+import { type AccountFollower, type AccountNotice, followAccounts } from './subscribe-accounts.ts';
+
+// The token accounts of subscribers, followed one by one: a wallet can revoke its approval, give it again or receive USDC
+// with the token program alone, which no stream of the Subscriptions program shows.
+
+/** A subscription whose subscriber's token account is to be followed. */
+export interface Follows {
+  readonly id: string;
+  readonly subscriberWallet: string;
+  /** Base units of a payment. */
+  readonly amount: bigint;
+  readonly status: string;
+  readonly delegationRevokedAt: Date | null;
+  /** Null once nothing can be collected any more. */
+  readonly dueAt: Date | null;
+}
+
+export interface TokenAccountsOptions {
+  readonly programId: string;
+  readonly mint: string;
+  readonly log: Log;
+  readonly wsUrls: readonly string[];
+  /** Accounts at the most. */
+  readonly most: number;
+  /** Called when a wallet's approval of the program is gone, replaced or back, or when it can pay what is past due. */
+  readonly onChange: (wallet: string, slot: bigint) => void;
+  /** Called when changes may have been missed. */
+  readonly onGap: () => void;
+  /** Called when a node refuses an account. */
+  readonly onRefused?: () => void;
+}
+
+interface Followed {
+  readonly wallet: string;
+  /** Base units that are past due, by subscription. */
+  readonly pastDue: Map<string, bigint>;
+  /** The approval of the program was gone when the account was last seen. */
+  isWithdrawn: boolean;
+}
+
+/** Follows token accounts; connects with the first one. */
+export class TokenAccounts {
+  readonly #options: TokenAccountsOptions;
+  readonly #byAddress = new Map<string, Followed>();
+  readonly #follower: AccountFollower;
+
+  constructor(options: TokenAccountsOptions) {
+    this.#options = options;
+    const { wsUrls: urls, most, onGap, onRefused = () => undefined, log } = options;
+    const onNotice = (notice: AccountNotice) => this.#take(notice);
+    this.#follower = followAccounts({ urls, most, onNotice, onGap, onRefused, log });
+  }
+
+  /** Follows the token accounts of these subscriptions while there is room, those past due first; those of ended subscriptions are dropped. */
+  watch(rows: readonly Follows[]): void {
+    for (const row of rows) {
+      const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
+      const isPastDue = row.status === 'past_due';
+      if (row.dueAt === null) {
+        // Another live subscription of the wallet adds it again when it is read.
+        if (this.#byAddress.delete(address)) this.#follower.drop(address);
+      } else if (this.#add(address, row.subscriberWallet, isPastDue)) {
+        const one = this.#byAddress.get(address);
+        if (one === undefined) continue;
+        one.isWithdrawn ||= row.delegationRevokedAt !== null;
+        if (isPastDue) one.pastDue.set(row.id, row.amount);
+        else one.pastDue.delete(row.id);
+      }
+    }
+  }
+
+  /** How many accounts are followed. */
+  followed(): number {
+    return this.#follower.followed();
+  }
+
+  close(): void {
+    this.#follower.close();
+  }
+
+  #add(address: string, wallet: string, isPastDue: boolean): boolean {
+    if (isPastDue && !this.#byAddress.has(address) && this.#byAddress.size >= this.#options.most)
+      this.#makeRoom();
+    if (!this.#follower.add(address)) {
+      this.#byAddress.delete(address);
+      return false;
+    }
+    if (!this.#byAddress.has(address))
+      this.#byAddress.set(address, { wallet, pastDue: new Map(), isWithdrawn: false });
+    return true;
+  }
+
+  /** Drops the first account without anything past due. */
+  #makeRoom(): void {
+    for (const [address, { pastDue }] of this.#byAddress) {
+      if (pastDue.size > 0) continue;
+      this.#byAddress.delete(address);
+      this.#follower.drop(address);
+      return;
+    }
+  }
+
+  #take(notice: AccountNotice): void {
+    const one = this.#byAddress.get(notice.address);
+    if (one === undefined) return;
+    const { programId, mint } = this.#options;
+    const tokens = tokensIn(notice);
+    const stands =
+      tokens !== null && tokens.delegate === authorityAddress(programId, one.wallet, mint).address;
+    const canPay = stands && [...one.pastDue.values()].some((due) => tokens.amount >= due);
+    // Payments change the account too, and leave the approval.
+    const isChanged = stands === one.isWithdrawn || canPay;
+    one.isWithdrawn = !stands;
+    if (isChanged) this.#options.onChange(one.wallet, notice.slot);
+  }
+}
+
+function tokensIn(notice: AccountNotice) {
+  try {
+    return tokenAccountIn(notice);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,97 @@
+// Asks whether a customer has access, for each request that a merchant's server answers: answers are kept as long as the service says.
+import type { Client, Data } from './client.ts';
+import { BillingError } from './error.ts';
+
+export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
+  /** The service could not be asked: this is its last answer. */
+  stale: boolean;
+};
+
+/** A customer, by your own id or by wallet; any plan of the app counts unless one is named. */
+export type Customer = ({ externalId: string } | { wallet: string }) & { planId?: string };
+
+export interface AccessGuardOptions {
+  appId: string;
+  /** Seconds that the last answer stands in while the service is away, counted from when it was given. 3600 unless given. */
+  keepSeconds?: number;
+  /** Seconds between two tries while the service is away. 5 unless given. */
+  retrySeconds?: number;
+  /** Customers whose answers are kept at the most. 10,000 unless given. */
+  mostCustomers?: number;
+  /** Milliseconds of a clock that never goes back. performance.now unless given. */
+  clock?: () => number;
+}
+
+interface Kept {
+  access: Access;
+  givenAt: number;
+  /** Asked again from then on. */
+  askAt: number;
+}
+
+/**
+ * A function to call for each request. It rejects as the client does where the service refuses, and where it is away and the customer's last answer
+ * is missing or older than `keepSeconds`.
+ */
+export function createAccessGuard(
+  client: Client,
+  {
+    appId,
+    keepSeconds = 3600,
+    retrySeconds = 5,
+    mostCustomers = 10_000,
+    clock = () => performance.now(),
+  }: AccessGuardOptions,
+): (customer: Customer) => Promise<Access> {
+  const kept = new Map<string, Kept>();
+  const asking = new Map<string, Promise<Access>>();
+
+  const remember = (key: string, entry: Kept) => {
+    kept.delete(key);
+    kept.set(key, entry);
+    const [oldest] = kept.keys();
+    if (kept.size > mostCustomers && oldest !== undefined) kept.delete(oldest);
+  };
+
+  const ask = async (key: string, customer: Customer): Promise<Access> => {
+    try {
+      const answer = await client.get('/merchant/apps/{appId}/access', {
+        path: { appId },
+        query: customer,
+      });
+      const givenAt = clock();
+      // Both times are of the service's clock, so that this machine's need not be right.
+      const holds = Date.parse(answer.revalidateAfter) - Date.parse(answer.checkedAt);
+      const access = { ...answer, stale: false };
+      remember(key, { access, givenAt, askAt: givenAt + holds });
+      return access;
+    } catch (error) {
+      const last = kept.get(key);
+      const now = clock();
+      if (!isAway(error) || last === undefined || now > last.givenAt + keepSeconds * 1000)
+        throw error;
+      const access = { ...last.access, stale: true };
+      remember(key, { ...last, access, askAt: now + retrySeconds * 1000 });
+      return access;
+    }
+  };
+
+  return (customer) => {
+    const key = JSON.stringify(customer);
+    const last = kept.get(key);
+    const isWithinKeep = (entry: Kept) =>
+      !entry.access.stale || clock() <= entry.givenAt + keepSeconds * 1000;
+    if (last !== undefined && clock() < last.askAt && isWithinKeep(last))
+      return Promise.resolve(last.access);
+    const pending = asking.get(key);
+    if (pending !== undefined) return pending;
+    const asked = ask(key, customer).finally(() => asking.delete(key));
+    asking.set(key, asked);
+    return asked;
+  };
+}
+
+/** No answer, or one that says to come back: not a refusal. */
+function isAway(error: unknown): boolean {
+  return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;
+}

@@ -1,0 +1,68 @@
+// `billing configure`: records the installation of this environment as the one that all daemons must have, and says what that means for plans.
+import { describeDatabase } from '../db/connect.ts';
+import { countOtherPlans, findInstallation, replaceInstallation } from '../db/installation.ts';
+import { required } from '../config.ts';
+import { OperatorError } from '../errors.ts';
+import { runCommand } from '../run.ts';
+import { canAsk, confirm } from '../ui/ask.ts';
+import { answer, answerJson } from '../ui/print.ts';
+import { differences, installationOf } from './installation.ts';
+
+export interface ConfigureFlags {
+  envFile?: string;
+  yes?: boolean;
+  json?: boolean;
+}
+
+/** Compares, says what changes, asks, and records. Returns the exit code: 1 where the answer was no. */
+export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
+  return runCommand(envFile, async ({ sql, config, signal }) => {
+    const next = await installationOf(config);
+    const before = await findInstallation(sql);
+    const changes = before === undefined ? [] : differences(before, next);
+    const consequences = before === undefined ? [] : meaning(await countOtherPlans(sql, next));
+    if (before !== undefined && changes.length === 0) {
+      if (json) answerJson({ changed: false, installation: next });
+      else answer('The database has this configuration already.');
+      return 0;
+    }
+    if (!json) for (const line of [...changes, ...consequences]) answer(line);
+    if (before !== undefined && !yes) {
+      if (!canAsk())
+        throw new OperatorError('Nothing was changed: add --yes where there is no terminal.', 2);
+      if (!(await confirm('Record this configuration?', signal))) return 1;
+    }
+    await replaceInstallation(sql, next);
+    const { databaseUrl } = required(config, 'databaseUrl');
+    if (json) answerJson({ changed: true, changes, consequences, installation: next });
+    else
+      answer(
+        `Recorded (${describeDatabase(databaseUrl)}). Restart serve and keeper with this configuration.`,
+      );
+    return 0;
+  });
+}
+
+function meaning(other: {
+  plans: number;
+  mint: number;
+  keeper: number;
+  treasury: number;
+}): string[] {
+  const of = (count: number) => `${count} of ${other.plans} plans`;
+  return [
+    ...(other.mint > 0
+      ? [`${of(other.mint)} are in another token and are not collected any more.`]
+      : []),
+    ...(other.keeper > 0
+      ? [
+          `${of(other.keeper)} name none of these keepers: each merchant must sign an update of the plan, or it is not collected.`,
+        ]
+      : []),
+    ...(other.treasury > 0
+      ? [
+          `${of(other.treasury)} pay their fee to a treasury that is not listed: a plan keeps its destinations for good.`,
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,56 @@
+// The installation as the configuration has it, and its comparison with the one that the first daemon recorded.
+import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
+import type { Config } from '../config.ts';
+import type { Sql } from '../db/connect.ts';
+import { claimInstallation, type Installation } from '../db/installation.ts';
+import { OperatorError } from '../errors.ts';
+import { keeperAddressOf } from './keeper-address.ts';
+
+const variableOf: Record<keyof Installation, string> = {
+  cluster: 'SOLANA_CLUSTER',
+  mint: 'USDC_MINT',
+  programId: 'SUBSCRIPTIONS_PROGRAM_ID',
+  keepers: 'KEEPER_ADDRESS',
+  treasuries: 'PLATFORM_TREASURY',
+};
+
+/** Throws an OperatorError (exit code 2) where the mint, a keeper or a treasury is not configured. */
+export async function installationOf(config: Config): Promise<Installation> {
+  const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
+  const keeper = await keeperAddressOf(config);
+  const keepers = config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]);
+  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [] } = config;
+  if (mint === null)
+    throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${cluster}.`, 2);
+  if (keepers.length === 0) throw new OperatorError('KEEPER_ADDRESS is required.', 2);
+  if (treasuries.length === 0) throw new OperatorError('PLATFORM_TREASURY is required.', 2);
+  return { cluster, mint, programId, keepers, treasuries };
+}
+
+/** A line for each value that differs, naming both. */
+export function differences(recorded: Installation, own: Installation): string[] {
+  return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
+    const [theirs, ours] = [String(recorded[key]), String(own[key])];
+    return theirs === ours
+      ? []
+      : [`${variableOf[key]} is ${ours} here and ${theirs} in the database`];
+  });
+}
+
+/**
+ * Records the configuration as the installation where there is none. Throws an OperatorError (exit code 2) that names both values of everything
+ * that differs. A keeper without KEEPER_ADDRESS knows one keeper only, which must be among the recorded ones.
+ */
+export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
+  const own = await installationOf(config);
+  const recorded = await claimInstallation(sql, own);
+  const isKnown = own.keepers.every((keeper) => recorded.keepers.includes(keeper));
+  if (config.keeperAddresses === undefined && isKnown) own.keepers = recorded.keepers;
+  const found = differences(recorded, own);
+  if (found.length === 0) return;
+  throw new OperatorError(
+    `This configuration differs from that of the other daemons:\n${found.map((line) => `  - ${line}`).join('\n')}\n` +
+      'Correct it, or change all daemons together with "billing configure".',
+    2,
+  );
+}

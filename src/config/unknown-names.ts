@@ -1,0 +1,47 @@
+// Names in the environment that look like ours and are not: a mistyped PLATFORM_TREASURY must not be ignored.
+import type { Variable } from './variable.ts';
+import { variables } from './variables.ts';
+
+const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
+/** Kubernetes and Docker set these for a service whose name begins with one of the prefixes. */
+const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
+/** A name that differs from a known one in at most this number of letters is taken for it. */
+const closeness = 2;
+/** Shorter names are close to too many others. */
+const shortest = 7;
+
+const all = Object.values<Variable<unknown>>(variables);
+const known = new Set(
+  all.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])),
+);
+
+/** A fault for each unknown name that has one of our prefixes or is close to a variable's name; the fault gives the probable name. */
+export function unknownNames(names: readonly string[]): string[] {
+  return names.flatMap((name) => {
+    if (known.has(name) || injected.test(name)) return [];
+    const [nearest = '', letters = Infinity] = closest(name);
+    const isClose = letters <= closeness && name.length >= shortest;
+    if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];
+    const hint = letters <= 2 * closeness ? ` Is ${nearest} meant?` : '';
+    return [`${name} is not a variable of billing.${hint}`];
+  });
+}
+
+function closest(name: string): [string, number] | [] {
+  const distances = [...known].map((other): [string, number] => [other, distance(name, other)]);
+  return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];
+}
+
+/** Letters to add, drop or change to make one word of the other (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}

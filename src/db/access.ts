@@ -1,0 +1,95 @@
+// What the access endpoint reads, for all requests of an event-loop turn in one statement.
+import type { Queryable } from './connect.ts';
+
+/** What access depends on (domain/access.ts). */
+export interface AccessTerms {
+  status: string;
+  paidThrough: Date | null;
+  nextPaymentDue: Date | null;
+  cancelRequestedAt: Date | null;
+  periodHours: number;
+  /** The plan's; null is the default. */
+  graceHours: number | null;
+}
+
+export interface AccessQuestion {
+  appId: string;
+  /** Exactly one of the two. */
+  externalId: string | null;
+  wallet: string | null;
+  /** Any plan of the app where null. */
+  planId: string | null;
+}
+
+export interface AccessSubscription extends AccessTerms {
+  id: string;
+}
+
+export interface AccessRecord extends AccessQuestion {
+  /** Whose app it is. */
+  owner: string;
+  /** The database's clock. */
+  now: Date;
+  subscriptions: AccessSubscription[];
+}
+
+/** A customer's newest subscriptions that are judged: more are not expected, and the statement stays bounded. */
+const most = 50;
+
+/** The app's owner and the customer's subscriptions for each question; nothing for an app that does not exist. */
+export async function readAccess(
+  sql: Queryable,
+  questions: readonly AccessQuestion[],
+): Promise<AccessRecord[]> {
+  const given = questions.map(({ appId, externalId, wallet, planId }, place) => ({
+    place,
+    app_id: appId,
+    external_id: externalId,
+    wallet,
+    plan_id: planId,
+  }));
+  // Each kind of question has its own index, and most batches are of one kind.
+  const byExternalId = given.filter(({ external_id: id }) => id !== null);
+  const byWallet = given.filter(({ wallet }) => wallet !== null);
+  const rows = (
+    await Promise.all([
+      ask(sql, byExternalId, sql`external_id = asked.external_id`),
+      ask(sql, byWallet, sql`subscriber_wallet = asked.wallet`),
+    ])
+  ).flat();
+  const records = new Map<number, AccessRecord>();
+  for (const { place, owner, now, id, ...terms } of rows) {
+    const question = questions[place];
+    if (question === undefined) continue;
+    const record = records.get(place) ?? { ...question, owner, now, subscriptions: [] };
+    if (id !== null) record.subscriptions.push({ id, ...terms });
+    records.set(place, record);
+  }
+  return [...records.values()];
+}
+
+interface Answer extends Omit<AccessSubscription, 'id'> {
+  place: number;
+  owner: string;
+  now: Date;
+  id: string | null;
+}
+
+async function ask(
+  sql: Queryable,
+  asked: readonly object[],
+  isCustomer: ReturnType<typeof sql>,
+): Promise<Answer[]> {
+  if (asked.length === 0) return [];
+  return sql<Answer[]>`
+    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at,
+      s.period_hours, p.grace_hours
+    from jsonb_to_recordset(${JSON.stringify(asked)}::text::jsonb) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
+      cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
+      left join lateral (
+        select id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, period_hours from subscriptions
+        where app_id = asked.app_id and ${isCustomer} and (asked.plan_id is null or plan_id = asked.plan_id)
+        order by id desc limit ${most}
+      ) as s on true
+      left join lateral (select grace_hours from plans where id = s.plan_id limit 1) as p on true`;
+}

@@ -1,0 +1,79 @@
+// Checkout sessions: a plan for one of a merchant's customers, subscribed to once.
+import type { Queryable } from './connect.ts';
+
+export interface CheckoutSessionRow {
+  id: string;
+  appId: string;
+  planId: string;
+  /** By the database's clock. */
+  status: 'open' | 'complete' | 'expired';
+  externalId: string | null;
+  /** JSON text. */
+  metadata: string;
+  successUrl: string | null;
+  cancelUrl: string | null;
+  /** The wallet whose subscribing transaction was sent: no other one can use the session. */
+  subscriberWallet: string | null;
+  subscriptionId: string | null;
+  createdAt: Date;
+  expiresAt: Date;
+}
+
+export interface NewCheckoutSession {
+  appId: string;
+  planId: string;
+  externalId: string | null;
+  metadata: Readonly<Record<string, string>>;
+  successUrl: string | null;
+  cancelUrl: string | null;
+}
+
+const columns = (sql: Queryable) => sql`
+  id, app_id, plan_id, external_id, metadata::text as metadata, success_url, cancel_url, subscriber_wallet, subscription_id, created_at, expires_at,
+  case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else 'open' end as status`;
+
+export async function insertCheckoutSession(
+  sql: Queryable,
+  session: NewCheckoutSession,
+): Promise<CheckoutSessionRow> {
+  const { appId, planId, externalId, metadata, successUrl, cancelUrl } = session;
+  const [row] = await sql<CheckoutSessionRow[]>`
+    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url)
+    values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${successUrl}, ${cancelUrl})
+    returning ${columns(sql)}`;
+  if (row === undefined) throw new Error('a checkout session was not stored');
+  return row;
+}
+
+export async function findCheckoutSession(
+  sql: Queryable,
+  id: string,
+): Promise<CheckoutSessionRow | undefined> {
+  const [row] = await sql<CheckoutSessionRow[]>`
+    select ${columns(sql)} from checkout_sessions where id = ${id}`;
+  return row;
+}
+
+/** Ties an open session to the wallet whose transaction is about to be sent. False where it is another wallet's, over or used. */
+export async function claimCheckoutSession(
+  sql: Queryable,
+  id: string,
+  wallet: string,
+): Promise<boolean> {
+  const { count } = await sql`
+    update checkout_sessions set subscriber_wallet = ${wallet}
+    where id = ${id} and (subscriber_wallet = ${wallet} or (subscriber_wallet is null and subscription_id is null and expires_at > now()))`;
+  return count === 1;
+}
+
+/** The subscription that the session led to, written in its transaction. False where the session is another wallet's, over or used. */
+export async function completeCheckoutSession(
+  sql: Queryable,
+  id: string,
+  { wallet, subscriptionId }: { wallet: string; subscriptionId: string },
+): Promise<boolean> {
+  const { count } = await sql`
+    update checkout_sessions set subscriber_wallet = ${wallet}, subscription_id = ${subscriptionId}
+    where id = ${id} and subscription_id is null and (subscriber_wallet = ${wallet} or (subscriber_wallet is null and expires_at > now()))`;
+  return count === 1;
+}

@@ -1,0 +1,13 @@
+import type { Queryable } from './connect.ts';
+
+/** A subscription and the claim under which it is held. */
+export interface Held {
+  id: string;
+  claimId: string;
+}
+
+/** The claims as a table c (id, claim_id). */
+export function claimed(sql: Queryable, claims: readonly Held[]) {
+  const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
+  return sql`jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as c (id uuid, claim_id uuid)`;
+}

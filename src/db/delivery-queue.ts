@@ -1,0 +1,226 @@
+// Unfinished deliveries. Dispatchers claim rows; a claim is lost when claimed_until passes, and every write that follows a claim repeats its id.
+import type { Queryable } from './connect.ts';
+
+/** How much of one endpoint's queue to claim. */
+export interface ClaimRequest {
+  endpointId: string;
+  room: number;
+  /** Unix ms of the database's clock: rows that were due earlier are left out. null: none are. */
+  floor: number | null;
+}
+
+export interface ClaimedDelivery {
+  id: string;
+  endpointId: string;
+  eventId: string;
+  /** Attempts made before this one. */
+  attempts: number;
+  /** Unix ms of the database's clock. */
+  dueAt: number;
+  /** Sent byte for byte. */
+  body: string;
+  endpointDeleted: boolean;
+  /** Unix ms at which the endpoint's secret was rotated last; null: never. */
+  rotatedAt: number | null;
+}
+
+/** The result of one claimed delivery. */
+export interface Outcome {
+  id: string;
+  endpointId: string;
+  /** The claim under which it was sent. */
+  claimId: string;
+  /** `cancelled`: the endpoint is deleted and nothing was sent. */
+  status: 'pending' | 'delivered' | 'failed' | 'cancelled';
+  /** Unix ms of the database's clock at which it is due again; null unless pending. */
+  dueAt: number | null;
+  /** null when nothing was sent. */
+  attempt: Attempt | null;
+}
+
+export interface Attempt {
+  /** Unix ms of the database's clock. */
+  startedAt: number;
+  durationMs: number;
+  httpStatus: number | null;
+  error: string | null;
+  response: Buffer | null;
+  address: string | null;
+}
+
+export interface DueEndpoint {
+  endpointId: string;
+  /** Milliseconds since its oldest delivery became due. */
+  overdueMs: number;
+}
+
+/**
+ * Claims due deliveries for `claimMs`, oldest due first. A row that another dispatcher claimed is left out until that claim has passed.
+ * Run it on a connection that plans each time and does not wait for the disk (connectClaims). In no particular order.
+ */
+export function claimDeliveries(
+  sql: Queryable,
+  requests: readonly ClaimRequest[],
+  { claimId, claimMs }: { claimId: string; claimMs: number },
+): Promise<ClaimedDelivery[]> {
+  const wanted = requests.map(({ endpointId, room, floor }) => ({
+    endpoint_id: endpointId,
+    room,
+    floor,
+  }));
+  return sql<ClaimedDelivery[]>`
+    with claimed as (
+      update delivery_queue set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${claimMs}::float8 * interval '1 ms'
+      where id = any(array(
+        select due.id
+        from jsonb_to_recordset(${JSON.stringify(wanted)}::text::jsonb) as wanted (endpoint_id uuid, room int, floor float8)
+          cross join lateral (
+            select id from delivery_queue
+            where endpoint_id = wanted.endpoint_id and due_at <= now() and due_at >= coalesce(to_timestamp(wanted.floor / 1000), '-infinity')
+              and (claimed_until is null or claimed_until < now())
+            order by due_at, id limit wanted.room for update skip locked
+          ) as due
+      ))
+      returning id, endpoint_id, event_id, attempts, due_at
+    )
+    select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts, (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
+      event.body, endpoint.deleted_at is not null as endpoint_deleted,
+      (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
+    from claimed
+      cross join lateral (select body from events where id = claimed.event_id limit 1) as event
+      cross join lateral (select deleted_at, rotated_at from webhook_endpoints where id = claimed.endpoint_id limit 1) as endpoint`;
+}
+
+/** Gives claims back: any dispatcher may claim these at once. No attempt is counted. */
+export async function releaseClaims(
+  sql: Queryable,
+  claims: readonly { id: string; claimId: string }[],
+): Promise<void> {
+  if (claims.length === 0) return;
+  const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
+  await sql`
+    update delivery_queue queued set claim_id = null, claimed_until = null
+    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (id uuid, claim_id uuid)
+    where queued.id = given.id and queued.claim_id = given.claim_id`;
+}
+
+/** Endpoints whose oldest delivery is due, claimed or not. Steps from endpoint to endpoint through the index. */
+export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
+  return sql<DueEndpoint[]>`
+    with recursive head as (
+      (select endpoint_id, due_at from delivery_queue order by endpoint_id, due_at, id limit 1)
+      union all
+      select next.* from head cross join lateral (
+        select endpoint_id, due_at from delivery_queue where endpoint_id > head.endpoint_id
+        order by endpoint_id, due_at, id limit 1
+      ) as next
+    )
+    select endpoint_id, (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as overdue_ms
+    from head where due_at <= clock_timestamp()`;
+}
+
+/** How many deliveries are due, counted up to `limit`. Retries that are not due yet are not read. */
+export async function countDue(sql: Queryable, limit: number): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    with recursive queued as (
+      (select endpoint_id from delivery_queue order by endpoint_id limit 1)
+      union all
+      select next.* from queued cross join lateral (
+        select endpoint_id from delivery_queue where endpoint_id > queued.endpoint_id order by endpoint_id limit 1
+      ) as next
+    )
+    select count(*)::int as count from (
+      select from queued cross join lateral (
+        select from delivery_queue where endpoint_id = queued.endpoint_id and due_at <= now()
+      ) as due limit ${limit}
+    ) as counted`;
+  return row?.count ?? 0;
+}
+
+/**
+ * Writes outcomes, each only while its claim is still the one it was sent under: a finished delivery moves from the queue to the log, a failed attempt
+ * puts it back with its next time. A batch may hold two outcomes of one delivery: of a lost claim and of the live one. An endpoint that was deleted
+ * meanwhile gets no retry: the delivery is cancelled. Returns the ids of the written deliveries.
+ */
+export async function recordOutcomes(
+  sql: Queryable,
+  outcomes: readonly Outcome[],
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with outcome as materialized (
+      select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as response,
+        case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else given.status end as result
+      from jsonb_to_recordset(${recordsOf(outcomes)}::text::jsonb) as given (id uuid, endpoint_id uuid, claim_id uuid, status text, due float8,
+          started float8, duration_ms int, http_status int, error text, body text, address text)
+        join webhook_endpoints endpoint on endpoint.id = given.endpoint_id
+    ), ended as (
+      delete from delivery_queue queued using outcome
+      where queued.id = outcome.id and queued.claim_id = outcome.claim_id and outcome.result <> 'pending'
+      returning queued.*, result, started_at, duration_ms, http_status, error, response, address
+    ), logged as (
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of, replayed, finished_at,
+        last_started_at, last_duration_ms, last_http_status, last_error, last_response, last_address)
+      select id, endpoint_id, event_id, event_type, result, attempts + (started_at is not null)::int, replay_of, replayed, clock_timestamp(),
+        started_at, duration_ms, http_status, error, response, address
+      from ended
+    ), put_back as (
+      update delivery_queue queued set attempts = queued.attempts + 1, due_at = to_timestamp(outcome.due / 1000), claim_id = null, claimed_until = null
+      from outcome
+      where queued.id = outcome.id and queued.claim_id = outcome.claim_id and outcome.result = 'pending'
+      returning queued.id, queued.attempts, started_at, duration_ms, http_status, error, response, address
+    ), attempted as (
+      insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, error, response, address)
+      select id, attempts, started_at, duration_ms, http_status, error, response, address from put_back
+    )
+    select id from ended union all select id from put_back`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Of outcomes that could not be written, the ids of those that had been: their first answer was lost. The others' claims were lost. */
+export async function findRecorded(
+  sql: Queryable,
+  outcomes: readonly Outcome[],
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select given.id from jsonb_to_recordset(${recordsOf(outcomes)}::text::jsonb) as given (id uuid, started float8)
+    where case when given.started is null
+      then exists (select from deliveries where id = given.id and status = 'cancelled')
+      else exists (select from delivery_attempts where delivery_id = given.id and started_at = to_timestamp(given.started / 1000)) end`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+const cancelLimit = 1000;
+
+/** Cancels an endpoint's deliveries that no dispatcher has claimed. Those that are claimed are cancelled when their claim ends. */
+export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
+  for (let count = cancelLimit; count === cancelLimit;) {
+    ({ count } = await sql`
+      with free as (
+        select id from delivery_queue
+        where endpoint_id = ${endpointId} and (claimed_until is null or claimed_until < clock_timestamp())
+        order by id limit ${cancelLimit} for update skip locked
+      ), ended as (
+        delete from delivery_queue where id = any(array(select id from free)) returning *
+      )
+      insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of, replayed, finished_at)
+      select id, endpoint_id, event_id, event_type, 'cancelled', attempts, replay_of, replayed, clock_timestamp() from ended`);
+  }
+}
+
+function recordsOf(outcomes: readonly Outcome[]): string {
+  return JSON.stringify(
+    outcomes.map(({ id, endpointId, claimId, status, dueAt, attempt }) => ({
+      id,
+      endpoint_id: endpointId,
+      claim_id: claimId,
+      status,
+      due: dueAt,
+      started: attempt?.startedAt,
+      duration_ms: attempt?.durationMs,
+      http_status: attempt?.httpStatus,
+      error: attempt?.error,
+      body: attempt?.response?.toString('hex'),
+      address: attempt?.address,
+    })),
+  );
+}

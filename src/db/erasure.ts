@@ -1,0 +1,135 @@
+// Erases what is personal of a merchant: names, addresses on the web, keys, secrets, the texts of events and what receivers answered. Payments, plans'
+// terms and subscriptions' states are the books and stay, with the wallets' public addresses, which are on chain for good.
+import type { Queryable, Sql } from './connect.ts';
+
+/** How many rows of each kind were erased. */
+export interface Erased {
+  apps: number;
+  plans: number;
+  keys: number;
+  endpoints: number;
+  subscriptions: number;
+  events: number;
+  deliveries: number;
+}
+
+/** What stands in the place of a name, which may not be empty. */
+const blank = 'Erased';
+const batch = 1000;
+const nothing = '00000000-0000-0000-0000-000000000000';
+
+/** How many subscriptions of the merchant are active or past due. */
+export async function countLiveSubscriptions(sql: Queryable, merchantId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from subscriptions
+    where app_id in (select id from apps where merchant_id = ${merchantId}) and status in ('active', 'past_due')`;
+  return row?.count ?? 0;
+}
+
+/** Erases all of it. Interrupted, it can be run again: what is erased already is counted as nothing. */
+export async function eraseMerchant(
+  sql: Sql,
+  merchant: { id: string; wallet: string },
+): Promise<Erased> {
+  const erased = await sql.begin((tx) => eraseAccount(tx, merchant));
+  const apps = await sql<{ id: string }[]>`select id from apps where merchant_id = ${merchant.id}`;
+  const endpoints = await sql<{ id: string }[]>`
+    select id from webhook_endpoints where app_id = any(${apps.map(({ id }) => id)}::uuid[])`;
+  const events = await total(apps, ({ id }) => inBatches((after) => eraseEvents(sql, id, after)));
+  const deliveries = await total(endpoints, ({ id }) =>
+    inBatches((after) => eraseDeliveries(sql, id, after)),
+  );
+  return { ...erased, events, deliveries };
+}
+
+async function eraseAccount(
+  sql: Queryable,
+  { id, wallet }: { id: string; wallet: string },
+): Promise<Omit<Erased, 'events' | 'deliveries'>> {
+  const apps = sql`(select id from apps where merchant_id = ${id})`;
+  await sql`update merchants set name = null, email = null, updated_at = now() where id = ${id}`;
+  const erased = {
+    apps: await count(sql`
+      update apps set name = ${blank}, description = null, website_url = null, updated_at = now()
+      where merchant_id = ${id} and (name <> ${blank} or description is not null or website_url is not null)`),
+    plans: await count(sql`
+      update plans set name = ${blank}, metadata_uri = '', status = 'ended', updated_at = now()
+      where app_id in ${apps} and (name <> ${blank} or status <> 'ended')`),
+    keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
+    endpoints: await count(sql`
+      update webhook_endpoints set url = '', secret = '', previous_secret = case when previous_secret is not null then ''::bytea end,
+        deleted_at = coalesce(deleted_at, now())
+      where app_id in ${apps} and url <> ''`),
+    subscriptions: await count(sql`
+      update subscriptions set external_id = null, metadata = '{}', updated_at = now()
+      where app_id in ${apps} and (external_id is not null or metadata <> '{}')`),
+  };
+  await sql`
+    delete from delivery_queue where endpoint_id in (select id from webhook_endpoints where app_id in ${apps})`;
+  await sql`delete from sample_events where app_id in ${apps}`;
+  await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;
+  await sql`delete from auth_nonces where wallet = ${wallet}`;
+  await sql`delete from offered_transactions where wallet = ${wallet}`;
+  return erased;
+}
+
+interface Batch {
+  last: string | null;
+  seen: number;
+  erased: number;
+}
+
+/** The envelope of an event stays, so that sequences have no gap. */
+async function eraseEvents(sql: Sql, appId: string, after: string): Promise<Batch | undefined> {
+  const [row] = await sql<Batch[]>`
+    with page as (
+      select id from events where app_id = ${appId} and id > ${after}::uuid order by id limit ${batch}
+    ), done as (
+      update events e set body = json_build_object('id', e.id, 'type', e.type, 'createdAt', e.body::json -> 'createdAt', 'data',
+        json_build_object('erased', true))::text
+      from page where e.id = page.id and e.body::json -> 'data' -> 'erased' is null returning 1
+    )
+    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page) as seen,
+      (select count(*)::int from done) as erased`;
+  return row;
+}
+
+async function eraseDeliveries(
+  sql: Sql,
+  endpointId: string,
+  after: string,
+): Promise<Batch | undefined> {
+  const [row] = await sql<Batch[]>`
+    with page as (
+      select id from deliveries where endpoint_id = ${endpointId} and id > ${after}::uuid order by id limit ${batch}
+    ), done as (
+      update deliveries d set last_response = null, last_address = null
+      from page where d.id = page.id and (d.last_response is not null or d.last_address is not null) returning 1
+    ), earlier as (
+      update earlier_attempts a set response = null, address = null
+      from page where a.delivery_id = page.id and (a.response is not null or a.address is not null)
+    )
+    select (select id from page order by id desc limit 1) as last, (select count(*)::int from page) as seen,
+      (select count(*)::int from done) as erased`;
+  return row;
+}
+
+async function inBatches(erase: (after: string) => Promise<Batch | undefined>): Promise<number> {
+  let erased = 0;
+  for (let after: string | null = nothing; after !== null;) {
+    const done = await erase(after);
+    erased += done?.erased ?? 0;
+    after = done?.seen === batch ? done.last : null;
+  }
+  return erased;
+}
+
+async function total<T>(items: readonly T[], of: (item: T) => Promise<number>): Promise<number> {
+  let sum = 0;
+  for (const item of items) sum += await of(item);
+  return sum;
+}
+
+async function count(statement: PromiseLike<{ count: number }>): Promise<number> {
+  return (await statement).count;
+}

@@ -1,0 +1,51 @@
+// What all daemons of a database must agree on. Every plan names these addresses, so a daemon with others hands out plans that are never collected.
+import type { Queryable, Sql } from './connect.ts';
+
+/** Addresses in Base58. The first of each list is in use, the others stand by. */
+export interface Installation {
+  cluster: string;
+  mint: string;
+  programId: string;
+  keepers: string[];
+  treasuries: string[];
+}
+
+/** The recorded installation; undefined before the first daemon has started. */
+export async function findInstallation(sql: Queryable): Promise<Installation | undefined> {
+  const [row] = await sql<Installation[]>`
+    select cluster, mint, program_id, keepers, treasuries from installation`;
+  return row;
+}
+
+/** Records the installation unless there is one, and returns the recorded one. */
+export async function claimInstallation(sql: Sql, own: Installation): Promise<Installation> {
+  const found = await findInstallation(sql);
+  if (found !== undefined) return found;
+  await sql`
+    insert into installation (cluster, mint, program_id, keepers, treasuries)
+    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries})
+    on conflict do nothing`;
+  return (await findInstallation(sql)) ?? own;
+}
+
+/** Records another installation. */
+export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
+  await sql`
+    insert into installation (cluster, mint, program_id, keepers, treasuries)
+    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries})
+    on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint, program_id = excluded.program_id,
+      keepers = excluded.keepers, treasuries = excluded.treasuries, updated_at = now()`;
+}
+
+/** How many plans that have not ended name another mint, keeper or treasury than these; counts to 100,000. */
+export async function countOtherPlans(
+  sql: Queryable,
+  { mint, keepers, treasuries }: Pick<Installation, 'mint' | 'keepers' | 'treasuries'>,
+): Promise<{ plans: number; mint: number; keeper: number; treasury: number }> {
+  const [row] = await sql<{ plans: number; mint: number; keeper: number; treasury: number }[]>`
+    select count(*)::int as plans, count(*) filter (where mint <> ${mint})::int as mint,
+      count(*) filter (where puller <> all (${keepers}))::int as keeper,
+      count(*) filter (where treasury <> all (${treasuries}))::int as treasury
+    from (select mint, puller, treasury from plans where status <> 'ended' limit 100000) as live`;
+  return row ?? { plans: 0, mint: 0, keeper: 0, treasury: 0 };
+}

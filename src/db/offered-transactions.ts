@@ -1,0 +1,48 @@
+import type { Queryable } from './connect.ts';
+
+export type Purpose =
+  'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers';
+
+export interface OfferedTransaction {
+  wallet: string;
+  blockhash: string;
+  /** What the wallet signs. */
+  message: Buffer;
+  lastValidBlockHeight: bigint;
+  purpose: Purpose;
+  planId: string;
+  /** null for `publish` and `pullers`. */
+  subscriptionPda: string | null;
+  /** The checkout in which the wallet subscribes. */
+  checkoutSessionId: string | null;
+}
+
+/** Stores an unsigned transaction that a wallet is given to sign. */
+export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Promise<void> {
+  await sql`
+    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
+      checkout_session_id)
+    values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight}, ${offer.purpose}, ${offer.planId},
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
+}
+
+/** What a wallet was given to sign with this blockhash, newest first; at most 20. */
+export function findOffers(
+  sql: Queryable,
+  wallet: string,
+  blockhash: string,
+): Promise<OfferedTransaction[]> {
+  return sql<OfferedTransaction[]>`
+    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda, checkout_session_id
+    from offered_transactions
+    where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
+}
+
+/** Deletes up to 1,000 that are older than ten minutes; returns how many. */
+export async function deleteOldOffers(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from offered_transactions where id in (
+      select id from offered_transactions where created_at < now() - interval '10 minutes' order by created_at limit 1000
+    )`;
+  return count;
+}

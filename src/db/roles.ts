@@ -1,0 +1,267 @@
+// What each daemon may do: a role per daemon, named after the role that owns the schema (of billing_owner: billing_serve, billing_keeper, billing_dispatch).
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
+import type { Queryable, Sql } from './connect.ts';
+import { isForbidden } from './outage.ts';
+
+export const daemonRoles = ['serve', 'keeper', 'dispatch'] as const;
+
+export type DaemonRole = (typeof daemonRoles)[number];
+
+interface Rights {
+  select: readonly string[];
+  insert: readonly string[];
+  delete: readonly string[];
+  /** Tables of which every column may be updated but these. */
+  update: Readonly<Record<string, readonly string[]>>;
+  execute?: readonly string[];
+}
+
+/** What every daemon reads at its start and writes while it runs. */
+const running = {
+  select: ['schema_migrations', 'installation', 'daemons'],
+  insert: ['installation', 'daemons'],
+  delete: ['daemons'],
+  update: { daemons: ['id', 'name'] },
+};
+
+/** The identity and the terms of a row stay as they were inserted. */
+const planTerms = [
+  'id',
+  'app_id',
+  'plan_pda',
+  'chain_plan_id',
+  'owner',
+  'mint',
+  'treasury',
+  'puller',
+  'amount',
+  'period_hours',
+];
+const subscriptionTerms = [
+  'id',
+  'app_id',
+  'plan_id',
+  'subscription_pda',
+  'subscriber_wallet',
+  'amount',
+  'period_hours',
+];
+
+/** No table is missing here: test/db/roles.test.ts compares it with the schema. */
+export const rights: Readonly<Record<DaemonRole, Rights>> = {
+  serve: {
+    select: [
+      ...running.select,
+      'merchants',
+      'api_keys',
+      'auth_nonces',
+      'apps',
+      'plans',
+      'subscriptions',
+      'payments',
+      'transactions',
+      'payment_attempts',
+      'events',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'earlier_attempts',
+      'all_deliveries',
+      'delivery_attempts',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'offered_transactions',
+      'checkout_sessions',
+      'replays',
+    ],
+    insert: [
+      ...running.insert,
+      'merchants',
+      'api_keys',
+      'auth_nonces',
+      'apps',
+      'plans',
+      'subscriptions',
+      'events',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'offered_transactions',
+      'checkout_sessions',
+      'replays',
+    ],
+    delete: [
+      ...running.delete,
+      'auth_nonces',
+      'delivery_queue',
+      'idempotency_keys',
+      'rate_budgets',
+      'sample_events',
+      'offered_transactions',
+    ],
+    update: {
+      ...running.update,
+      merchants: ['id', 'wallet', 'tier', 'fee_bps'],
+      api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
+      apps: ['id', 'merchant_id'],
+      plans: planTerms,
+      subscriptions: [...subscriptionTerms, 'paid_through', 'period_pulled'],
+      webhook_endpoints: ['id', 'app_id', 'url'],
+      delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
+      idempotency_keys: ['scope', 'key'],
+      rate_budgets: [],
+      checkout_sessions: ['id', 'app_id', 'plan_id', 'success_url', 'cancel_url', 'expires_at'],
+      replays: ['id', 'selection', 'until'],
+    },
+  },
+  keeper: {
+    select: [
+      ...running.select,
+      'merchants',
+      'apps',
+      'plans',
+      'subscriptions',
+      'transactions',
+      'payment_attempts',
+      'payments',
+      'events',
+      'sweeps',
+      'webhook_endpoints',
+      'delivery_queue',
+    ],
+    insert: [
+      ...running.insert,
+      'transactions',
+      'payment_attempts',
+      'payments',
+      'events',
+      'delivery_queue',
+    ],
+    delete: running.delete,
+    update: {
+      ...running.update,
+      plans: planTerms,
+      subscriptions: subscriptionTerms,
+      transactions: ['id', 'signature'],
+      payment_attempts: ['id', 'subscription_id', 'amount_gross', 'platform_fee', 'amount_net'],
+      sweeps: ['name'],
+    },
+  },
+  dispatch: {
+    select: [
+      ...running.select,
+      'events',
+      'events_default',
+      'webhook_endpoints',
+      'delivery_queue',
+      'deliveries',
+      'deliveries_default',
+      'earlier_attempts',
+      'earlier_attempts_default',
+      'delivery_attempts',
+    ],
+    insert: ['daemons', 'deliveries', 'earlier_attempts'],
+    delete: [...running.delete, 'delivery_queue'],
+    update: {
+      ...running.update,
+      delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
+    },
+    execute: ['make_months(int)', 'drop_month(text, int)'],
+  },
+};
+
+/** Grants each daemon's role that exists what the daemon needs in this schema, and nothing else. Returns the names of the roles. */
+export async function grantRights(sql: Queryable): Promise<string[]> {
+  const names = await roleNames(sql);
+  const found = await sql<{ name: string }[]>`
+    select rolname as name from pg_roles where rolname = any(${Object.values(names)})`;
+  const granted: string[] = [];
+  for (const daemon of daemonRoles) {
+    const role = names[daemon];
+    if (!found.some(({ name }) => name === role)) continue;
+    await sql.unsafe(await grants(sql, quoted(role), rights[daemon]));
+    granted.push(role);
+  }
+  return granted;
+}
+
+/** One statement string, so that all of it happens or nothing. */
+async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
+  const updates = await Promise.all(
+    Object.entries(its.update).map(async ([table, fixed]) => {
+      const [row] = await sql<{ columns: string }[]>`
+        select string_agg(quote_ident(attname), ', ') as columns from pg_attribute
+        where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attname <> all(${[...fixed]})`;
+      return `grant update (${row?.columns ?? ''}) on ${table} to ${role}`;
+    }),
+  );
+  const all = (right: string, tables: readonly string[]) =>
+    `grant ${right} on ${tables.join(', ')} to ${role}`;
+  return [
+    `revoke all on all tables in schema public from ${role}`,
+    `revoke all on all functions in schema public from ${role}`,
+    `grant usage on schema public to ${role}`,
+    all('select', its.select),
+    all('insert', its.insert),
+    all('delete', its.delete),
+    ...updates,
+    ...(its.execute ?? []).map((name) => `grant execute on function ${name} to ${role}`),
+  ].join(';\n');
+}
+
+/** Makes the roles that are missing, with these passwords; a role that exists gets its password anew where one is given. */
+export async function makeRoles(
+  sql: Sql,
+  passwords: Readonly<Partial<Record<DaemonRole, string>>>,
+): Promise<Record<DaemonRole, string>> {
+  const names = await roleNames(sql);
+  for (const daemon of daemonRoles) {
+    const password = passwords[daemon];
+    if (password === undefined) continue;
+    const role = quoted(names[daemon]);
+    const [found] = await sql`select from pg_roles where rolname = ${names[daemon]}`;
+    const verb = found === undefined ? 'create' : 'alter';
+    await sql.unsafe(`${verb} role ${role} login password '${scramVerifier(password)}'`);
+  }
+  return names;
+}
+
+/** Lets serve see when the transactions of other roles began (event-feed.ts). False where the caller may not grant that. */
+export async function grantStatistics(sql: Sql): Promise<boolean> {
+  const { serve } = await roleNames(sql);
+  const [row] = await sql<{ has: boolean }[]>`
+    select pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as has`;
+  if (row?.has === true) return true;
+  try {
+    await sql.unsafe(`grant pg_read_all_stats to ${quoted(serve)}`);
+    return true;
+  } catch (error) {
+    if (isForbidden(error)) return false;
+    throw error;
+  }
+}
+
+async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
+  const [row] = await sql<
+    { owner: string }[]
+  >`select regexp_replace(current_user, '_owner$', '') as owner`;
+  const of = (daemon: DaemonRole) => `${row?.owner ?? ''}_${daemon}`;
+  return { serve: of('serve'), keeper: of('keeper'), dispatch: of('dispatch') };
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** What Postgres stores of a password (RFC 5803): the password itself is in no statement, and so in no log of the server. */
+export function scramVerifier(password: string, salt = randomBytes(16)): string {
+  const rounds = 4096;
+  const salted = pbkdf2Sync(password, salt, rounds, 32, 'sha256');
+  const key = (name: string) => createHmac('sha256', salted).update(name).digest();
+  const stored = createHash('sha256').update(key('Client Key')).digest('base64');
+  return `SCRAM-SHA-256$${rounds}:${salt.toString('base64')}$${stored}:${key('Server Key').toString('base64')}`;
+}

@@ -1,0 +1,56 @@
+import bs58 from 'bs58';
+import type { Queryable } from './connect.ts';
+
+export interface TimelineRow {
+  id: string;
+  kind: 'event' | 'payment' | 'attempt' | 'delivery';
+  at: Date;
+  /** An event's type; the status of anything else. */
+  what: string;
+  /** USDC base units, of a payment or an attempt. */
+  amount: string | null;
+  signature: string | null;
+  /** Why it failed; a delivery's event type. */
+  detail: string | null;
+  /** A delivery's endpoint. */
+  webhookId: string | null;
+}
+
+const most = 200;
+
+/** A subscription's events, payments, payment attempts and deliveries as one list, newest first: the newest 200. */
+export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
+  // No index leads from an event to its first delivery: it is of the app's endpoint and written with the event.
+  const rows = await sql<
+    (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
+  >`
+    with recent as (
+      select id, app_id, type from events where subscription_id = ${subscriptionId} order by sequence desc limit ${most}
+    ), delivered as (
+      select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
+      from recent join webhook_endpoints w on w.app_id = recent.app_id
+        join all_deliveries d on d.endpoint_id = w.id and d.event_id = recent.id and not d.replayed
+          and d.id >= first_id_at(made_at(recent.id) - interval '1 s') and d.id < first_id_at(made_at(recent.id) + interval '10 s')
+      union all
+      select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
+      from recent join all_deliveries d on d.event_id = recent.id and d.replayed
+    )
+    select * from (
+      select id, 'event' as kind, made_at(id) as at, type as what, null::text as amount, null::bytea as signature, null::text as signed,
+        null as detail, null::uuid as webhook_id
+      from recent
+      union all
+      select id, 'delivery', created_at, status, null, null, null, event_type, endpoint_id from delivered
+      union all
+      (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature, failure_reason, null
+      from payments where subscription_id = ${subscriptionId} order by occurred_at desc limit ${most})
+      union all
+      (select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
+      from payment_attempts a join transactions t on t.id = a.transaction_id
+      where a.subscription_id = ${subscriptionId} order by a.id desc limit ${most})
+    ) as entries order by at desc, id desc limit ${most}`;
+  return rows.map(({ signature, signed, ...row }) => ({
+    ...row,
+    signature: signature === null ? signed : bs58.encode(signature),
+  }));
+}

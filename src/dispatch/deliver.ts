@@ -1,0 +1,37 @@
+// One claimed delivery: sign, post, judge.
+import type { Outcome } from '../db/delivery-queue.ts';
+import { judge, parseRetryAfter } from '../domain/retry-schedule.ts';
+import type { Answer, WebhookClient } from '../webhooks/http.ts';
+import { signedHeaders } from '../webhooks/sign.ts';
+import type { DatabaseClock } from './clock.ts';
+import type { Ready } from './concurrency.ts';
+
+export interface Delivered {
+  outcome: Outcome;
+  answer: Answer;
+}
+
+/** Sends a delivery once. Each attempt is signed anew, with the database's time. Never rejects. */
+export async function deliver(
+  { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
+  { client, clock }: { client: WebhookClient; clock: DatabaseClock },
+): Promise<Delivered> {
+  const { origin, path, keys, previous } = endpoint;
+  const startedAt = Math.ceil(clock.now());
+  const previousKeys =
+    previous !== undefined && startedAt < previous.until ? previous.keys : undefined;
+  const headers = signedHeaders([keys, previousKeys], eventId, Math.floor(startedAt / 1000), body);
+  const answer = await client.post({ origin, path, headers, body });
+  const { httpStatus, error, response, address, durationMs, retryAfter } = answer;
+  const endedAt = startedAt + durationMs;
+  const verdict = judge(attempts + 1, httpStatus, parseRetryAfter(retryAfter, endedAt));
+  const outcome = {
+    id,
+    endpointId,
+    claimId,
+    status: verdict.status,
+    dueAt: verdict.status === 'pending' ? endedAt + verdict.delayMs : null,
+    attempt: { startedAt, durationMs, httpStatus, error, response, address },
+  };
+  return { outcome, answer };
+}

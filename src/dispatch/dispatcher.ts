@@ -1,0 +1,251 @@
+// The dispatcher: claims due deliveries, posts them, writes their outcomes. Any number of dispatchers work on one database.
+//
+//   queued ---claim---> claimed ---2xx--------------------------> delivered
+//     ^                   |   \---410, sixth failure------------> failed
+//     |                   |   \---endpoint deleted--------------> cancelled
+//     |<--any other answer, none (due again after a delay)
+//     |<--claim passed (the dispatcher died), claim given back
+//
+// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every outcome repeats its claim. No transaction is
+// open while a request is. A delivery is sent at least once: after a crash another dispatcher sends it again when the claim has passed.
+import type { Registry } from 'prom-client';
+import { required, type Config } from '../config.ts';
+import type { Sql } from '../db/connect.ts';
+import { countDue } from '../db/delivery-queue.ts';
+import { deliveriesQueued, namedIn } from '../db/notify.ts';
+import { findDefaultRows } from '../db/partitions.ts';
+import { connectClaims, connectQueue } from '../db/queue-connection.ts';
+import { secretBox } from '../domain/secrets.ts';
+import { messageOf, OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { startLoop, type Loop } from '../loop.ts';
+import { deadlineMs, WebhookClient } from '../webhooks/http.ts';
+import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
+import { Claimer } from './claim.ts';
+import { databaseClock } from './clock.ts';
+import { Completer } from './complete.ts';
+import { Concurrency, type Claimed, type Place, type Ready } from './concurrency.ts';
+import { deliver } from './deliver.ts';
+import { EndpointCache } from './endpoints.ts';
+import { createMetrics, type DispatchMetrics } from './metrics.ts';
+import { Poller } from './poll.ts';
+import { startRetention } from './retention.ts';
+
+export interface DispatcherResources {
+  sql: Sql;
+  config: Config;
+  log: Log;
+  registry: Registry;
+}
+
+/** Outcomes, sweeps and gauges. */
+const queueConnections = 3;
+/** What must be left of a claim, beyond the deadline, when a request starts: time to write its outcome. */
+const marginMs = 500;
+const gaugeMs = 15_000;
+const dueCountLimit = 100_000;
+/** At this number of unwritten outcomes nothing more is claimed: deliveries without a written outcome are sent again after a crash. */
+const unwrittenLimit = 4000;
+
+/** Starts delivering. Throws an OperatorError when the claim is not longer than the time that endpoints have to answer. */
+export async function startDispatcher(
+  resources: DispatcherResources,
+  { pollMs = 1000 } = {},
+): Promise<Dispatcher> {
+  const { webhookLease } = resources.config;
+  if (webhookLease * 1000 < deadlineMs + 2 * marginMs) {
+    throw new OperatorError(
+      `WEBHOOK_LEASE_SECONDS is ${webhookLease}, and must be longer than the ${deadlineMs / 1000} s that an endpoint has to answer: give 6 or more.`,
+      2,
+    );
+  }
+  const dispatcher = new Dispatcher(resources, pollMs);
+  await dispatcher.listen();
+  return dispatcher;
+}
+
+export class Dispatcher {
+  private readonly log: Log;
+  private readonly config: Config;
+  private readonly pollMs: number;
+  private readonly claimMs: number;
+  private readonly queue: Sql;
+  private readonly claims: Sql;
+  private readonly clock = databaseClock();
+  private readonly concurrency: Concurrency;
+  private readonly claimer: Claimer;
+  private readonly poller: Poller;
+  private readonly client: WebhookClient;
+  private readonly endpoints: EndpointCache;
+  private readonly completer: Completer;
+  private readonly metrics: DispatchMetrics;
+  private readonly loops: readonly Loop[];
+  private readonly loop: Loop;
+  private trouble: string | undefined;
+  private workedAt = performance.now();
+  private isStopping = false;
+  private onDrained: () => void = () => undefined;
+
+  constructor({ sql, config, log, registry }: DispatcherResources, pollMs: number) {
+    this.log = log;
+    this.config = config;
+    this.pollMs = pollMs;
+    this.claimMs = config.webhookLease * 1000;
+    this.queue = connectQueue(sql, queueConnections);
+    this.claims = connectClaims(sql);
+    const { queue, claims, clock, claimMs } = this;
+    this.concurrency = new Concurrency({
+      total: config.webhookConcurrency,
+      perEndpoint: config.webhookEndpointConcurrency,
+    });
+    const { concurrency } = this;
+    const reserveMs = deadlineMs + marginMs;
+    this.claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
+    this.poller = new Poller({ queue, clock, claimer: this.claimer, pollMs });
+    this.client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+    const { encryptionKeys } = required(config, 'encryptionKeys');
+    this.endpoints = new EndpointCache(queue, secretBox(encryptionKeys), (endpointId, error) =>
+      log.error({ endpointId, err: error }, 'endpoint secret cannot be decrypted'),
+    );
+    this.completer = new Completer({
+      queue,
+      onWritten: () => this.wakeIfHungry(),
+      onLost: (count) => this.metrics.claimsLost(count),
+      onError: (error, failures) =>
+        log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
+    });
+    this.metrics = createMetrics(registry, {
+      inFlight: () => concurrency.inFlight,
+      waiting: () => this.completer.waiting,
+    });
+    this.loop = this.startMainLoop();
+    this.loops = [this.loop, this.startGauges(), this.startRetention(sql)];
+  }
+
+  /** Follows notifications of queued deliveries. */
+  async listen(): Promise<void> {
+    const onNotify = (payload: string) => {
+      const { endpoints } = namedIn(payload);
+      if (endpoints?.length === 0) return;
+      this.poller.notified(endpoints);
+      this.loop.wake();
+    };
+    // Also when the connection is made again: notifications may have been missed.
+    await this.queue.listen(deliveriesQueued, onNotify, () => onNotify(''));
+  }
+
+  /** Why deliveries do not go out; undefined while they do. */
+  ready(): string | undefined {
+    const silentMs = performance.now() - this.workedAt;
+    if (this.trouble !== undefined) return this.trouble;
+    return silentMs > 5 * this.pollMs + 5000
+      ? `Postgres has not answered for ${Math.round(silentMs / 1000)} s`
+      : undefined;
+  }
+
+  /** Claims nothing more, gives unsent claims back, waits for the requests in flight and writes their outcomes. */
+  async stop(): Promise<void> {
+    this.isStopping = true;
+    await this.loop.stop();
+    // Where they cannot be given back, the claims pass by themselves.
+    await this.claimer.release().catch(() => undefined);
+    await new Promise<void>((resolve) => {
+      this.onDrained = resolve;
+      if (this.concurrency.inFlight === 0) resolve();
+    });
+    await this.completer.settled();
+    this.client.close();
+    await Promise.all(this.loops.map((loop) => loop.stop()));
+    await Promise.all([this.queue.end({ timeout: 1 }), this.claims.end({ timeout: 1 })]);
+  }
+
+  private startMainLoop(): Loop {
+    return startLoop({
+      name: 'delivering',
+      idleMs: () => this.poller.idleMs,
+      turn: async () => {
+        await this.poller.poll();
+        if (!this.completer.isFailing && this.completer.waiting < unwrittenLimit)
+          await this.prepare(await this.claimer.claim());
+        this.sendReady();
+        if (this.trouble !== undefined) this.log.info('deliveries go out again');
+        this.trouble = undefined;
+        this.workedAt = performance.now();
+        return false;
+      },
+      onError: (error, failures) => {
+        this.trouble = `no deliveries go out: ${messageOf(error)}`;
+        this.log.error({ failures, err: error }, 'deliveries do not go out');
+        this.poller.sweepNext();
+      },
+    });
+  }
+
+  private startGauges(): Loop {
+    return startLoop({
+      name: 'measuring',
+      idleMs: gaugeMs,
+      turn: async () => {
+        this.metrics.queue(await countDue(this.queue, dueCountLimit), this.poller.oldestMs);
+        this.metrics.defaultRows(await findDefaultRows(this.queue));
+        return false;
+      },
+      // The main loop reports the same outage.
+      onError: () => undefined,
+    });
+  }
+
+  private startRetention(sql: Sql): Loop {
+    return startRetention(sql, {
+      deliveryDays: this.config.deliveryRetentionDays,
+      eventDays: this.config.eventRetentionDays,
+      onDropped: (table, month) => {
+        this.metrics.dropped(table);
+        this.log.info({ table, month }, 'month dropped');
+      },
+      onError: (error, failures) =>
+        this.log.warn({ failures, err: error }, 'partitions cannot be made or dropped'),
+    });
+  }
+
+  /** Makes claimed deliveries ready, cancels those of deleted endpoints, and gives back those that cannot be signed. */
+  private async prepare(claimed: readonly Claimed[]): Promise<void> {
+    const endpoints = await this.endpoints.read(claimed);
+    const unusable: Claimed[] = [];
+    for (const delivery of claimed) {
+      const endpoint = endpoints.get(delivery.endpointId);
+      const { id, endpointId, claimId } = delivery;
+      if (delivery.endpointDeleted) {
+        const nothing = { dueAt: null, attempt: null };
+        this.completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
+      } else if (endpoint === undefined) unusable.push(delivery);
+      else this.claimer.offer({ ...delivery, endpoint });
+    }
+    if (unusable.length > 0) await this.claimer.pause(unusable, this.claimMs);
+  }
+
+  private sendReady(): void {
+    if (this.isStopping) return;
+    const { concurrency, claimer } = this;
+    for (let queue = concurrency.next(); queue !== undefined; queue = concurrency.next()) {
+      const delivery = claimer.take(queue);
+      if (delivery === undefined) concurrency.update(queue);
+      else void this.send(delivery, concurrency.take(queue));
+    }
+    this.wakeIfHungry();
+  }
+
+  private async send(delivery: Ready, place: Place): Promise<void> {
+    const { client, clock, concurrency } = this;
+    const { outcome, answer } = await deliver(delivery, { client, clock });
+    this.completer.add(outcome);
+    this.metrics.attempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
+    concurrency.give(place, outcome.status === 'delivered', answer.durationMs);
+    if (concurrency.inFlight === 0) this.onDrained();
+    this.sendReady();
+  }
+
+  private wakeIfHungry(): void {
+    if (this.claimer.isHungry) this.loop.wake();
+  }
+}

@@ -1,0 +1,83 @@
+// URLs and keys of endpoints, kept until a claim names a later rotation of the secret. The URL of an endpoint never changes.
+import type { Sql } from '../db/connect.ts';
+import type { ClaimedDelivery } from '../db/delivery-queue.ts';
+import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
+import type { SecretBox } from '../domain/secrets.ts';
+import { signingKeys, type SigningKeys } from '../webhooks/sign.ts';
+
+export interface SendingEndpoint {
+  origin: string;
+  path: string;
+  keys: SigningKeys;
+  /** Of the secret before the last rotation, and until when (Unix ms of the database's clock) it signs as well. */
+  previous: { keys: SigningKeys; until: number } | undefined;
+  rotatedAt: number | null;
+}
+
+const keptAtMost = 10_000;
+
+export class EndpointCache {
+  /** In the order in which they were needed last. */
+  private readonly known = new Map<string, SendingEndpoint>();
+  private readonly sql: Sql;
+  private readonly secrets: SecretBox;
+  private readonly onUnusable: (endpointId: string, error: unknown) => void;
+
+  /** `onUnusable` is called with an endpoint whose secret cannot be decrypted. */
+  constructor(
+    sql: Sql,
+    secrets: SecretBox,
+    onUnusable: (endpointId: string, error: unknown) => void,
+  ) {
+    this.sql = sql;
+    this.secrets = secrets;
+    this.onUnusable = onUnusable;
+  }
+
+  /** The endpoints of these claims, without those whose secret cannot be decrypted. */
+  async read(
+    claimed: readonly Pick<ClaimedDelivery, 'endpointId' | 'rotatedAt'>[],
+  ): Promise<ReadonlyMap<string, SendingEndpoint>> {
+    const wanted = new Map(claimed.map(({ endpointId, rotatedAt }) => [endpointId, rotatedAt]));
+    const missing = [...wanted].flatMap(([id, rotatedAt]) => {
+      const known = this.known.get(id);
+      return known === undefined || (known.rotatedAt ?? 0) < (rotatedAt ?? 0) ? [id] : [];
+    });
+    for (const id of missing) this.known.delete(id);
+    for (const sealed of missing.length === 0 ? [] : await readEndpoints(this.sql, missing)) {
+      try {
+        this.known.set(sealed.id, this.open(sealed));
+      } catch (error) {
+        this.onUnusable(sealed.id, error);
+      }
+    }
+    const found = new Map<string, SendingEndpoint>();
+    for (const id of wanted.keys()) {
+      const endpoint = this.known.get(id);
+      if (endpoint === undefined) continue;
+      found.set(id, endpoint);
+      this.known.delete(id);
+      this.known.set(id, endpoint);
+    }
+    for (const id of this.known.keys()) {
+      if (this.known.size <= keptAtMost) break;
+      this.known.delete(id);
+    }
+    return found;
+  }
+
+  private open({ id, url, secret, previousSecret, previousUntil, rotatedAt }: SealedEndpoint) {
+    const { origin, pathname, search } = new URL(url);
+    const keysOf = (sealed: Buffer) => signingKeys(this.secrets.open(sealed, id));
+    return {
+      origin,
+      path: `${pathname}${search}`,
+      keys: keysOf(secret),
+      previous:
+        previousSecret === null || previousUntil === null
+          ? undefined
+          : { keys: keysOf(previousSecret), until: previousUntil },
+      rotatedAt,
+    };
+  }
+}

@@ -1,0 +1,167 @@
+// What the end of an attempt means: the subscription's next state, its payment and the alert.
+import { transferPlaces } from '../chain/collection.ts';
+import {
+  classifyPullError,
+  describeTransactionError,
+  failedInstruction,
+  type PullFailure,
+} from '../chain/errors.ts';
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { pullPeriod, periodSeconds } from '../chain/period.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
+import type { AttemptRow, Resolution } from '../db/payment-attempts.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
+import { setbackUntil } from './backoff.ts';
+import type { Pull, View } from './chain-view.ts';
+import { sameInstance } from './decide.ts';
+import type { Rules } from './decision.ts';
+import { closingDue } from './ending.ts';
+import { nextAfter, recordPull } from './pulls.ts';
+import type { Outcome } from './settlement.ts';
+import {
+  applyCover,
+  applyFailure,
+  applyPayment,
+  type Draft,
+  draftOf,
+  isLive,
+} from './transitions.ts';
+
+/** What became of one attempt. */
+export type AttemptEnd =
+  /** `earlier`: what others pulled between the period that it was signed for and the period in which it landed. */
+  | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
+  | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
+  /** Another payment made their transaction fail. */
+  | { readonly kind: 'spared'; readonly error: string }
+  /** The transaction was never sent and never will be. */
+  | { readonly kind: 'unsent' }
+  | { readonly kind: 'expired' };
+
+/** What the failure `err` of a transaction means for one of its payments. Only the payment of the instruction that failed is charged with it. */
+export function failedEnd(
+  programId: string,
+  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  err: unknown,
+  view: View,
+): AttemptEnd {
+  const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
+  const error = describeTransactionError(err);
+  const place = failedInstruction(err);
+  if (attempt.payments > 1 && place !== null && !pulls.includes(place))
+    return { kind: 'spared', error };
+  const failure = classifyPullError(err, {
+    layout: { pulls },
+    logs: null,
+    gross: attempt.amountGross,
+    subscriberAccount: view instanceof Error ? undefined : view.subscriberTokens,
+  });
+  return { kind: 'failed', failure, error };
+}
+
+/** What is known when the end is written. */
+interface Seen {
+  /** The accounts, read after the end. */
+  view: View;
+  /** The chain's clock at that read, Unix seconds. */
+  now: bigint;
+  /** Whether this payment is recorded already. */
+  isRecorded: (signature: string) => boolean;
+}
+
+/** What `end` makes of its attempt and its subscription. Pure. */
+export function outcomeOf(
+  rules: Rules,
+  row: HeldSubscription,
+  { attempt, row: signed }: { attempt: AttemptRow; row: HeldSubscription },
+  end: AttemptEnd,
+  { view, now, isRecorded }: Seen,
+): Outcome & { alert?: string } {
+  const draft = draftOf(row);
+  const { state } = draft;
+  // The commit of an attempt does not write the slot that it was signed by.
+  if (signed.observedSlot > state.observedSlot) state.observedSlot = signed.observedSlot;
+  const resolve = (resolved: Resolution['state'], error: string | null) => ({
+    id: attempt.id,
+    state: resolved,
+    error,
+  });
+  if (end.kind === 'spared' || end.kind === 'unsent') {
+    // No failure of this payment: it is signed again at once.
+    if (isLive(state)) state.dueAt = timeOf(now);
+    if (end.kind === 'unsent') return { draft, resolution: resolve('expired', 'never sent') };
+    state.failedPacks += 1;
+    return { draft, resolution: resolve('failed', `another payment failed: ${end.error}`) };
+  }
+  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const period =
+    account === null || view instanceof Error ? null : pullPeriod(account, view.plan, now);
+
+  if (end.kind === 'paid') {
+    const { pull, earlier } = end;
+    for (const other of earlier)
+      recordPull(
+        draft,
+        { ...other, recorded: isRecorded(other.signature) },
+        timeOf(pull.periodStart),
+      );
+    // Without the account the next read decides; until then the paid period counts.
+    const next =
+      account === null || period === null
+        ? timeOf(pull.periodEnd)
+        : nextAfter(pull.periodStart, account, period);
+    if (isRecorded(pull.signature)) applyCover(draft, pull, next);
+    else applyPayment(draft, pull, next);
+    return { draft, resolution: resolve('landed', null) };
+  }
+  if (end.kind === 'expired')
+    return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
+  const alert = applyFailedAttempt(draft, attempt, end.failure, { view, now, account, rules });
+  return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
+}
+
+/** Changes the draft by a transaction that failed on chain; returns the alert of a failure that is ours. */
+function applyFailedAttempt(
+  draft: Draft,
+  attempt: AttemptRow,
+  failure: PullFailure,
+  {
+    view,
+    now,
+    account,
+    rules,
+  }: { view: View; now: bigint; account: SubscriptionAccount | null; rules: Rules },
+): string | undefined {
+  const { row, state } = draft;
+  const live = isLive(state) && state.cancelRequestedAt === null;
+  const plan = view instanceof Error ? null : view.plan;
+  if (failure.kind === 'subscriber' && live) {
+    const periodStart = unixSeconds(attempt.periodStart);
+    const periodEnd =
+      account === null
+        ? periodStart + periodSeconds(BigInt(row.periodHours))
+        : pullPeriod(account, plan, periodStart).end;
+    const nextPeriod =
+      account === null ? null : nextAfter(periodStart, account, pullPeriod(account, plan, now));
+    const { amountGross: gross, platformFee: fee, amountNet: net, signature } = attempt;
+    const amounts = { gross, fee, net };
+    const { reason } = failure;
+    applyFailure(
+      draft,
+      { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
+      rules.pastDueDays,
+    );
+    if (!isLive(state)) state.dueAt = closingDue({ now }, account, rules);
+    return undefined;
+  }
+  if (failure.kind === 'ours' || failure.kind === 'unknown') {
+    if (live) {
+      state.setbacks += 1;
+      state.dueAt = setbackUntil(now, state.setbacks);
+    }
+    return failure.kind === 'ours' ? failure.reason : 'unknown_error';
+  }
+  // Collected, cancelled, closed or changed meanwhile is no failure: the accounts are read again at once.
+  if (isLive(state)) state.dueAt = timeOf(now);
+  return undefined;
+}

@@ -1,0 +1,192 @@
+// Signed transactions in flight with their payments, indexed by signature, by subscription and by the account that a payment changes.
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import type { AttemptRow } from '../db/payment-attempts.ts';
+import type { ReadSubscription } from '../db/subscriptions.ts';
+import type { Polled } from './poll-schedule.ts';
+import type { Held } from './settlement.ts';
+
+/** A committed payment. */
+export interface OpenAttempt extends Held {
+  readonly attempt: AttemptRow;
+  /** The subscription as it was when the attempt was committed or taken over. */
+  readonly row: ReadSubscription;
+  /** When the claim's lease began, in milliseconds of the process's own clock. */
+  readonly leasedAt: number;
+  /** End of the period that was signed for, Unix seconds. Null for an attempt that another process signed. */
+  readonly periodEnd: bigint | null;
+  /** The on-chain subscription once the payment has landed and nothing else has happened. Null where another process signed. */
+  readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
+}
+
+/** A payment in flight. */
+export interface Payment extends OpenAttempt {
+  row: ReadSubscription;
+  /** The notices that the last read of the chain covers; null when this process has not read it. */
+  checked: number | null;
+  /** The last read of the chain showed that it must not be sent. */
+  isStopped: boolean;
+  /** A notice said something else than this payment. A cancel and a resume together look like the payment alone, so no later notice is explained. */
+  disturbed: boolean;
+}
+
+/** A transaction to send. */
+export interface Outgoing {
+  readonly signature: string;
+  readonly bytes: Buffer;
+  /** Payments that it carries, with those that are no longer held here. */
+  readonly size: number;
+  /** Its payments that are held here and have not ended, by subscription. */
+  readonly payments: ReadonlyMap<string, Payment>;
+  /** Signed by this process, and held here ever since: nobody else has sent it. */
+  isOwn: boolean;
+  sends: number;
+  /** When it was sent last, in milliseconds of the process's own clock. */
+  sentAt: number;
+}
+
+/** A transaction that is sent and polled. Times are milliseconds of the process's own clock. */
+export interface Tracked extends Outgoing {
+  readonly lastValidBlockHeight: bigint;
+  readonly takenAt: number;
+  renewedAt: number;
+  polledAt: number;
+  settleAt: number;
+  /** How often its end was unknown when it was settled. */
+  settleTries: number;
+  status: Polled['status'];
+  slot: bigint | null;
+}
+
+/** The index. It holds at most one payment of a subscription. */
+export class InFlight {
+  readonly #tracked = new Map<string, Tracked & { payments: Map<string, Payment> }>();
+  readonly #bySubscription = new Map<string, string>();
+  readonly #byAddress = new Map<string, string>();
+  readonly #final = new Set<Tracked>();
+
+  /** Payments in flight. */
+  get size(): number {
+    return this.#bySubscription.size;
+  }
+
+  all(): Iterable<Tracked> {
+    return this.#tracked.values();
+  }
+
+  /** The payment of a subscription. */
+  of(subscriptionId: string): Payment | undefined {
+    return this.carrierOf(subscriptionId)?.payments.get(subscriptionId);
+  }
+
+  /** The transaction that carries the payment of a subscription. */
+  carrierOf(subscriptionId: string): Tracked | undefined {
+    return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
+  }
+
+  /** A transaction by its signature. */
+  find({ signature }: Pick<Tracked, 'signature'>): Tracked | undefined {
+    return this.#tracked.get(signature);
+  }
+
+  /** Whether a transaction still is in flight. */
+  has({ signature }: Pick<Tracked, 'signature'>): boolean {
+    return this.#tracked.has(signature);
+  }
+
+  /** Adds committed payments, each in place of an earlier one of its subscription; returns the transactions that are new. */
+  take(taken: readonly OpenAttempt[]): Tracked[] {
+    const now = performance.now();
+    const added: Tracked[] = [];
+    for (const one of taken) {
+      this.#remove(one.id);
+      const { signature } = one.attempt;
+      let carrier = this.#tracked.get(signature);
+      if (carrier === undefined) {
+        carrier = trackedOf(one, now);
+        this.#tracked.set(signature, carrier);
+        added.push(carrier);
+      }
+      // What another process signed, or held meanwhile, may be old: the chain is read before it is sent.
+      const checked = one.periodEnd === null ? null : one.notices;
+      if (one.periodEnd === null) carrier.isOwn = false;
+      carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
+      this.#bySubscription.set(one.id, signature);
+      if (one.afterwards !== null) this.#byAddress.set(one.afterwards.address, one.id);
+    }
+    return added;
+  }
+
+  /** Removes payments under these claims; a subscription that is back under a new claim stays. */
+  forget(done: Iterable<Held>): void {
+    for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
+  }
+
+  /** Marks a transaction as final; returns whether it is in flight and was not marked before. */
+  ended(one: Tracked): boolean {
+    const isNew = this.has(one) && !this.#final.has(one);
+    if (isNew) this.#final.add(one);
+    return isNew;
+  }
+
+  /** Final transactions whose time to be settled has come. */
+  settleable(now: number): Tracked[] {
+    return [...this.#final].filter(({ settleAt }) => now >= settleAt);
+  }
+
+  /** Whether a notice about an account shows nothing but a payment that is in flight. */
+  explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
+    const id = this.#byAddress.get(address) ?? '';
+    const [carrier, one] = [this.carrierOf(id), this.of(id)];
+    const expected = one?.afterwards ?? null;
+    if (carrier === undefined || one === undefined || expected === null) return false;
+    if (one.checked !== one.notices || !isSame(expected.account, account)) one.disturbed = true;
+    if (!one.disturbed) carrier.slot = slot;
+    return !one.disturbed;
+  }
+
+  /** Whether a transaction in flight was signed by this process. */
+  isOurs(signature: string): boolean {
+    return this.#tracked.get(signature)?.isOwn === true;
+  }
+
+  clear(): void {
+    this.forget([...this.all()].flatMap(({ payments }) => [...payments.values()]));
+  }
+
+  #remove(id: string): void {
+    const signature = this.#bySubscription.get(id) ?? '';
+    const carrier = this.#tracked.get(signature);
+    const one = carrier?.payments.get(id);
+    if (carrier === undefined || one === undefined) return;
+    carrier.payments.delete(id);
+    this.#bySubscription.delete(id);
+    const address = one.afterwards?.address ?? '';
+    if (this.#byAddress.get(address) === id) this.#byAddress.delete(address);
+    if (carrier.payments.size > 0) return;
+    this.#tracked.delete(signature);
+    this.#final.delete(carrier);
+  }
+}
+
+function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
+  return {
+    signature: attempt.signature,
+    bytes: attempt.transaction,
+    lastValidBlockHeight: attempt.lastValidBlockHeight,
+    size: attempt.payments,
+    isOwn: periodEnd !== null,
+    payments: new Map<string, Payment>(),
+    takenAt: now,
+    renewedAt: leasedAt,
+    sentAt: -Infinity,
+    sends: 0,
+    polledAt: now,
+    settleAt: now,
+    settleTries: 0,
+    status: null as Polled['status'],
+    slot: null as bigint | null,
+  };
+}
+
+const isSame = (one: SubscriptionAccount, other: SubscriptionAccount) =>
+  (Object.keys(one) as (keyof SubscriptionAccount)[]).every((field) => one[field] === other[field]);

@@ -1,0 +1,50 @@
+// The update of a published plan's pullers: after a rotation its owner names the new keeper.
+import { planIn } from '../chain/accounts.ts';
+import { pullersUpdateTransaction } from '../chain/plan-transactions.ts';
+import type { PlanRow } from '../db/plans.ts';
+import { ServiceError } from '../errors.ts';
+import {
+  type ChainReader,
+  type Network,
+  readAccounts,
+  readBlockhash,
+  type Unsigned,
+} from './network.ts';
+import { pullersOf } from './plans.ts';
+
+/** The pullers that the program stores. */
+const MOST = 4;
+
+/**
+ * The unsigned transaction (base64) by which the owner's wallet names our keepers as the plan's pullers. A former keeper is taken off, pullers that are
+ * not ours stay while there is room. Throws CONFLICT when nothing is to be changed or the program would refuse it, and as the chain's reads do.
+ */
+export async function pullersTransaction(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+): Promise<Unsigned> {
+  const { accounts } = await readAccounts(chain, [plan.planPda]);
+  const seen = planIn(accounts[0] ?? null, network.programId);
+  if (seen === null || plan.status === 'pending' || plan.status === 'ended')
+    throw new ServiceError('CONFLICT', `The plan is ${plan.status}: it has no pullers to change.`);
+  const ours = pullersOf(network);
+  const others = seen.pullers.filter((puller) => puller !== plan.puller && !ours.includes(puller));
+  const pullers = [...new Set([...ours, ...others])].slice(0, MOST);
+  const isSame =
+    pullers.length === seen.pullers.length && pullers.every((one) => seen.pullers.includes(one));
+  if (isSame) throw new ServiceError('CONFLICT', 'The plan names our keepers already.');
+  if (seen.status === 'sunset' && !pullers.every((one) => seen.pullers.includes(one)))
+    throw new ServiceError(
+      'CONFLICT',
+      'The plan is sunset: no puller can be added to it any more.',
+    );
+  const { blockhash, lastValidBlockHeight } = await readBlockhash(chain);
+  const transaction = pullersUpdateTransaction(network.programId, {
+    plan: plan.planPda,
+    seen,
+    pullers,
+    blockhash,
+  });
+  return { transaction, blockhash, lastValidBlockHeight };
+}

@@ -1,0 +1,38 @@
+// The words by which merchants are told why, each with its meaning: for the API's schemas and the table in docs/merchants.md.
+import type { SubscriberReason } from '../chain/errors.ts';
+
+/** `failureReason` of a failed payment: it is the subscriber's to put right. */
+export const failureReasons = {
+  insufficient_funds: 'The wallet holds less USDC than the payment takes.',
+  allowance_exhausted: 'The wallet’s approval covers less than the payment.',
+  account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
+  account_closed: 'The wallet has no USDC account any more.',
+  account_owner_changed: 'The USDC account belongs to another wallet now.',
+  delegate_replaced: 'The wallet approved another program, or took its approval back.',
+  authority_closed: 'The wallet closed the account that allows payments.',
+  authority_replaced:
+    'The wallet closed the account that allows payments and opened a new one: it has to subscribe again.',
+} as const satisfies Record<SubscriberReason, string>;
+
+/** `reason` of a delegation_revoked event. */
+export const revocationReasons = {
+  delegate_replaced: failureReasons.delegate_replaced,
+  authority_closed: failureReasons.authority_closed,
+  authority_replaced: failureReasons.authority_replaced,
+} as const;
+
+/** `endReason` of a subscription; null when it was cancelled at the end of what was paid. */
+export const endReasons = {
+  past_due: 'Payments failed for as long as the plan allows.',
+  forced: 'The merchant ended it at once.',
+  plan_ended: 'The plan’s time is over.',
+  plan_closed: 'The plan was closed on chain.',
+  plan_recreated: 'The plan was closed on chain and opened again with other terms.',
+  resubscribed: 'The wallet closed it and subscribed again: the new registration goes on.',
+} as const;
+
+/** `cancelRequestedBy` of a subscription. */
+export const cancelRequesters = {
+  subscriber: 'The wallet cancelled on chain.',
+  merchant: 'The merchant asked for it, in the API or in the dashboard.',
+} as const;

@@ -1,0 +1,99 @@
+// How a wallet stands to a plan, read from the chain: what a page shows before a wallet opens, and when it comes back.
+import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/accounts.ts';
+import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/layouts.ts';
+import { timeOf } from '../chain/time.ts';
+import type { PlanRow } from '../db/plans.ts';
+import { type ChainReader, type Network, reaching, readAccounts } from './network.ts';
+
+const tokenAccountLength = 165;
+/** Lamports for one signature. Wallets may add a priority fee of their own. */
+const networkFee = 5000n;
+
+export interface Standing {
+  subscriptionPda: string;
+  /** The subscription's account: `cancelled` runs until `endsAt`, `ended` can be opened again. */
+  onChain: 'none' | 'live' | 'cancelled' | 'ended';
+  endsAt: Date | null;
+  /** `given`: payments can be collected. `missing`: approving again repairs it. `replaced`: only cancelling and subscribing again does. */
+  approval: 'none' | 'given' | 'missing' | 'replaced';
+  /** Whether the plan can be subscribed to on chain right now. */
+  planOpen: boolean;
+  /** USDC base units. */
+  usdc: bigint;
+  /** What the first payment takes. */
+  usdcNeeded: bigint;
+  lamports: bigint;
+  /** Rent of the accounts that are still missing, the fee, and what a wallet must keep. */
+  lamportsNeeded: bigint;
+}
+
+/** Reads the wallet's accounts. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+export async function readStanding(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  wallet: string,
+): Promise<Standing> {
+  const { programId } = network;
+  const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
+  const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
+  const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
+  const [{ accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
+    await Promise.all([
+      readAccounts(chain, [
+        wallet,
+        tokenAccountAddress(wallet, plan.mint).address,
+        authorityPda,
+        subscriptionPda,
+        plan.planPda,
+      ]),
+      rent(0),
+      rent(tokenAccountLength),
+      rent(AUTHORITY_LENGTH),
+      rent(SUBSCRIPTION_LENGTH),
+    ]);
+  const [
+    system = null,
+    tokens = null,
+    authorityAccount = null,
+    account = null,
+    planAccount = null,
+  ] = accounts;
+  const token = tokenAccountIn(tokens);
+  const authority = authorityIn(authorityAccount, programId);
+  const subscription = subscriptionIn(account, programId);
+  const onPlan = planIn(planAccount, programId);
+  const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
+  const expiresAt = subscription?.expiresAt ?? 0n;
+  return {
+    subscriptionPda,
+    onChain:
+      subscription === null
+        ? 'none'
+        : expiresAt === 0n
+          ? 'live'
+          : expiresAt > now
+            ? 'cancelled'
+            : 'ended',
+    endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
+    approval:
+      subscription === null
+        ? 'none'
+        : subscription.initId !== authority?.initId
+          ? 'replaced'
+          : approved
+            ? 'given'
+            : 'missing',
+    planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
+    usdc: token?.amount ?? 0n,
+    usdcNeeded: plan.amount,
+    lamports: system?.lamports ?? 0n,
+    lamportsNeeded:
+      networkFee +
+      minimum +
+      (token === null ? tokenRent : 0n) +
+      (authority === null ? authorityRent : 0n) +
+      (subscription === null ? subscriptionRent : 0n),
+  };
+}

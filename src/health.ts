@@ -1,0 +1,78 @@
+// The health of a daemon: outages of Postgres, each logged once when it begins and once when it ends, and loops whose turns fail.
+import { Counter, type Registry } from 'prom-client';
+import { RpcUnreachable } from './chain/rpc-errors.ts';
+import { isOutage } from './db/outage.ts';
+import { messageOf } from './errors.ts';
+import type { Log } from './log.ts';
+import type { LoopObserver } from './loop.ts';
+
+export interface Health extends LoopObserver {
+  /** Whether this error belongs to an outage of Postgres, which is logged here and nowhere else. */
+  takes: (error: unknown) => boolean;
+  /** Postgres was written to. */
+  written: () => void;
+  /** What fails right now, in words; undefined when nothing has failed for longer than a few seconds. */
+  trouble: () => string | undefined;
+}
+
+/** A loop may fail for this time (ms) before the daemon is not ready. */
+const patienceMs = 5000;
+
+/** `onOutage` is called when an outage begins. Metrics are registered in `registry`; `log` is asked for when there is something to log. */
+export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
+  const failures = new Counter({
+    name: 'billing_loop_failures_total',
+    help: 'Failed turns of the daemon’s loops, by loop and cause (database, chain, other)',
+    labelNames: ['loop', 'cause'] as const,
+    registers: [registry],
+  });
+  const failing = new Map<object, { name: string; since: number; reason: string }>();
+  let outage: { since: number; reason: string } | undefined;
+
+  const takes = (error: unknown): boolean => {
+    if (!isOutage(error)) return false;
+    if (outage === undefined) {
+      outage = { since: performance.now(), reason: messageOf(error) };
+      log().error({ reason: outage.reason }, 'Postgres is unavailable');
+      onOutage();
+    } else {
+      // Connections can end first and the new ones be read-only: the newest reason is the one that holds.
+      outage.reason = messageOf(error);
+    }
+    return true;
+  };
+
+  return {
+    takes,
+    written() {
+      if (outage === undefined) return;
+      const seconds = Math.round((performance.now() - outage.since) / 1000);
+      outage = undefined;
+      log().info({ seconds }, 'Postgres is available again');
+    },
+    started(loop) {
+      // From 0 on: Prometheus sees no increase in a counter that appears with its first event.
+      for (const cause of ['database', 'chain', 'other']) failures.inc({ loop, cause }, 0);
+    },
+    succeeded: (loop) => void failing.delete(loop),
+    stopped: (loop) => void failing.delete(loop),
+    failed(loop, name, error) {
+      const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
+      failures.inc({ loop: name, cause });
+      // The keeper reports an outage of the chain by itself.
+      if (cause === 'chain') failing.delete(loop);
+      else {
+        const since = failing.get(loop)?.since ?? performance.now();
+        failing.set(loop, { name, since, reason: messageOf(error) });
+      }
+    },
+    trouble() {
+      if (outage !== undefined) return `Postgres is unavailable: ${outage.reason}`;
+      const now = performance.now();
+      const found = [...failing.values()].find(({ since }) => now - since > patienceMs);
+      if (found === undefined) return undefined;
+      const seconds = Math.round((now - found.since) / 1000);
+      return `"${found.name}" has failed for ${seconds} s: ${found.reason}`;
+    },
+  };
+}

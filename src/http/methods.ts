@@ -1,0 +1,20 @@
+// Which methods a path takes, for 405 with Allow.
+import type { Api } from './context.ts';
+
+/** Collects the routes that are registered from now on. The answer names a path's methods; none where there is no route. */
+export function watchMethods(api: Api): (url: string) => string[] {
+  const routes: { fits: RegExp; method: string }[] = [];
+  api.addHook('onRoute', ({ url, method }) => {
+    const pattern = url.split('/').map((part) => (part.startsWith(':') ? '[^/]+' : literal(part)));
+    for (const each of [method].flat())
+      routes.push({ fits: new RegExp(`^${pattern.join('/')}$`), method: each });
+  });
+  return (url) => {
+    const path = url.split('?', 1)[0] ?? '';
+    return [...new Set(routes.filter(({ fits }) => fits.test(path)).map(({ method }) => method))];
+  };
+}
+
+function literal(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}

@@ -1,0 +1,157 @@
+// What a plan looks like to clients, and what a merchant may ask for.
+import { Type, type Static } from '@sinclair/typebox';
+import type { OwnTerms, PlanDraft } from '../domain/plans.ts';
+import { ServiceError, type Fault } from '../errors.ts';
+import {
+  Amount,
+  AmountInput,
+  Id,
+  Name,
+  nullable,
+  oneOf,
+  Pda,
+  Time,
+  TimeInput,
+  UnsignedTransaction,
+  Wallet,
+} from './fields.ts';
+
+const hours = { minimum: 1, maximum: 8760, examples: [730] };
+const periodHours = Type.Integer({ ...hours, description: 'Length of a period.' });
+const metadataUri = Type.String({
+  format: 'metadata-uri',
+  description: 'At most 128 bytes; stored on chain.',
+  examples: ['https://coffee.example/plan.json'],
+});
+
+const graceHours = Type.Integer({
+  minimum: 0,
+  maximum: 72,
+  description:
+    'Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72.',
+});
+const retryHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
+  minItems: 1,
+  maxItems: 10,
+  uniqueItems: true,
+  description:
+    'Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.',
+  examples: [[1, 12, 48]],
+});
+const pastDueDays = Type.Integer({
+  minimum: 1,
+  maximum: 90,
+  description:
+    'An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed.',
+});
+/** No part of the chain's terms: they can be changed at any time. */
+export const ownTerms = {
+  graceHours: Type.Optional(nullable(graceHours)),
+  retryHours: Type.Optional(nullable(retryHours)),
+  pastDueDays: Type.Optional(nullable(pastDueDays)),
+};
+
+const planFields = {
+  id: Id,
+  appId: Id,
+  name: Name,
+  status: oneOf(
+    ['pending', 'active', 'sunset', 'ended'],
+    'pending: not seen on chain yet. sunset: takes no new registrations.',
+  ),
+  planPda: Pda,
+  mint: Wallet,
+  amount: Amount,
+  periodHours,
+  endsAt: nullable(Time),
+  metadataUri: Type.String({ description: 'As it stands on chain; empty when there is none.' }),
+  graceHours: nullable(graceHours),
+  retryHours: nullable(retryHours),
+  pastDueDays: nullable(pastDueDays),
+  createdAt: Time,
+  updatedAt: Time,
+};
+export const Plan = Type.Object(planFields, { title: 'Plan' });
+export const NewPlan = Type.Object(
+  { ...planFields, transaction: Type.Optional(UnsignedTransaction) },
+  { title: 'NewPlan' },
+);
+export const PlanInput = Type.Object(
+  {
+    name: Name,
+    amount: Type.Optional(AmountInput),
+    periodHours: Type.Optional(periodHours),
+    endsAt: Type.Optional(nullable(TimeInput)),
+    metadataUri: Type.Optional(metadataUri),
+    planPda: Type.Optional({
+      ...Pda,
+      description:
+        'A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.',
+    }),
+    ...ownTerms,
+  },
+  {
+    additionalProperties: false,
+    examples: [{ name: 'Coffee club', amount: '10000000', periodHours: 730 }],
+  },
+);
+/** Either a new plan's terms or the address of one that has them. Throws VALIDATION_ERROR. */
+export function refuseMixture(body: Static<typeof PlanInput>): void {
+  const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
+  const faults: Fault[] =
+    body.planPda === undefined
+      ? (['amount', 'periodHours'] as const)
+          .filter((path) => body[path] === undefined)
+          .map((path) => ({
+            path,
+            message: 'is required, unless planPda names a plan that is on chain',
+          }))
+      : terms
+          .filter((path) => body[path] !== undefined)
+          .map((path) => ({ path, message: 'must be left out with planPda: it is read on chain' }));
+  const [first] = faults;
+  if (first !== undefined)
+    throw new ServiceError('VALIDATION_ERROR', `${first.path} ${first.message}.`, faults);
+}
+
+/** Throws VALIDATION_ERROR for a plan that collects less than the operator allows. */
+export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
+  if (amount >= minimum) return;
+  const message = `must collect at least ${minimum} base units per period`;
+  throw new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
+}
+
+/** Of the input, with defaults. */
+export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
+  const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
+  return { graceHours: grace, retryHours: retries, pastDueDays: days };
+}
+
+/** Throws VALIDATION_ERROR for delays that do not ascend. */
+export function refuseUnordered(delays: readonly number[] | null | undefined): void {
+  if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
+    return;
+  const message = 'must ascend';
+  throw new ServiceError('VALIDATION_ERROR', `retryHours ${message}.`, [
+    { path: 'retryHours', message },
+  ]);
+}
+
+/** The new plan that is asked for. */
+export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
+  const {
+    name,
+    amount = '0',
+    periodHours: length = 0,
+    endsAt = null,
+    metadataUri: uri = '',
+  } = body;
+  return {
+    ...ownTermsOf(body),
+    name,
+    amount: BigInt(amount),
+    periodHours: length,
+    endsAt: endsAt === null ? null : new Date(endsAt),
+    metadataUri: uri,
+  };
+}

@@ -1,0 +1,71 @@
+import { Type } from '@sinclair/typebox';
+import { type AccessQuestion, type AccessRecord, readAccess } from '../../db/access.ts';
+import { accessReasons, judgeAccess } from '../../domain/access.ts';
+import { ServiceError } from '../../errors.ts';
+import { createBatch } from '../batch.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../fields.ts';
+
+const Access = Type.Object(
+  {
+    hasAccess: Type.Boolean({ description: 'Whether to grant access now.' }),
+    accessUntil: nullable({ ...Time, description: 'When access ends; null when there is none.' }),
+    revalidateAfter: { ...Time, description: 'The answer holds until then: ask again afterwards.' },
+    checkedAt: { ...Time, description: 'The service’s clock when it answered.' },
+    reason: oneOf(
+      accessReasons,
+      'paid and grace grant access. grace: a payment is due, and the plan’s grace is not over.',
+    ),
+    subscriptionId: nullable({ ...Id, description: 'The subscription that decided.' }),
+    status: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      enum: ['active', 'past_due', 'cancelled', 'expired', null],
+      description: 'The subscription’s; null when there is none.',
+    }),
+  },
+  { title: 'Access' },
+);
+
+/** Whether a customer has access: one question, answered fast enough to be asked for each request of a merchant's server. */
+export function accessRoutes(api: Api, { sql }: ApiDeps): void {
+  const find = createBatch<AccessQuestion, AccessRecord>(
+    (questions) => readAccess(sql, questions),
+    ({ appId, externalId, wallet, planId }) => JSON.stringify([appId, externalId, wallet, planId]),
+  );
+  api.get(
+    '/apps/:appId/access',
+    {
+      schema: {
+        summary: 'Ask whether a customer has access',
+        description:
+          'Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.',
+        tags: ['subscriptions'],
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(
+          {
+            externalId: Type.Optional(ExternalId),
+            wallet: Type.Optional(Wallet),
+            planId: Type.Optional(Id),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Access), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { externalId = null, wallet = null, planId = null } = request.query;
+      if ((externalId === null) === (wallet === null)) {
+        const message = 'or wallet must be given, and not both';
+        throw new ServiceError('VALIDATION_ERROR', `externalId ${message}.`, [
+          { path: 'externalId', message },
+        ]);
+      }
+      const appId = idOf(request.params.appId, 'app');
+      const found = await find({ appId, externalId, wallet, planId });
+      if (found === undefined) throw absent('app');
+      if (found.owner !== merchantOf(request).id) throw foreign('app');
+      return ok({ ...judgeAccess(found.subscriptions, found.now), checkedAt: found.now });
+    },
+  );
+}

@@ -1,0 +1,183 @@
+import { Type } from '@sinclair/typebox';
+import {
+  type CheckoutSessionRow,
+  findCheckoutSession,
+  insertCheckoutSession,
+} from '../../db/checkout-sessions.ts';
+import { findApp } from '../../db/apps.ts';
+import { findPlan, findPublicPlan } from '../../db/plans.ts';
+import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/checkout.ts';
+import { observePlan } from '../../domain/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import {
+  ExternalId,
+  Id,
+  Metadata,
+  MetadataInput,
+  nullable,
+  oneOf,
+  PathId,
+  refuseLongMetadata,
+  Time,
+  Wallet,
+} from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { PublicPlan } from './public-plan.ts';
+
+const returnUrl = Type.String({
+  format: 'http-url',
+  description: 'Of one of the app’s returnOrigins. It gets session_id as a query parameter.',
+  examples: ['https://coffee.example/welcome'],
+});
+const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
+const CheckoutSession = Type.Object(
+  {
+    id: Id,
+    appId: Id,
+    planId: Id,
+    url: Type.String({ description: 'Send the customer there.' }),
+    status,
+    externalId: nullable(ExternalId),
+    metadata: Metadata,
+    successUrl: nullable(returnUrl),
+    cancelUrl: nullable(returnUrl),
+    subscriberWallet: nullable(Wallet),
+    subscriptionId: nullable({ ...Id, description: 'What the session led to.' }),
+    createdAt: Time,
+    expiresAt: Time,
+  },
+  { title: 'CheckoutSession' },
+);
+const PublicCheckoutSession = Type.Object(
+  {
+    id: Id,
+    status,
+    expiresAt: Time,
+    successUrl: nullable(Type.String({ description: 'Where the page leads afterwards.' })),
+    cancelUrl: nullable(
+      Type.String({ description: 'Where the page leads when nothing was bought.' }),
+    ),
+    plan: PublicPlan,
+  },
+  { title: 'PublicCheckoutSession' },
+);
+const tags = ['checkout'];
+
+/** The merchant's side: sessions for its customers. */
+export function checkoutRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, publicUrl } = deps;
+  const view = ({ metadata, ...row }: CheckoutSessionRow) => ({
+    ...row,
+    metadata: JSON.parse(metadata) as Record<string, string>,
+    url: `${publicUrl}/checkout/${row.id}`,
+  });
+
+  api.post(
+    '/apps/:appId/checkout-sessions',
+    {
+      schema: {
+        summary: 'Create a checkout session',
+        description:
+          'Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId and metadata.',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        headers: idempotencyHeaders,
+        body: Type.Object(
+          {
+            planId: Id,
+            externalId: Type.Optional(ExternalId),
+            metadata: Type.Optional(MetadataInput),
+            successUrl: Type.Optional(returnUrl),
+            cancelUrl: Type.Optional(returnUrl),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 201: success(CheckoutSession), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const { planId, externalId = null, metadata = {} } = request.body;
+      const { successUrl = null, cancelUrl = null } = request.body;
+      refuseLongMetadata(metadata);
+      const app = await ownApp(deps, request, request.params.appId);
+      checkReturnUrl('successUrl', successUrl, app.returnOrigins);
+      checkReturnUrl('cancelUrl', cancelUrl, app.returnOrigins);
+      return answerOnce(deps, request, reply, 201, async () => {
+        await checkPlan(deps, app.id, planId);
+        const session = { appId: app.id, planId, externalId, metadata, successUrl, cancelUrl };
+        return async (tx) => view(await insertCheckoutSession(tx, session));
+      });
+    },
+  );
+
+  api.get(
+    '/apps/:appId/checkout-sessions/:checkoutSessionId',
+    {
+      schema: {
+        summary: 'Read a checkout session',
+        description: 'Read it when the customer comes back: the return URL proves nothing.',
+        tags,
+        params: Type.Object({ appId: PathId, checkoutSessionId: PathId }),
+        response: { 200: success(CheckoutSession), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { id: appId } = await ownApp(deps, request, request.params.appId);
+      const id = idOf(request.params.checkoutSessionId, 'checkout session');
+      const session = await findCheckoutSession(sql, id);
+      if (session?.appId !== appId) throw absent('checkout session');
+      return ok(view(session));
+    },
+  );
+}
+
+/** Throws VALIDATION_ERROR for a plan that takes no subscriptions, or is another app's. */
+async function checkPlan(
+  { sql, chain, network }: ApiDeps,
+  appId: string,
+  planId: string,
+): Promise<void> {
+  const found = await findPlan(sql, planId);
+  if (found?.appId !== appId) throw invalidPlan('is no plan of this app');
+  // A plan that was published just now may not have been seen on chain yet.
+  const { status: now } = await observePlan(sql, chain, network, found);
+  if (now !== 'active')
+    throw invalidPlan(`is a plan that is ${now}: only an active one takes subscriptions`);
+}
+
+function invalidPlan(message: string): ServiceError {
+  return new ServiceError('VALIDATION_ERROR', `planId ${message}.`, [{ path: 'planId', message }]);
+}
+
+/** What the page of a session shows, limited per address. The session's id is the secret. */
+export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
+  api.get(
+    '/checkout-sessions/:checkoutSessionId',
+    {
+      schema: {
+        summary: 'Read what a checkout page shows',
+        tags,
+        params: Type.Object({ checkoutSessionId: PathId }),
+        response: { 200: success(PublicCheckoutSession), ...failures(404) },
+      },
+    },
+    async (request) => {
+      const id = idOf(request.params.checkoutSessionId, 'checkout session');
+      const session = await findCheckoutSession(sql, id);
+      if (session === undefined) throw absent('checkout session');
+      const [plan, app] = await Promise.all([
+        findPublicPlan(sql, session.planId),
+        findApp(sql, session.appId),
+      ]);
+      if (plan === undefined || app === undefined) throw absent('checkout session');
+      // An origin may have been taken off the app since.
+      const back = (url: string | null) =>
+        url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
+      const { status: now, expiresAt, successUrl, cancelUrl } = session;
+      const urls = { successUrl: back(successUrl), cancelUrl: back(cancelUrl) };
+      return ok({ id, status: now, expiresAt, ...urls, plan });
+    },
+  );
+}

@@ -1,0 +1,49 @@
+import { Type } from '@sinclair/typebox';
+import { findPublicPlan } from '../../db/plans.ts';
+import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+
+const text = (description: string) => Type.String({ description });
+export const PublicPlan = Type.Object(
+  {
+    id: Id,
+    appId: Id,
+    name: text('The plan’s name, as its merchant wrote it.'),
+    status: oneOf(
+      ['pending', 'active', 'sunset', 'ended'],
+      'Only an active plan takes subscribers.',
+    ),
+    amount: Amount,
+    periodHours: Type.Integer({ description: 'Length of a period.' }),
+    endsAt: nullable(Time),
+    planPda: Pda,
+    appName: text('The app’s name.'),
+    appDescription: nullable(text('The app’s description.')),
+    websiteUrl: nullable(text('The app’s website.')),
+    merchantName: nullable(text('The merchant’s name.')),
+    merchantWallet: Wallet,
+  },
+  { title: 'PublicPlan' },
+);
+
+/** What anyone may read of a plan, limited per address. */
+export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
+  api.get(
+    '/plans/:planId',
+    {
+      schema: {
+        summary: 'Read the public terms of a plan',
+        description: 'For a page that shows them before a wallet is connected.',
+        tags: ['plans'],
+        params: Type.Object({ planId: PathId }),
+        response: { 200: success(PublicPlan), ...failures(404) },
+      },
+    },
+    async (request) => {
+      const plan = await findPublicPlan(sql, idOf(request.params.planId, 'plan'));
+      if (plan === undefined) throw absent('plan');
+      return ok(plan);
+    },
+  );
+}

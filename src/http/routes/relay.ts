@@ -1,0 +1,158 @@
+import { Type } from '@sinclair/typebox';
+import pRetry from 'p-retry';
+import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
+import { findPlan } from '../../db/plans.ts';
+import { findLiveRegistration, findSubscription } from '../../db/registrations.ts';
+import { refusedCheckout } from '../../domain/checkout.ts';
+import { observePlan } from '../../domain/plans.ts';
+import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
+import { findSignedOffer, relay, type SignedOffer } from '../../domain/relay.ts';
+import { ServiceError } from '../../errors.ts';
+import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { nullable, oneOf } from '../fields.ts';
+import { subscriptionView } from '../subscription-view.ts';
+import { Plan } from '../plan-input.ts';
+import { OwnSubscription } from './subscriptions.ts';
+
+// The network carries 1,232 bytes.
+const body = Type.Object(
+  {
+    transaction: Type.String({
+      contentEncoding: 'base64',
+      minLength: 1,
+      maxLength: 1644,
+      description: 'A signed transaction in Base64 that the service built for this wallet.',
+    }),
+  },
+  { additionalProperties: false },
+);
+const outcome = {
+  signature: Type.String({ description: 'The transaction’s signature in Base58.' }),
+  status: oneOf(
+    ['confirmed', 'pending', 'lapsed', 'failed'],
+    'pending: send the same request again. lapsed: it never landed; ask for a new transaction.',
+  ),
+  reason: nullable(Type.String({ description: 'Why it failed.' })),
+};
+const description =
+  'Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. ' +
+  'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
+
+/** Sends a subscriber's signed transaction, and registers the subscription that it opened. */
+export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
+  api.post(
+    '/transactions',
+    {
+      schema: {
+        summary: 'Send a transaction that your wallet has signed',
+        description: `${description} One that subscribes is registered, too.`,
+        tags: ['subscriber'],
+        security: [{ walletJwt: [] }],
+        body,
+        response: {
+          200: success(
+            Type.Object({
+              ...outcome,
+              subscription: nullable({ ...OwnSubscription, title: 'RelayedSubscription' }),
+            }),
+          ),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => {
+      const { wallet } = subscriberOf(request);
+      const signed = await findSignedOffer(sql, wallet, request.body.transaction);
+      const { checkoutSessionId } = signed.offer;
+      if (
+        checkoutSessionId !== null &&
+        !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
+      )
+        throw refusedCheckout();
+      const result = await relay(chain, signed);
+      const landed = result.status === 'confirmed';
+      const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
+      if (landed) {
+        wakeDispatchers(subscription?.appId);
+        wakeKeepers();
+      }
+      const { signature } = signed;
+      return ok({
+        signature,
+        ...result,
+        subscription: subscription === undefined ? null : subscriptionView(subscription),
+      });
+    },
+  );
+}
+
+/** Sends a merchant's signed transaction, and looks for the plan that it published. */
+export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+  api.post(
+    '/transactions',
+    {
+      schema: {
+        summary: 'Send a transaction that your wallet has signed',
+        description: `${description} One that publishes a plan makes it active.`,
+        tags: ['plans'],
+        body,
+        response: {
+          200: success(
+            Type.Object({ ...outcome, plan: nullable({ ...Plan, title: 'RelayedPlan' }) }),
+          ),
+          ...failures(400, 401, 403, 409),
+        },
+      },
+    },
+    async (request) => {
+      const { wallet } = merchantOf(request);
+      const signed = await findSignedOffer(sql, wallet, request.body.transaction);
+      const result = await relay(chain, signed);
+      const plan =
+        result.status === 'confirmed' ? await findPlan(sql, signed.offer.planId) : undefined;
+      return ok({
+        signature: signed.signature,
+        ...result,
+        plan: plan === undefined ? null : await observePlan(sql, chain, network, plan),
+      });
+    },
+  );
+}
+
+/** The registration of what a confirmed transaction is about; a subscription that it opened is registered. */
+async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
+  const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
+  if (subscriptionPda === null) return undefined;
+  const found = async () => {
+    const id = await findLiveRegistration(sql, subscriptionPda);
+    return id === undefined ? undefined : findSubscription(sql, id);
+  };
+  if (purpose !== 'subscribe') return found();
+  const plan = await findPlan(sql, planId);
+  if (plan === undefined) return undefined;
+  try {
+    // Another RPC endpoint may be some blocks behind the one that confirmed it.
+    const registration = await pRetry(
+      () =>
+        checkRegistration(sql, chain, network, {
+          appId: plan.appId,
+          planId,
+          subscriptionPda,
+          wallet,
+          ...(checkoutSessionId !== null && { checkoutSessionId }),
+        }),
+      { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
+    );
+    const id = await sql.begin((tx) => storeRegistration(tx, registration));
+    return await findSubscription(sql, id);
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'CONFLICT') return found();
+    throw error;
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'NOT_FOUND';
+}

@@ -1,0 +1,185 @@
+// Sending events again over the API: one event, or all that a filter matches, with the run that `billing replay` has (domain/replay.ts).
+import { Type } from '@sinclair/typebox';
+import { findDelivery } from '../../db/deliveries.ts';
+import { eventTypes } from '../../db/events.ts';
+import { findEvent } from '../../db/events.ts';
+import { findRun } from '../../db/replays.ts';
+import {
+  everything,
+  planReplay,
+  replayEvent,
+  type ReplayRun,
+  startReplay,
+} from '../../domain/replay.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { Delivery } from './deliveries.ts';
+
+const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'] as const;
+const fields = {
+  id: nullable({ ...Id, description: 'The run; null after a dry run, which starts none.' }),
+  status: oneOf(
+    ['counted', 'running', 'finished'],
+    'counted: a dry run. running: events are being queued. finished: all are queued.',
+  ),
+  total: Type.Integer({ description: 'Events that the run queues.' }),
+  queued: Type.Integer({ description: 'Events that the run has queued so far.' }),
+  createdAt: nullable({ ...Time, description: 'When the run was started.' }),
+  finishedAt: nullable({ ...Time, description: 'When everything was queued.' }),
+};
+const Replay = Type.Object(fields, { title: 'Replay' });
+const NewReplay = Type.Object(
+  {
+    ...fields,
+    matching: Type.Array(
+      Type.Object({
+        status: oneOf(statuses, 'unsent: events that were never queued for an endpoint.'),
+        count: Type.Integer({ description: 'How many match.' }),
+        deliverable: Type.Integer({
+          description: 'Of these, how many have an endpoint to go to: all or none.',
+        }),
+      }),
+      { description: 'What matches, by the status of its newest delivery.' },
+    ),
+  },
+  { title: 'NewReplay' },
+);
+const body = nullable(
+  Type.Object(
+    {
+      status: Type.Optional(
+        oneOf(statuses, 'Of the newest delivery. unsent: events that were never queued.'),
+      ),
+      type: Type.Optional(oneOf(eventTypes, 'Events of this type.')),
+      since: Type.Optional({ ...TimeInput, description: 'Queued at this time or later.' }),
+      until: Type.Optional({ ...TimeInput, description: 'Queued before this time.' }),
+      dryRun: Type.Optional(Type.Boolean({ description: 'Count only.' })),
+    },
+    { additionalProperties: false },
+  ),
+);
+const tags = ['deliveries'];
+
+/** Queues events again. */
+export function replayRoutes(api: Api, deps: ApiDeps): void {
+  eventRoute(api, deps);
+  runRoutes(api, deps);
+}
+
+function eventRoute(api: Api, deps: ApiDeps): void {
+  const { sql, wakeDispatchers } = deps;
+  api.post(
+    '/apps/:appId/events/:eventId/replay',
+    {
+      schema: {
+        summary: 'Send an event again',
+        description:
+          'Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.',
+        tags,
+        params: Type.Object({ appId: PathId, eventId: PathId }),
+        headers: idempotencyHeaders,
+        body: NoBody,
+        response: { 201: success(Delivery), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      await answerOnce(deps, request, reply, 201, async () => {
+        const app = await ownApp(deps, request, request.params.appId);
+        const event = await findEvent(sql, idOf(request.params.eventId, 'event'));
+        if (event?.appId !== app.id) throw absent('event');
+        return async (tx) => {
+          const queued = await findDelivery(tx, await replayEvent(tx, event.id));
+          if (queued === undefined) throw absent('delivery');
+          return queued;
+        };
+      });
+      wakeDispatchers();
+      return reply;
+    },
+  );
+}
+
+function runRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, wakeReplays } = deps;
+  api.post(
+    '/apps/:appId/replays',
+    {
+      schema: {
+        summary: 'Send again all events that match',
+        description:
+          'Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        headers: idempotencyHeaders,
+        body,
+        response: {
+          200: success(NewReplay),
+          201: success(NewReplay),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { status, type, since, until, dryRun = false } = request.body ?? {};
+      await answerOnce(deps, request, reply, dryRun ? 200 : 201, async () => {
+        const { id: appId } = await ownApp(deps, request, request.params.appId);
+        const range = { since: timeOrNull(since), until: timeOrNull(until) };
+        const selection = {
+          ...everything,
+          ...range,
+          appId,
+          status: status ?? null,
+          type: type ?? null,
+        };
+        const plan = await planReplay(sql, selection);
+        const { matching, deliverable } = plan;
+        return async (tx) => ({
+          ...(dryRun ? counted(deliverable) : runOf(await startReplay(tx, selection, plan, appId))),
+          matching: matching as {
+            status: (typeof statuses)[number];
+            count: number;
+            deliverable: number;
+          }[],
+        });
+      });
+      if (!dryRun) wakeReplays();
+      return reply;
+    },
+  );
+
+  api.get(
+    '/apps/:appId/replays/:replayId',
+    {
+      schema: {
+        summary: 'Read how far a replay is',
+        tags,
+        params: Type.Object({ appId: PathId, replayId: PathId }),
+        response: { 200: success(Replay), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const app = await ownApp(deps, request, request.params.appId);
+      const run = await findRun(sql, idOf(request.params.replayId, 'replay'));
+      if (run?.appId !== app.id) throw absent('replay');
+      return ok(runOf(run));
+    },
+  );
+}
+
+function counted(total: number) {
+  return {
+    id: null,
+    status: 'counted' as const,
+    total,
+    queued: 0,
+    createdAt: null,
+    finishedAt: null,
+  };
+}
+
+function runOf({ id, total, queued, createdAt, finishedAt }: ReplayRun) {
+  const status = finishedAt === null ? ('running' as const) : ('finished' as const);
+  return { id, status, total, queued, createdAt, finishedAt };
+}

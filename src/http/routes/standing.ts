@@ -1,0 +1,65 @@
+import { Type } from '@sinclair/typebox';
+import { findPlan } from '../../db/plans.ts';
+import { findLiveRegistration } from '../../db/registrations.ts';
+import { observePlan } from '../../domain/plans.ts';
+import { readStanding } from '../../domain/standing.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, Id, nullable, oneOf, PathId, Pda, Time } from '../fields.ts';
+
+const Lamports = Type.Unsafe<bigint>({
+  type: 'string',
+  pattern: '^(0|[1-9][0-9]*)$',
+  description: 'Lamports (9 decimals of SOL) as a string.',
+  examples: ['2039280'],
+});
+
+const Standing = Type.Object(
+  {
+    subscriptionPda: Pda,
+    subscriptionId: nullable({ ...Id, description: 'The live registration of that address.' }),
+    onChain: oneOf(
+      ['none', 'live', 'cancelled', 'ended'],
+      'The subscription’s account. cancelled: it runs until endsAt and can be resumed.',
+    ),
+    endsAt: nullable(Time),
+    approval: oneOf(
+      ['none', 'given', 'missing', 'replaced'],
+      'Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.',
+    ),
+    planOpen: Type.Boolean({ description: 'Whether the plan takes subscribers on chain now.' }),
+    usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
+    usdcNeeded: { ...Amount, description: 'The first payment, base units.' },
+    lamports: Lamports,
+    lamportsNeeded: {
+      ...Lamports,
+      description: 'Rent of the accounts still missing, the network fee and the least balance.',
+    },
+  },
+  { title: 'Standing' },
+);
+
+/** How the caller's wallet stands to a plan on chain. */
+export function standingRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+  api.get(
+    '/plans/:planId/standing',
+    {
+      schema: {
+        summary: 'Read how your wallet stands to a plan on chain',
+        description: 'Balances, what subscribing needs, and whether the wallet is subscribed.',
+        tags: ['subscriber'],
+        security: [{ walletJwt: [] }],
+        params: Type.Object({ planId: PathId }),
+        response: { 200: success(Standing), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
+      if (found === undefined) throw absent('plan');
+      const plan = await observePlan(sql, chain, network, found);
+      const standing = await readStanding(chain, network, plan, subscriberOf(request).wallet);
+      const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
+      return ok({ ...standing, subscriptionId: subscriptionId ?? null });
+    },
+  );
+}

@@ -1,0 +1,112 @@
+// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and /dashboard, and their files under /assets/. They are built into dist/pages.
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import type { FastifyReply } from 'fastify';
+import type { Api, ApiDeps } from './context.ts';
+
+/** Names of built files under /assets/, by what they are. */
+type Manifest = Readonly<Record<string, string>>;
+
+const built = new URL('../../dist/pages/', import.meta.url);
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  // Wallets announce themselves with an icon as a data: URL.
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const documents: readonly { url: string; page: string; title: string }[] = [
+  { url: '/s/:planId', page: 'subscribe', title: 'Subscribe' },
+  { url: '/checkout/:checkoutSessionId', page: 'subscribe', title: 'Subscribe' },
+  { url: '/account', page: 'account', title: 'My subscriptions' },
+  { url: '/dashboard', page: 'dashboard', title: 'Dashboard' },
+];
+
+/** Registers the pages. Without `npm run build` there are none, which is logged. */
+export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): void {
+  const manifest = readManifest();
+  if (manifest === undefined) {
+    log.warn('the browser pages are not built: run "npm run build"');
+    return;
+  }
+  // A wallet in the page itself, for trying the pages out. Its key comes in the URL's fragment.
+  const demo = environment === 'development' && cluster === 'localnet';
+  for (const { url, page, title } of documents) {
+    const html = documentOf(manifest, { page, title, cluster, demo });
+    api.get(url, (_request, reply) =>
+      guarded(reply)
+        .header('cache-control', 'no-cache')
+        .type('text/html; charset=utf-8')
+        .send(html),
+    );
+  }
+  void api.register(fastifyStatic, {
+    root: fileURLToPath(new URL('assets/', built)),
+    prefix: '/assets/',
+    index: false,
+    decorateReply: false,
+    schemaHide: true,
+    preCompressed: true,
+    wildcard: false,
+    maxAge: '365d',
+    immutable: true,
+    setHeaders: (response) => {
+      response.setHeader('cross-origin-resource-policy', 'same-origin');
+    },
+  });
+}
+
+function guarded(reply: FastifyReply): FastifyReply {
+  return reply
+    .header('content-security-policy', policy)
+    .header('cross-origin-resource-policy', 'same-origin')
+    .header('x-frame-options', 'DENY')
+    .header('permissions-policy', 'camera=(), geolocation=(), microphone=(), payment=()');
+}
+
+function readManifest(): Manifest | undefined {
+  const file = new URL('manifest.json', built);
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Manifest) : undefined;
+}
+
+/** The document of a page: no data of anyone's, only what this installation is. */
+function documentOf(
+  manifest: Manifest,
+  { page, title, cluster, demo }: { page: string; title: string; cluster: string; demo: boolean },
+): string {
+  const asset = (name: string) => {
+    const file = manifest[name];
+    if (file === undefined) throw new Error(`the manifest has no ${name}`);
+    return `/assets/${file}`;
+  };
+  const scripts = (demo ? ['demo-wallet', page] : [page]).map(
+    (name) => `<script type="module" src="${asset(name)}"></script>`,
+  );
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<meta name="robots" content="noindex">
+<meta name="billing-cluster" content="${cluster}">
+<title>${title}</title>
+<link rel="icon" type="image/svg+xml" href="${asset('icon')}">
+<link rel="stylesheet" href="${asset('style')}">
+${scripts.join('\n')}
+</head>
+<body>
+<div id="root"><main class="boot"><p class="muted" role="status">Loading…</p></main></div>
+<noscript><main class="boot"><h1>${title}</h1><p>This page needs JavaScript to talk to your wallet.</p></main></noscript>
+</body>
+</html>
+`;
+}

@@ -1,0 +1,26 @@
+// /openapi.json and /docs: files that "npm run build" writes to dist/public (docs/build-public.ts). They are streamed from disk.
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import type { Api } from './context.ts';
+
+const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
+// Swagger UI sets style attributes.
+const pagePolicy =
+  "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";
+
+/** Serves every file of dist/public under its own path: each is a route, so no other path reaches the disk. */
+export function staticFiles(api: Api): void {
+  api.addHook('onRequest', (request, reply, done) => {
+    if (request.routeOptions.url?.startsWith('/docs') === true)
+      reply.header('content-security-policy', pagePolicy);
+    done();
+  });
+  void api.register(fastifyStatic, {
+    root,
+    prefix: '/',
+    wildcard: false,
+    redirect: true,
+    decorateReply: false,
+    acceptRanges: false,
+  });
+}

@@ -1,0 +1,253 @@
+// Claims what is due, recovers expired claims with open attempts, and splits a batch that fails. A claimed batch is read, decided, signed and
+// committed in sign.ts; committed attempts go to the queue of the tracker.
+import { randomUUID } from 'node:crypto';
+import postgres from 'postgres';
+import { ChainDataError } from '../chain/layouts.ts';
+import { type ChainClock, unixSeconds } from '../chain/time.ts';
+import { readOpenAttempts } from '../db/payment-attempts.ts';
+import {
+  claimDue,
+  claimOrphans,
+  type DuePlace,
+  readNextDue,
+  releaseClaims,
+} from '../db/subscription-leases.ts';
+import {
+  type HeldSubscription,
+  type ReadSubscription,
+  readSubscriptions,
+} from '../db/subscriptions.ts';
+import { setbackUntil } from '../domain/backoff.ts';
+import type { OpenAttempt } from '../domain/in-flight.ts';
+import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { type Closed, type Closings, createClosings } from './close.ts';
+import type { Context } from './preflight.ts';
+import { createPullLookups, type PullLookups } from './pull-history.ts';
+import { commit, type Signer } from './sign.ts';
+
+/** Subscriptions claimed at once: their accounts take some seven requests of 100. */
+const BATCH = 200;
+/** The longest wait (ms) while nothing is due: other processes make subscriptions due too. */
+const MOST_WAIT_MS = 5000;
+const LEAST_WAIT_MS = 100;
+/** A pass over what is due starts again after this, so that subscriptions that became due behind it wait no longer. */
+const PASS_MS = 2000;
+
+/** Where committed attempts go. */
+export interface Queue {
+  /** How many more it takes. */
+  room(): number;
+  add(attempts: readonly OpenAttempt[]): void;
+}
+
+export interface CollectorParts {
+  clock: ChainClock;
+  signer: Signer;
+  queue: Queue;
+  /** Called with every subscription that is claimed. */
+  onRead?: (rows: readonly HeldSubscription[]) => void;
+}
+
+/** Claims what is due and hands the committed attempts to the queue. Look-ups and closings run outside the turns. */
+export class Collector {
+  readonly #context: Context;
+  readonly #parts: CollectorParts;
+  readonly #closings: Closings;
+  readonly #lookups: PullLookups;
+  #after: DuePlace | undefined;
+  #passedAt = -Infinity;
+  #waitMs = 0;
+
+  constructor(context: Context, parts: CollectorParts) {
+    this.#context = context;
+    this.#parts = parts;
+    this.#closings = createClosings(
+      context,
+      parts.signer.fees,
+      parts.clock,
+      (claimId, rows, closed) =>
+        // Closing may have taken long: the lease is renewed at once.
+        this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false }),
+    );
+    this.#lookups = createPullLookups(
+      context,
+      parts.clock,
+      (claimId, row) =>
+        this.#commit({ claimId, leasedAt: performance.now() }, [row], { history: true }),
+      (claimId, row, error) => this.#fault(claimId, row, error),
+    );
+  }
+
+  /** Claims and commits one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached. */
+  async turn(): Promise<boolean> {
+    this.#waitMs = MOST_WAIT_MS;
+    const { clock, queue, onRead } = this.#parts;
+    const { sql } = this.#context;
+    const limit = Math.min(BATCH, queue.room());
+    if (limit <= 0) return false;
+    const lease = { claimId: randomUUID(), leasedAt: performance.now() };
+    const { claimId } = lease;
+    const due = await this.#claim(claimId, await clock.now(), limit);
+    if (due.length === 0) return false;
+    const ids = due.map(({ id }) => id);
+    const rows = await readSubscriptions(sql, ids);
+    onRead?.(rows);
+    try {
+      await splitBatch(
+        rows,
+        (some) => this.#commit(lease, some, { history: false }),
+        (row, error) => this.#fault(claimId, row, error),
+      );
+    } catch (error) {
+      // The next claim does it again. Without Postgres the leases run out by themselves.
+      await releaseClaims(
+        sql,
+        ids.map((id) => ({ id, claimId })),
+      ).catch(() => undefined);
+      throw error;
+    }
+    return ids.length === limit;
+  }
+
+  /** Milliseconds until the next turn, after one that left nothing to do. */
+  waitMs(): number {
+    return this.#waitMs;
+  }
+
+  /** Aborts look-ups and closings. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#closings.stop(), this.#lookups.stop()]);
+  }
+
+  /** Claims in due order, behind the batch before: claimed rows stay due until they are settled. */
+  async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
+    const { sql } = this.#context;
+    if (performance.now() - this.#passedAt > PASS_MS) this.#after = undefined;
+    const after = this.#after;
+    const due = await claimDue(sql, {
+      claimId,
+      chainNow,
+      limit,
+      leaseSeconds: LEASE_SECONDS,
+      after,
+    });
+    if (after === undefined) this.#passedAt = performance.now();
+    // The pass has reached the end: the next turn starts again.
+    this.#after = due.length < limit ? undefined : furthest(due, after);
+    if (due.length > 0 || after !== undefined) this.#waitMs = LEAST_WAIT_MS;
+    else {
+      const next = await readNextDue(sql, chainNow);
+      const untilDue = next === null ? MOST_WAIT_MS : next.getTime() - chainNow.getTime();
+      this.#waitMs = Math.max(LEAST_WAIT_MS, Math.min(MOST_WAIT_MS, untilDue));
+    }
+    return due;
+  }
+
+  async #commit(
+    lease: { claimId: string; leasedAt: number },
+    rows: readonly ReadSubscription[],
+    how: { closed?: Closed; history: boolean },
+  ): Promise<void> {
+    const { signer, clock, queue } = this.#parts;
+    const { taken, closable, asking } = await commit(
+      this.#context,
+      signer,
+      lease,
+      rows,
+      clock,
+      how,
+    );
+    queue.add(taken);
+    if (asking.length > 0) await this.#lookups.take(lease.claimId, asking);
+    if (closable.length > 0) await this.#closings.take(lease.claimId, closable);
+  }
+
+  async #fault(claimId: string, row: ReadSubscription, error: unknown): Promise<void> {
+    const { sql, metrics, log } = this.#context;
+    metrics.alerts.inc({ reason: 'cannot_be_processed' });
+    log.error(
+      { err: error, subscription: row.id },
+      'subscription cannot be processed; retried later',
+    );
+    const until = setbackUntil(unixSeconds(await this.#parts.clock.now()), row.setbacks + 1);
+    await releaseClaims(sql, [{ id: row.id, claimId }], { until, setback: true });
+  }
+}
+
+/** The last of these in due order. */
+function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefined {
+  const isBehind = (one: DuePlace, other: DuePlace) =>
+    one.dueAt.getTime() === other.dueAt.getTime() ? one.id > other.id : one.dueAt > other.dueAt;
+  return due.reduce<DuePlace | undefined>(
+    (last, one) => (last === undefined || isBehind(one, last) ? one : last),
+    after,
+  );
+}
+
+/**
+ * Takes over one batch of open attempts whose keeper is gone, or whose subscription the API took by cancelling it: they may still land. Resolves with
+ * true when there may be more.
+ */
+export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
+  const limit = Math.min(BATCH, queue.room());
+  if (limit <= 0) return false;
+  const claimId = randomUUID();
+  const leasedAt = performance.now();
+  const ids = await claimOrphans(sql, { claimId, limit, leaseSeconds: LEASE_SECONDS });
+  if (ids.length === 0) return false;
+  try {
+    const [attempts, rows] = await Promise.all([
+      readOpenAttempts(sql, ids),
+      readSubscriptions(sql, ids),
+    ]);
+    const oldest = new Map(
+      attempts.toReversed().map((attempt) => [attempt.subscriptionId, attempt]),
+    );
+    log.info({ attempts: oldest.size }, 'open attempts taken over');
+    queue.add(
+      rows.flatMap((row) => {
+        const attempt = oldest.get(row.id);
+        const { id, notices } = row;
+        return attempt === undefined
+          ? []
+          : [{ id, claimId, notices, row, leasedAt, periodEnd: null, afterwards: null, attempt }];
+      }),
+    );
+  } catch (error) {
+    await releaseClaims(
+      sql,
+      ids.map((id) => ({ id, claimId })),
+    ).catch(() => undefined);
+    throw error;
+  }
+  return ids.length === limit;
+}
+
+/** Whether an error comes from the data and would come again, rather than from a database or chain out of reach. */
+function isFaulty(error: unknown): boolean {
+  // Classes 22 and 23: data exceptions and violated constraints. P0: raised by our own triggers.
+  if (error instanceof postgres.PostgresError) return /^(22|23|P0)/.test(error.code);
+  return (
+    error instanceof RangeError || error instanceof TypeError || error instanceof ChainDataError
+  );
+}
+
+/** Does `work` on all items. If the data of one makes it fail, the batch is halved until `onFault` gets that item alone. Other errors are thrown. */
+export async function splitBatch<T>(
+  items: readonly T[],
+  work: (items: readonly T[]) => Promise<void>,
+  onFault: (item: T, error: unknown) => Promise<void> | void,
+): Promise<void> {
+  try {
+    await work(items);
+  } catch (error) {
+    const [first] = items;
+    if (!isFaulty(error) || first === undefined) throw error;
+    if (items.length === 1) await onFault(first, error);
+    else {
+      const middle = Math.ceil(items.length / 2);
+      await splitBatch(items.slice(0, middle), work, onFault);
+      await splitBatch(items.slice(middle), work, onFault);
+    }
+  }
+}

@@ -1,0 +1,295 @@
+// The keeper: collects what is due and follows the chain. Any number of keepers work on one Postgres; a claim gives a subscription to one of them.
+//
+//   due --claim--> claimed --decide, sign, commit--> open attempt --send, poll--> landed | failed | expired --settle--> due again or ended
+//          |          \--look-up or closing needed: outside the collect loop, then decided again
+//          \--lease expired with an open attempt: recovered by any keeper (claim.ts)
+import type { Registry } from 'prom-client';
+import { accountFilters } from '../chain/layouts.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { Rpc } from '../chain/rpc.ts';
+import { followProgram, websocketUrl } from '../chain/subscribe.ts';
+import { type ChainClock, createChainClock } from '../chain/time.ts';
+import { TokenAccounts } from '../chain/token-accounts.ts';
+import { TransactionVersions } from '../chain/transaction-version.ts';
+import { type Config, required } from '../config.ts';
+import type { Sql } from '../db/connect.ts';
+import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
+import { databaseTrouble } from '../db/readiness.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
+import { OperatorError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { type Loop, startLoop } from '../loop.ts';
+import { rpcObserver } from '../metrics.ts';
+import { Collector, recover } from './claim.ts';
+import { Fees } from './fees.ts';
+import { createMetrics, createUnreadableReport, measure } from './metrics.ts';
+import { Notifications } from './notifications.ts';
+import { createPlanWatch, type PlanWatch } from './plans.ts';
+import {
+  absenceJudge,
+  type Balance,
+  type Context,
+  createBalance,
+  type Installation,
+  openClient,
+  readInstallation,
+  verifyChain,
+  watchRpc,
+  type WatchedRpc,
+} from './preflight.ts';
+import { createResolver } from './resolve.ts';
+import { Signer } from './sign.ts';
+import { createSweep, type Sweep } from './sweep.ts';
+import { Tracker } from './tracker.ts';
+
+/** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
+const GRACE_MS = 8000;
+/** Milliseconds between reads for notices: those that come together are read together. */
+const NOTICES_MS = 200;
+/** Milliseconds after a jump of the chain's clock by which every endpoint shows it. */
+const JUMP_MS = 1000;
+/** Collectors at once: one waits for the chain while the other uses Postgres. */
+const COLLECTORS = 2;
+
+interface KeeperParts {
+  sql: Sql;
+  config: Config;
+  log: Log;
+  registry: Registry;
+}
+
+/**
+ * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration. Where the chain is out of reach the keeper waits
+ * and is not ready.
+ */
+export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
+  const keeper = new Keeper(parts, await readInstallation(parts.config));
+  await keeper.start();
+  return keeper;
+}
+
+export class Keeper {
+  readonly #config: Config;
+  readonly #installation: Installation;
+  readonly #context: Context;
+  readonly #client: Rpc;
+  readonly #watched: WatchedRpc;
+  readonly #clock: ChainClock;
+  readonly #balance: Balance;
+  readonly #tracker: Tracker;
+  readonly #tokenAccounts: TokenAccounts;
+  readonly #sweep: Sweep;
+  readonly #plans: PlanWatch;
+  readonly #collector: Collector;
+  readonly #notifications: Notifications;
+  readonly #wsUrls: readonly string[];
+  #collecting: Loop[] = [];
+  #sweeping: Loop | undefined;
+  #others: Loop[] = [];
+  #stopListening: (() => Promise<void>) | undefined;
+  #verified = false;
+  #refusal: string | undefined;
+
+  /** Why the keeper is not ready; undefined when it is. */
+  readonly ready = async (): Promise<string | undefined> => {
+    const reason =
+      this.#refusal ??
+      this.#watched.outage() ??
+      (this.#verified ? this.#balance.shortage() : 'the chain has not been reached yet');
+    return reason ?? (await databaseTrouble(this.#context.sql));
+  };
+
+  constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
+    const { rpcUrls } = required(config, 'rpcUrls');
+    const { programId, mint, keypairs } = installation;
+    const held = keypairs.map(({ address }) => address);
+    const metrics = createMetrics(registry);
+    this.#config = config;
+    this.#installation = installation;
+    this.#client = openClient(config, rpcUrls, { log, metrics, observe: rpcObserver(registry) });
+    this.#watched = watchRpc(this.#client, log, metrics);
+    const { rpc } = this.#watched;
+    const context: Context = {
+      sql,
+      log,
+      rpc,
+      metrics,
+      reportUnreadable: createUnreadableReport(log, metrics),
+      absence: absenceJudge(config, rpc, { log, metrics }),
+      deliveries: createNotifier(sql, deliveriesQueued),
+      programId,
+      mint,
+      keypair: keypairs[0],
+      keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
+      ours: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
+      treasuries: config.treasuries ?? [],
+      rules: { keepers: held, pastDueDays: config.pastDueDays, feeBps: config.feeBps },
+    };
+    this.#context = context;
+    this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
+    this.#clock = createChainClock(rpc);
+    this.#balance = createBalance(context);
+    const fees = new Fees(rpc, log);
+    const versions = new TransactionVersions(rpc, config.transactionVersion, log);
+    this.#tracker = new Tracker(context, createResolver(context, fees), versions);
+    const onRead = (rows: readonly HeldSubscription[]) => this.#tokenAccounts.watch(rows);
+    this.#sweep = createSweep(context, this.#clock, { minutes: config.sweepMinutes, onRead });
+    this.#plans = createPlanWatch(context, this.#clock);
+    this.#collector = new Collector(context, {
+      clock: this.#clock,
+      signer: new Signer(context, fees, versions),
+      queue: this.#tracker,
+      onRead,
+    });
+    this.#notifications = new Notifications(context, {
+      sweep: { look: (ids, slot) => this.#sweep.look(ids, slot), gap: () => this.#gap() },
+      plans: this.#plans,
+      inFlight: this.#tracker.inFlight,
+      onDue: () => this.#collect(),
+    });
+    this.#tokenAccounts = new TokenAccounts({
+      ...context,
+      wsUrls: this.#wsUrls,
+      most: config.wsAccounts,
+      onChange: (wallet, slot) => this.#notifications.takeWallet(wallet, slot),
+      onGap: () => this.#gap(),
+      onRefused: () => metrics.refusals.inc({ method: 'accountSubscribe' }),
+    });
+    this.#tracker.onRoom = () => this.#collect();
+  }
+
+  /** Verifies the chain, starts the loops and listens. Throws an OperatorError; where the chain is out of reach the loops verify it later. */
+  async start(): Promise<void> {
+    try {
+      await this.#verify();
+    } catch (error) {
+      if (!(error instanceof RpcUnreachable)) {
+        await this.#tracker.stop(0);
+        await this.#client.close();
+        throw error;
+      }
+    }
+    this.#startLoops();
+    this.#stopListening = await this.#listen();
+  }
+
+  /** Claims nothing more, waits some seconds for what is in flight, and releases its claims. */
+  async stop(): Promise<void> {
+    await this.#stopListening?.();
+    this.#tokenAccounts.close();
+    await Promise.all([...this.#collecting, ...this.#others].map((loop) => loop.stop()));
+    await Promise.all([this.#collector.stop(), this.#tracker.stop(GRACE_MS)]);
+    await this.#context.deliveries.flush();
+    await this.#client.close();
+  }
+
+  async #verify(): Promise<void> {
+    if (this.#verified) return;
+    const { rpc, log, keypair, programId, mint } = this.#context;
+    await verifyChain(rpc, this.#config, this.#installation);
+    this.#verified = true;
+    const { cluster } = this.#config;
+    log.info({ keeper: keypair.address, cluster, programId, mint }, 'chain verified');
+  }
+
+  #startLoops(): void {
+    const context = this.#context;
+    const collector = this.#collector;
+    this.#collecting = Array.from({ length: COLLECTORS }, () =>
+      this.#loop(
+        'collecting',
+        () => collector.waitMs(),
+        async () => (this.#balance.shortage() === undefined ? collector.turn() : false),
+      ),
+    );
+    this.#sweeping = this.#loop(
+      'sweep',
+      () => this.#sweep.waitMs(),
+      () => this.#sweep.turn(),
+    );
+    this.#others = [
+      // No subscription with an open attempt is claimed by anyone, so recovery and collecting may run at once.
+      this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
+      this.#loop('reading the SOL balance', 5000, async () => {
+        await this.#balance.check(this.#tracker.inFlight.size > 0);
+        return false;
+      }),
+      this.#sweeping,
+      this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
+      this.#loop('watching plans', 10_000, () => this.#plans.turn()),
+      this.#loop('measuring', 5000, async () => {
+        await measure(context, {
+          now: await this.#clock.now(),
+          endpoints: this.#client.health(),
+          followed: this.#tokenAccounts.followed(),
+        });
+        return false;
+      }),
+    ];
+  }
+
+  /** A loop that verifies the chain first. `watchRpc` logs outages of the chain; other errors are logged here. */
+  #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
+    const { log } = this.#context;
+    return startLoop({
+      name: what,
+      idleMs,
+      turn: async () => {
+        await this.#verify();
+        return turn();
+      },
+      onError: (error, failures) => {
+        if (error instanceof RpcUnreachable) return;
+        if (error instanceof OperatorError) {
+          if (this.#refusal === undefined) log.fatal(error.message);
+          this.#refusal = error.message;
+          return;
+        }
+        log.error({ err: error, failures, loop: what }, 'keeper loop failed');
+      },
+    });
+  }
+
+  /** Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends both. */
+  async #listen(): Promise<() => Promise<void>> {
+    const { sql, log, metrics, programId, mint } = this.#context;
+    const follower = followProgram({
+      urls: this.#wsUrls,
+      programId,
+      filters: accountFilters(mint),
+      onNotice: (notice) => this.#notifications.take(notice),
+      onTransaction: (notice) => this.#notifications.takeTransaction(notice),
+      onGap: () => this.#gap(),
+      onSlot: (slot, root) => {
+        this.#tracker.rooted(root);
+        if (this.#clock.slot(slot)) this.#jumped();
+      },
+      onRefused: (method) => metrics.refusals.inc({ method }),
+      log,
+    });
+    const wake = () => this.#collect();
+    const listening = await sql.listen(subscriptionsDue, wake, wake).catch((error: unknown) => {
+      log.warn({ err: error }, 'cannot listen for registrations; polling finds them');
+      return undefined;
+    });
+    return async () => {
+      follower.close();
+      await listening?.unlisten().catch(() => undefined);
+    };
+  }
+
+  #gap(): void {
+    this.#sweep.gap();
+    this.#sweeping?.wake();
+  }
+
+  /** The chain's time may have moved. An endpoint may show the time before for a moment. */
+  #jumped(): void {
+    this.#collect();
+    setTimeout(() => this.#collect(), JUMP_MS).unref();
+  }
+
+  #collect(): void {
+    for (const loop of this.#collecting) loop.wake();
+  }
+}

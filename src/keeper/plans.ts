@@ -1,0 +1,150 @@
+// Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset, end, close or re-creation is recorded.
+// Subscriptions are left alone: the keeper reads the plan with each of them.
+import { planIn } from '../chain/accounts.ts';
+import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
+import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import {
+  endAbandonedPlans,
+  findPlansAt,
+  movePlan,
+  returnUnwatchedPlans,
+  takeUnwatchedPlans,
+} from '../db/plans.ts';
+import { activatePlan, type PlanRow, type PlanStatus } from '../db/plans.ts';
+import { planMatches } from '../domain/plans.ts';
+import type { Context } from './preflight.ts';
+
+const BATCH = 100;
+/** Streams tell of changes; this finds what they missed. */
+const EVERY_SECONDS = 3600;
+const PENDING_AGE_SECONDS = 10;
+
+/** How a plan's record changes by its account; null when it stays. Pure. */
+export function assessPlan(
+  record: PlanRow,
+  account: PlanAccount | null,
+  now: bigint,
+  ours: readonly string[],
+): { status: PlanStatus; endsAt: Date | null } | null {
+  const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
+  if (record.status === 'pending') {
+    if (
+      account === null ||
+      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
+    )
+      return null;
+    return { status: account.status, endsAt };
+  }
+  const recreated =
+    account !== null &&
+    record.chainCreatedAt !== null &&
+    account.createdAt !== unixSeconds(record.chainCreatedAt);
+  if (account === null || recreated) return { status: 'ended', endsAt: record.endsAt };
+  if (account.endTs !== 0n && now > account.endTs) return { status: 'ended', endsAt };
+  const status = account.status === 'sunset' ? 'sunset' : record.status;
+  const sameEnd = record.endsAt?.getTime() === endsAt?.getTime();
+  return status === record.status && sameEnd ? null : { status, endsAt };
+}
+
+export interface PlanWatch {
+  /** Reads one batch of plans that are due to be read; resolves with true when there may be more. */
+  turn(): Promise<boolean>;
+  /** Reads the plans at these addresses now, at `minSlot` or later. */
+  look(planPdas: string[], minSlot?: bigint): Promise<void>;
+}
+
+/** Watches plans for `context`. */
+export function createPlanWatch(context: Context, clock: ChainClock): PlanWatch {
+  const { sql } = context;
+  return {
+    async turn() {
+      const plans = await takeUnwatchedPlans(sql, {
+        everySeconds: EVERY_SECONDS,
+        pendingAgeSeconds: PENDING_AGE_SECONDS,
+        limit: BATCH,
+      });
+      if (plans.length === 0) return false;
+      const ids = plans.map(({ id }) => id);
+      try {
+        await update(context, clock, plans);
+        await endAbandonedPlans(sql, ids);
+      } catch (error) {
+        await returnUnwatchedPlans(sql, ids);
+        throw error;
+      }
+      return plans.length === BATCH;
+    },
+    async look(planPdas, minSlot) {
+      const plans = await findPlansAt(sql, planPdas);
+      if (plans.length > 0) await update(context, clock, plans, minSlot);
+    },
+  };
+}
+
+/** Reads the accounts of plans and records what changed. A plan whose account may be missing at one endpoint only is read again with the next turn. */
+async function update(
+  context: Context,
+  clock: ChainClock,
+  plans: readonly PlanRow[],
+  minSlot?: bigint,
+): Promise<void> {
+  const { sql, rpc, log, programId, absence } = context;
+  // An endpoint that is behind would show a new plan as closed, which is final here.
+  const seenAt = plans.reduce(
+    (highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest),
+    minSlot ?? 0n,
+  );
+  const { accounts, slot } = await rpc.getMultipleAccounts(
+    plans.map(({ planPda }) => planPda),
+    seenAt > 0n ? { minSlot: seenAt } : {},
+  );
+  absence.read(plans.length);
+  const now = unixSeconds(await clock.now());
+  const missing: PlanRow[] = [];
+  for (const [place, plan] of plans.entries()) {
+    let account: PlanAccount | null;
+    try {
+      account = planIn(accounts[place] ?? null, programId);
+    } catch (error) {
+      if (!(error instanceof ChainDataError)) throw error;
+      log.warn({ plan: plan.id, reason: error.message }, 'plan account undecodable');
+      continue;
+    }
+    if (account === null && plan.status !== 'pending') missing.push(plan);
+    else await record(context, plan, account, { now, slot });
+  }
+  const gone = await absence.gone(missing.map(({ planPda }) => planPda));
+  const doubted = missing.filter(({ planPda }) => !gone.has(planPda));
+  for (const plan of missing)
+    if (gone.has(plan.planPda)) await record(context, plan, null, { now, slot });
+  if (doubted.length > 0)
+    await returnUnwatchedPlans(
+      sql,
+      doubted.map(({ id }) => id),
+    );
+}
+
+/** Writes how a plan's record changes by its account. */
+async function record(
+  { sql, log, ours }: Pick<Context, 'sql' | 'log' | 'ours'>,
+  plan: PlanRow,
+  account: PlanAccount | null,
+  { now, slot }: { now: bigint; slot: bigint },
+): Promise<void> {
+  const change = assessPlan(plan, account, now, ours);
+  if (change === null) return;
+  const moved =
+    plan.status === 'pending' && account !== null && change.status !== 'ended'
+      ? (await activatePlan(sql, plan.id, {
+          status: account.status,
+          chainCreatedAt: timeOf(account.createdAt),
+          observedSlot: slot,
+        })) !== undefined
+      : await movePlan(sql, plan.id, {
+          from: plan.status,
+          to: change.status,
+          endsAt: change.endsAt,
+        });
+  if (moved)
+    log.info({ plan: plan.id, from: plan.status, to: change.status }, 'plan changed on chain');
+}

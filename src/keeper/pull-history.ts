@@ -1,0 +1,227 @@
+// The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
+import type { FoundTransaction, SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
+import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { Rpc } from '../chain/rpc.ts';
+import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import type { Sql } from '../db/connect.ts';
+import { readPulled } from '../db/payments.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts';
+import type { Pull } from '../domain/chain-view.ts';
+import { type FoundPull, type PullParties, pullsIn } from '../domain/pulls.ts';
+import { LEASE_SECONDS } from '../domain/settlement.ts';
+import type { Context } from './preflight.ts';
+
+/** Whose pulls are looked for: the keeper's and others' under this subscription. */
+export function partiesOf(
+  { programId, ours, treasuries }: Pick<Context, 'programId' | 'ours' | 'treasuries'>,
+  { treasury, subscriptionPda }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda'>,
+): PullParties {
+  return { programId, keepers: ours, treasuries: [treasury, ...treasuries], subscriptionPda };
+}
+
+/** What getSignaturesForAddress gives at once. */
+const PAGE = 1000;
+const AT_ONCE = 8;
+/** Anyone can name a subscription in many transactions, and the caller holds a lease: the look-up stops after this. */
+const PATIENCE_MS = 10_000;
+
+/** A listed transaction that no endpoint returns readable: it may hold a pull. */
+export type UnreadableListed = UnreadableTransaction & Pick<SignatureInfo, 'slot' | 'blockTime'>;
+
+export interface PullHistory {
+  /** Newest first. */
+  readonly pulls: Pull[];
+  /** Each may hold a pull: with any of them the history is incomplete. */
+  readonly unreadable: UnreadableListed[];
+}
+
+/** What one listed transaction moved under a subscription. Throws RpcUnreachable. */
+async function pullsOfListed(
+  rpc: Pick<Rpc, 'getTransaction'>,
+  parties: PullParties,
+  { signature, slot, blockTime }: SignatureInfo,
+): Promise<Pull[] | UnreadableListed> {
+  const found = await readListed(rpc, signature);
+  if ('unreadable' in found) return { ...found, slot, blockTime };
+  try {
+    return pullsIn(found, parties);
+  } catch (error) {
+    if (!(error instanceof ChainDataError)) throw error;
+    return { signature, slot, blockTime, unreadable: 'undecodable' };
+  }
+}
+
+/**
+ * Final pulls under a subscription whose period began at `since` (Unix seconds) or later, in the history of any endpoint. Undefined when there are more
+ * transactions than can be read in `patienceMs`. Throws as the RPC client does; an unreadable transaction is returned.
+ */
+export async function findPulls(
+  rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>,
+  parties: PullParties,
+  since: bigint,
+  patienceMs = PATIENCE_MS,
+): Promise<PullHistory | undefined> {
+  const deadline = performance.now() + patienceMs;
+  const history: PullHistory = { pulls: [], unreadable: [] };
+  let before: string | undefined;
+  for (;;) {
+    const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
+    const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
+    const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
+    const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
+    for (let start = 0; start < wanted.length; start += AT_ONCE) {
+      if (performance.now() > deadline) return undefined;
+      const some = wanted.slice(start, start + AT_ONCE);
+      for (const found of await Promise.all(some.map((one) => pullsOfListed(rpc, parties, one)))) {
+        if ('unreadable' in found) history.unreadable.push(found);
+        else history.pulls.push(...found.filter(({ periodStart }) => periodStart >= since));
+      }
+    }
+    before = page.at(-1)?.signature;
+    if (older >= 0 || page.length < PAGE) return history;
+  }
+}
+
+/**
+ * Pulls of new registrations whose account shows no more than an earlier registration of it recorded, by subscription id. Those need no history, which
+ * an endpoint may not keep for a whole period.
+ */
+export async function pullsInBooks(
+  sql: Sql,
+  rows: readonly HeldSubscription[],
+  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
+): Promise<Map<string, FoundPull[]>> {
+  const asked = rows.flatMap((row) => {
+    const account = accountOf(row);
+    return row.paidThrough !== null || account === null
+      ? []
+      : [{ row, account, periodStart: timeOf(account.periodStart) }];
+  });
+  if (asked.length === 0) return new Map();
+  const recorded = await readPulled(
+    sql,
+    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
+  );
+  return new Map(
+    asked.flatMap(({ row, account }) => {
+      const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
+      const pulls = own.map((one) => ({
+        signature: one.txSignature,
+        at: unixSeconds(one.occurredAt),
+        periodStart: unixSeconds(one.periodStart),
+        periodEnd: unixSeconds(one.periodEnd),
+        gross: one.amountGross,
+        fee: one.platformFee,
+        net: one.amountNet,
+        source: one.source,
+        recorded: true,
+      }));
+      const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
+      return isAll ? [[row.id, pulls] as const] : [];
+    }),
+  );
+}
+
+/**
+ * Looks up a final transaction that history lists. An HTTP error or an answer that is not JSON-RPC makes it unreadable too, since the listing shows that
+ * the endpoint is up. Throws RpcUnreachable when no endpoint answers.
+ */
+export async function readListed(
+  rpc: Pick<Rpc, 'getTransaction'>,
+  signature: string,
+): Promise<FoundTransaction> {
+  try {
+    return await rpc.getTransaction(signature, { commitment: 'finalized' });
+  } catch (error) {
+    const isAnswered =
+      error instanceof RpcUnreachable &&
+      error.failures.some(({ fault }) => fault === 'http' || fault === 'malformed');
+    if (!isAnswered) throw error;
+    return { signature, unreadable: 'refused' };
+  }
+}
+
+/** Each makes several requests at once and takes ten seconds or more where the history is long. */
+const LOOKUPS_AT_ONCE = 8;
+/** Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease (45 s) ends, and renews it then. */
+const MOST_HELD = 32;
+/** A subscription that finds no room or no answer is due again after this. That counts as no setback, since nothing was read. */
+const PUT_OFF_SECONDS = 30n;
+
+export interface PullLookups {
+  /** Queues subscriptions held under a claim, or postpones those without room. Does not wait for the look-ups. */
+  take(claimId: string, rows: readonly ReadSubscription[]): Promise<void>;
+  /** Aborts: claims are released, and nothing more is written. */
+  stop(): Promise<void>;
+}
+
+interface Lookup {
+  claimId: string;
+  row: ReadSubscription;
+}
+
+const claimOf = ({ claimId, row: { id } }: Lookup) => ({ id, claimId });
+
+/**
+ * Looks up pulls outside the collect loop, since anyone can make an account's history long. `finish` reads and writes the outcome, `onFault` gets what
+ * cannot be processed.
+ */
+export function createPullLookups(
+  { sql }: Pick<Context, 'sql'>,
+  clock: ChainClock,
+  finish: (claimId: string, row: ReadSubscription) => Promise<void>,
+  onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>,
+): PullLookups {
+  const held = new Set<Lookup>();
+  const waiting: Lookup[] = [];
+  let running = 0;
+  let stopped = false;
+
+  const putOff = async (ones: readonly Lookup[]) => {
+    const until = timeOf(unixSeconds(await clock.now()) + PUT_OFF_SECONDS);
+    await releaseClaims(sql, ones.map(claimOf), { until });
+  };
+
+  async function look(one: Lookup): Promise<void> {
+    const { claimId, row } = one;
+    try {
+      const [kept] = await renewLeases(sql, [claimOf(one)], LEASE_SECONDS);
+      if (kept !== undefined) await finish(claimId, row);
+    } catch (error) {
+      // After a stop the claim is released already.
+      if (stopped) return;
+      // Without Postgres the lease runs out by itself.
+      if (error instanceof RpcUnreachable) await putOff([one]).catch(() => undefined);
+      else await onFault(claimId, row, error).catch(() => undefined);
+    }
+  }
+
+  async function run(): Promise<void> {
+    running += 1;
+    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
+      await look(one);
+      held.delete(one);
+    }
+    running -= 1;
+  }
+
+  return {
+    async take(claimId, rows) {
+      const taken = rows
+        .slice(0, stopped ? 0 : MOST_HELD - held.size)
+        .map((row) => ({ claimId, row }));
+      for (const one of taken) held.add(one);
+      waiting.push(...taken);
+      while (running < Math.min(LOOKUPS_AT_ONCE, running + waiting.length)) void run();
+      const others = rows.slice(taken.length).map((row) => ({ claimId, row }));
+      if (others.length > 0) await putOff(others);
+    },
+    async stop() {
+      stopped = true;
+      waiting.length = 0;
+      await releaseClaims(sql, [...held].map(claimOf)).catch(() => undefined);
+    },
+  };
+}

@@ -1,0 +1,300 @@
+// Transactions in flight. The same bytes are sent every 2 s until the chain has them, and their status is polled until it is final: a fork can drop a
+// confirmed block, and then they are sent again. A transaction lives and dies as one; each of its payments is settled for itself.
+//
+//   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in resolve.ts)
+//          \        \-> never seen, blockhash expired, finally                    -> expired
+//           \-> never sent, a payment of it cancelled                              -> unsent: the others are signed again
+import { setTimeout as pause } from 'node:timers/promises';
+import type { SignatureStatus } from '../chain/answers.ts';
+import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { TransactionVersions } from '../chain/transaction-version.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
+import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
+import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { type Loop, startLoop } from '../loop.ts';
+import { type Queue, splitBatch } from './claim.ts';
+import { reportTransaction } from './metrics.ts';
+import type { Context } from './preflight.ts';
+import type { Ends, Resolver, Unsettled } from './resolve.ts';
+import { SENT_AT_ONCE, sendAll } from './send.ts';
+
+/** Payments. */
+const MOST_IN_FLIGHT = 8192;
+/** Payments: a signed transaction ages while it waits, and no other keeper can take it. Collectors continue while half of these are sent. */
+const MOST_UNSENT = 1024;
+/** The same in seconds, where sends have a rate: a blockhash is good for some 30. */
+const MOST_UNSENT_SECONDS = 10;
+/** Loops of sending and of settling: one waits for the network while the other uses Postgres. */
+const [SENDERS, SETTLERS] = [2, 2];
+/** How long a round waits for the rate limit of sends before it looks again. */
+const SEND_PAUSE_MS = 200;
+const RESEND_SCAN_MS = 500;
+/** The pause between polls grows with the number in flight, since each poll looks through all of them. */
+const SOONEST_POLL_MS = 100;
+const POLLED_PER_MS = 15;
+const STATUSES_AT_ONCE = 256;
+/** Payments that are settled in one database transaction. */
+const SETTLED_AT_ONCE = 256;
+/** Status caches of endpoints hold some 150 blocks; an older signature is looked up with history search. */
+const RECENT_MS = 45_000;
+const EXPIRY_CHECK_MS = 2000;
+/** What has an unknown end is settled again after the first pause, doubled up to the second. After an error of ours: the third. */
+const SETTLE_AGAIN_MS = 5000;
+const SETTLE_LATEST_MS = 300_000;
+const FAULT_PAUSE_MS = 60_000;
+const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
+
+/** Sends, polls, resends and settles. Its loops run from the start until `stop`. */
+export class Tracker implements Queue {
+  readonly inFlight = new InFlight();
+  /** Called when collectors may continue: there is room again after `room` said that there was none, or payments are due again. */
+  onRoom: () => void = () => undefined;
+  readonly #context: Context;
+  readonly #resolver: Resolver;
+  readonly #versions: Pick<TransactionVersions, 'refused'>;
+  readonly #unsent: Tracked[] = [];
+  readonly #senders: Loop[];
+  readonly #settlers: Loop[];
+  readonly #others: Loop[];
+  #root: Root = { slot: 0n, heardAt: -Infinity };
+  #scannedAt = -Infinity;
+  #expiryCheckedAt = -Infinity;
+  #isRoomAwaited = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(
+    context: Context,
+    resolver: Resolver,
+    versions: Pick<TransactionVersions, 'refused'>,
+  ) {
+    this.#context = context;
+    this.#resolver = resolver;
+    this.#versions = versions;
+    const loop = (name: string, turn: () => Promise<boolean>, idleMs: () => number = () => 500) =>
+      startLoop({
+        name,
+        idleMs,
+        turn,
+        onError(error, failures) {
+          if (!(error instanceof RpcUnreachable))
+            context.log.error({ err: error, failures, loop: name }, 'keeper loop failed');
+        },
+      });
+    const several = (count: number, name: string, turn: () => Promise<boolean>) =>
+      Array.from({ length: count }, () => loop(name, turn));
+    this.#senders = several(SENDERS, 'sending', () => this.#send());
+    this.#settlers = several(SETTLERS, 'settling', () => this.#settle());
+    const pollMs = () => Math.max(SOONEST_POLL_MS, this.inFlight.size / POLLED_PER_MS);
+    this.#others = [
+      loop('expiring', () => this.#expire()),
+      loop('polling payments', () => this.#poll(), pollMs),
+    ];
+  }
+
+  /** How many more payments can be added. */
+  room(): number {
+    const room = this.#free();
+    this.#isRoomAwaited ||= room <= 0;
+    return room;
+  }
+
+  /** Adds committed payments and sends their transactions. */
+  add(taken: readonly OpenAttempt[]): void {
+    this.#unsent.push(...this.inFlight.take(taken));
+    this.#context.metrics.inFlight.set(this.inFlight.size);
+    for (const sender of this.#senders) sender.wake();
+  }
+
+  /** Tells the node's newest root: what landed at or before it is about to be final. */
+  rooted(slot: bigint): void {
+    this.#root = { slot, heardAt: performance.now() };
+  }
+
+  /** Waits up to `ms` until nothing is in flight, then releases the claims of what is left. */
+  async stop(ms: number): Promise<void> {
+    if (this.inFlight.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        this.#onEmpty = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    const loops = [...this.#senders, ...this.#settlers, ...this.#others];
+    await Promise.all(loops.map((loop) => loop.stop()));
+    const { sql, log, metrics } = this.#context;
+    if (this.inFlight.size > 0) {
+      log.info({ payments: this.inFlight.size }, 'payments in flight are left to the next keeper');
+      await releaseClaims(sql, [...this.inFlight.all()].flatMap(heldOf));
+    }
+    this.inFlight.clear();
+    this.#unsent.length = 0;
+    metrics.inFlight.set(0);
+  }
+
+  /** Sends what is new and what was not seen for a while, as much as the rate of sends allows now. */
+  async #send(): Promise<boolean> {
+    const { allowed } = this.#context.rpc.sendRate();
+    const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed));
+    this.#tellRoom();
+    if (ready.length > 0) {
+      const { dropped } = await sendAll(this.#context, this.#versions, ready);
+      const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
+      if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));
+    } else if (this.#unsent.length > 0) await pause(SEND_PAUSE_MS);
+    return this.#unsent.length > 0;
+  }
+
+  /** Up to `most` transactions to send now, the new ones first. */
+  #takeUnsent(most: number): Tracked[] {
+    const now = performance.now();
+    const ready: Tracked[] = [];
+    while (ready.length < most) {
+      const one = this.#unsent.shift();
+      if (one === undefined) break;
+      if (this.inFlight.has(one) && one.sentAt === -Infinity) ready.push(one);
+    }
+    if (now - this.#scannedAt >= RESEND_SCAN_MS) {
+      this.#scannedAt = now;
+      const waiting = new Set([...this.#unsent, ...ready]);
+      for (const one of this.inFlight.all()) {
+        if (ready.length >= most) break;
+        if (isSentAgain(one, now) && !waiting.has(one)) ready.push(one);
+      }
+    }
+    for (const one of ready) one.sentAt = now;
+    return ready;
+  }
+
+  async #poll(): Promise<boolean> {
+    const now = performance.now();
+    const [old, recent, past]: [Tracked[], Tracked[], Tracked[]] = [[], [], []];
+    for (const one of this.inFlight.all()) {
+      if (now - one.renewedAt >= RENEW_MS) old.push(one);
+      if (shouldPoll(one, this.#root, now))
+        (one.isOwn && now - one.takenAt < RECENT_MS ? recent : past).push(one);
+    }
+    if (old.length > 0) await this.#renew(old, now);
+    await this.#readStatuses(recent, false);
+    await this.#readStatuses(past, true);
+    if (this.inFlight.settleable(performance.now()).length > 0)
+      for (const settler of this.#settlers) settler.wake();
+    return false;
+  }
+
+  /** Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are forgotten. */
+  async #renew(old: readonly Tracked[], now: number): Promise<void> {
+    const payments = old.flatMap(heldOf);
+    const renewed = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
+    const versions = new Map(renewed.map((one) => [one.id, one]));
+    for (const one of old) one.renewedAt = now;
+    for (const one of payments) {
+      const lease = versions.get(one.id);
+      // The row is still as it was read but for the lease.
+      if (lease?.before === one.row.version) one.row = { ...one.row, version: lease.after };
+    }
+    this.#forget(payments.filter(({ id }) => !versions.has(id)));
+  }
+
+  async #readStatuses(wanted: readonly Tracked[], history: boolean): Promise<void> {
+    for (let start = 0; start < wanted.length; start += STATUSES_AT_ONCE) {
+      const batch = wanted.slice(start, start + STATUSES_AT_ONCE);
+      const signatures = batch.map(({ signature }) => signature);
+      const { statuses } = await this.#context.rpc.getSignatureStatuses(signatures, { history });
+      const now = performance.now();
+      for (const [place, one] of batch.entries()) {
+        one.polledAt = now;
+        one.status = statuses[place] ?? null;
+        one.slot = one.status?.slot ?? null;
+        if (one.status?.commitment === 'finalized' && this.inFlight.ended(one))
+          reportTransaction(this.#context, one, one.status);
+      }
+    }
+  }
+
+  async #settle(): Promise<boolean> {
+    const now = performance.now();
+    const batch: (Unsettled & { status: SignatureStatus })[] = [];
+    for (const one of this.inFlight.settleable(now)) {
+      const { status, settleTries } = one;
+      if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
+      one.settleAt = now + SETTLE_AGAIN_MS;
+      batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
+    }
+    const settle = async (some: readonly (typeof batch)[number][]) =>
+      this.#conclude(await this.#resolver.landed(some));
+    if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
+    return this.inFlight.settleable(performance.now()).length > 0;
+  }
+
+  /** Settles what was never seen and can never land any more, what was looked at the longest ago first. */
+  async #expire(): Promise<boolean> {
+    const now = performance.now();
+    if (now - this.#expiryCheckedAt < EXPIRY_CHECK_MS) return false;
+    this.#expiryCheckedAt = now;
+    const unseen = [...this.inFlight.all()].filter(
+      ({ status, takenAt, isOwn, settleAt }) =>
+        status === null && now >= settleAt && (!isOwn || now - takenAt > RESEND_MS),
+    );
+    if (unseen.length === 0) return false;
+    const { blockHeight } = await this.#context.rpc.getHeight({ commitment: 'finalized' });
+    const past = unseen
+      .filter(({ lastValidBlockHeight }) => lastValidBlockHeight < blockHeight)
+      .sort((a, b) => a.settleAt - b.settleAt)
+      .slice(0, STATUSES_AT_ONCE);
+    for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
+    const batch = past.flatMap((one) =>
+      heldOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
+    );
+    const settle = async (some: readonly Unsettled[]) =>
+      this.#conclude(await this.#resolver.expired(some));
+    if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
+    return past.length === STATUSES_AT_ONCE;
+  }
+
+  /** Forgets what is done; what has an unknown end is settled again later, less and less often. */
+  #conclude({ done, unknown, isDue }: Ends): void {
+    this.#forget(done);
+    for (const one of new Set(unknown.map(({ id }) => this.inFlight.carrierOf(id)))) {
+      if (one === undefined) continue;
+      one.settleTries += 1;
+      const wait = SETTLE_AGAIN_MS * 2 ** Math.min(one.settleTries - 1, 10);
+      one.settleAt = performance.now() + Math.min(SETTLE_LATEST_MS, wait);
+    }
+    if (isDue) this.onRoom();
+  }
+
+  #fault({ id, attempt }: OpenAttempt, error: unknown): void {
+    const one = this.inFlight.carrierOf(id);
+    if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
+    this.#context.metrics.alerts.inc({ reason: 'cannot_be_settled' });
+    this.#context.log.error(
+      { err: error, subscription: id, signature: attempt.signature },
+      'payment cannot be settled; run "billing reconcile"',
+    );
+  }
+
+  #forget(done: Iterable<OpenAttempt>): void {
+    this.inFlight.forget(done);
+    this.#context.metrics.inFlight.set(this.inFlight.size);
+    if (this.inFlight.size === 0) this.#onEmpty?.();
+    this.#tellRoom();
+  }
+
+  #free(): number {
+    const unsent = this.#unsent.reduce((sum, { size }) => sum + size, 0);
+    const { perSecond } = this.#context.rpc.sendRate();
+    const isLong = this.#unsent.length >= perSecond * MOST_UNSENT_SECONDS;
+    return isLong ? 0 : Math.min(MOST_IN_FLIGHT - this.inFlight.size, MOST_UNSENT - unsent);
+  }
+
+  #tellRoom(): void {
+    if (!this.#isRoomAwaited || this.#free() < MOST_UNSENT / 2) return;
+    this.#isRoomAwaited = false;
+    this.onRoom();
+  }
+}
+
+const heldOf = (one: Tracked | undefined) => [...(one?.payments.values() ?? [])];

@@ -1,0 +1,95 @@
+import type { Socket } from 'node:net';
+import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
+import { answerFaultFor } from './faults.ts';
+import { answer, errorAnswer, methodsOf, parseBody, prepare } from './json-rpc.ts';
+import type { Endpoint } from './params.ts';
+import { exceedsRate } from './rate-limit.ts';
+
+/** Bytes that a request's body may have: a validator's own limit. */
+export const MAX_BODY_BYTES = 50 * 1024;
+
+const PLAIN = 'text/plain; charset=utf-8';
+
+function refuse(error: FastifyError, reply: FastifyReply) {
+  switch (error.statusCode) {
+    case 413:
+      return reply.code(413).type(PLAIN).send('The request body is too large');
+    case 415:
+      return reply
+        .code(415)
+        .type(PLAIN)
+        .send('Supplied content type is not allowed. Content-Type: application/json is required');
+    default:
+      return reply
+        .code(error.statusCode ?? 500)
+        .type(PLAIN)
+        .send(error.message);
+  }
+}
+
+function tooManyRequests(reply: FastifyReply, retryAfter: number) {
+  return reply
+    .code(429)
+    .header('retry-after', String(retryAfter))
+    .type(PLAIN)
+    .send('Too many requests');
+}
+
+async function serve(body: Buffer, endpoint: Endpoint, connection: Socket, reply: FastifyReply) {
+  let parsed: unknown;
+  try {
+    parsed = parseBody(body.toString('utf8'));
+  } catch (error) {
+    return reply.send(errorAnswer(null, error));
+  }
+  if (endpoint.chain.faults.rate !== null && exceedsRate(endpoint, connection, methodsOf(parsed)))
+    return tooManyRequests(reply, 1);
+  const fault = answerFaultFor(endpoint, () => methodsOf(parsed));
+  if (fault === undefined) {
+    await prepare(parsed, endpoint);
+    return reply.send(answer(parsed, endpoint));
+  }
+  if (fault.status === null) {
+    reply.hijack();
+    endpoint.chain.events.once('faultsCleared', () => reply.raw.destroy());
+    return reply;
+  }
+  if (fault.status === 429) return tooManyRequests(reply, fault.retryAfter);
+  return reply.code(500).type(PLAIN).send('Internal server error');
+}
+
+/** Builds the HTTP side of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health, requests from any origin. It does not listen. */
+export function buildHttp(endpoint: Endpoint): FastifyInstance {
+  const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
+    done(null, body),
+  );
+  app.setErrorHandler((error: FastifyError, _request, reply) => refuse(error, reply));
+  app.addHook('onSend', async (_request, reply) => {
+    reply.header('access-control-allow-origin', '*');
+  });
+  app.post('/', (request, reply) =>
+    serve(
+      request.body as Buffer,
+      endpoint,
+      request.raw.socket,
+      reply.type('application/json; charset=utf-8'),
+    ),
+  );
+  app.get('/health', (_request, reply) => reply.type(PLAIN).send('ok'));
+  app.options('/', (_request, reply) =>
+    reply
+      .code(204)
+      .header('access-control-allow-methods', 'POST, OPTIONS')
+      .header('access-control-allow-headers', '*')
+      .send(),
+  );
+  app.setNotFoundHandler((_request, reply) =>
+    reply
+      .code(405)
+      .type(PLAIN)
+      .send('Used HTTP Method is not allowed. POST or OPTIONS is required'),
+  );
+  return app;
+}

@@ -1,0 +1,78 @@
+// A subscriber's actions on a subscription: the wallet signs, the service relays, and the page waits until the service has seen the effect.
+import { type Session, submit, type Subscription } from '../shared/session.ts';
+import type { components } from '../../client/openapi.ts';
+
+export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
+export type Standing = components['schemas']['Standing'];
+
+const pollMs = 1000;
+const seenMs = 60_000;
+
+export const done: Readonly<Record<Verb, string>> = {
+  cancel: 'Cancelled. Nothing more is collected; you keep what you have paid for.',
+  resume: 'Your cancellation is taken back. The subscription goes on.',
+  repair: 'Payments are approved again.',
+  close: 'The account is closed and its deposit is back in your wallet.',
+};
+
+export function readStanding(session: Session, { planId }: Subscription): Promise<Standing> {
+  return session.client.get('/subscriber/plans/{planId}/standing', { path: { planId } });
+}
+
+/** Whether the service shows the verb's effect. */
+function shows(verb: Verb, subscription: Subscription, standing: Standing): boolean {
+  switch (verb) {
+    case 'cancel':
+      return (
+        subscription.cancelRequestedAt !== null || /cancelled|expired/.test(subscription.status)
+      );
+    case 'resume':
+      return subscription.cancelRequestedAt === null;
+    case 'repair':
+      return standing.approval === 'given';
+    case 'close':
+      return standing.onChain === 'none';
+  }
+}
+
+export interface Acted {
+  subscription: Subscription;
+  standing: Standing;
+  /** Why it did not happen. */
+  problem?: string;
+}
+
+/** Runs the action and resolves with the new state. Throws a WalletRefusal or the service's error. */
+export async function act(
+  session: Session,
+  before: Subscription,
+  verb: Verb,
+  step: (text: string) => void,
+): Promise<Acted> {
+  const path = { subscriptionId: before.id };
+  const read = async () => ({
+    subscription: await session.client.get('/subscriber/subscriptions/{subscriptionId}', { path }),
+    standing: await readStanding(session, before),
+  });
+  const { transaction } = await session.client.post(
+    `/subscriber/subscriptions/{subscriptionId}/${verb}`,
+    { path },
+  );
+  const { status, reason } = await submit(session, 'subscriber', transaction, (name) =>
+    step(name === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…'),
+  );
+  if (status === 'lapsed')
+    return {
+      ...(await read()),
+      problem: 'The transaction lapsed: it is good for about half a minute. Try again.',
+    };
+  if (status === 'failed')
+    return { ...(await read()), problem: reason ?? 'The network refused it.' };
+  for (const deadline = Date.now() + seenMs; ;) {
+    const now = await read();
+    if (shows(verb, now.subscription, now.standing)) return now;
+    if (Date.now() > deadline)
+      return { ...now, problem: 'It is on its way. Load the page again in a minute.' };
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+}

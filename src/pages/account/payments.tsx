@@ -1,0 +1,47 @@
+import { type ReactElement, useCallback } from 'react';
+import { ListOf } from '../shared/list-parts.tsx';
+import { usePages } from '../shared/pages.ts';
+import { Badge, Signature, Usdc } from '../shared/parts.tsx';
+import type { Session, Subscription } from '../shared/session.ts';
+import { Table } from '../shared/table.tsx';
+import { Time } from '../shared/time.tsx';
+
+/** A subscription's payments, newest first. */
+export function Payments({
+  session,
+  subscription: { id },
+}: {
+  session: Session;
+  subscription: Subscription;
+}): ReactElement {
+  const open = useCallback(
+    () =>
+      session.client.pages('/subscriber/subscriptions/{subscriptionId}/transactions', {
+        path: { subscriptionId: id },
+      }),
+    [session, id],
+  );
+  const list = usePages(open);
+  return (
+    <ListOf list={list} empty="No payments yet.">
+      <Table
+        label="Payments"
+        rows={list.rows}
+        columns={[
+          { head: 'Date', cell: ({ occurredAt }) => <Time at={occurredAt} /> },
+          { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+          {
+            head: 'Amount',
+            isNumber: true,
+            cell: ({ amountGross }) => <Usdc units={amountGross} />,
+          },
+          {
+            head: 'Transaction',
+            cell: ({ txSignature }) =>
+              txSignature === null ? '–' : <Signature of={txSignature} />,
+          },
+        ]}
+      />
+    </ListOf>
+  );
+}

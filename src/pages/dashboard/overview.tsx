@@ -1,0 +1,115 @@
+import { type ReactElement, useCallback, useState } from 'react';
+import { wordsOf } from '../shared/errors.ts';
+import { formatUsdc } from '../shared/money.ts';
+import { Notice, Spinner } from '../shared/parts.tsx';
+import { type Place, useAnswer } from './place.ts';
+import { Plot } from './plot.tsx';
+
+const dayMs = 86_400_000;
+const ranges = [7, 30, 90, 365] as const;
+
+const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
+
+/** Figures of the app over time. */
+export function Overview({ place: { session, app } }: { place: Place }): ReactElement {
+  const [days, setDays] = useState<number>(30);
+  const ask = useCallback(() => {
+    const to = new Date(Math.ceil(Date.now() / dayMs) * dayMs);
+    const from = new Date(to.getTime() - days * dayMs);
+    return session.client.get('/merchant/apps/{appId}/analytics', {
+      path: { appId: app.id },
+      query: { from: from.toISOString(), to: to.toISOString() },
+    });
+  }, [session, app.id, days]);
+  const { data, error } = useAnswer(ask);
+  return (
+    <>
+      <div className="view-head">
+        <h1>Overview</h1>
+        <label className="small">
+          <span className="visually-hidden">Range</span>
+          <select value={days} onChange={({ target }) => setDays(Number(target.value))}>
+            {ranges.map((range) => (
+              <option key={range} value={range}>
+                Last {range} days
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
+      {data === undefined && error === undefined && <Spinner>Adding up…</Spinner>}
+      {data !== undefined && (
+        <>
+          <dl className="tiles">
+            <Tile name="Net revenue" value={formatUsdc(data.net)} unit="USDC" />
+            <Tile name="Monthly recurring" value={formatUsdc(data.mrr)} unit="USDC" />
+            <Tile name="Active subscriptions" value={count(data.active)} />
+            <Tile name="New" value={count(data.new)} />
+            <Tile name="Past due" value={count(data.pastDue)} />
+            <Tile name="Churn" value={percent(data.churnRate)} />
+            <Tile name="Payments that succeeded" value={percent(data.successRate)} />
+            <Tile name="Platform fees" value={formatUsdc(data.fees)} unit="USDC" />
+          </dl>
+          <div className="plots">
+            <Plot
+              title="Net revenue per day"
+              kind="bars"
+              points={data.daily.map(({ date, net }) => ({
+                date,
+                value: Number(net) / 1e6,
+                text: `${formatUsdc(net)} USDC`,
+              }))}
+            />
+            <Plot
+              title="Active subscriptions"
+              kind="line"
+              points={data.daily.map(({ date, active }) => ({
+                date,
+                value: active,
+                text: count(active),
+              }))}
+            />
+            <Plot
+              title="Churn"
+              kind="line"
+              unit="%"
+              points={data.daily.map(({ date, churnRate }) => ({
+                date,
+                value: (churnRate ?? 0) * 100,
+                text: percent(churnRate),
+              }))}
+            />
+            <Plot
+              title="Payments that succeeded"
+              kind="line"
+              unit="%"
+              points={data.daily.map(({ date, successRate }) => ({
+                date,
+                value: successRate === null ? undefined : successRate * 100,
+                text: percent(successRate),
+              }))}
+            />
+          </div>
+          <p className="muted small">
+            Days are in UTC. Figures are of all payments that the app’s list shows.
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+const count = (number: number) => new Intl.NumberFormat('en').format(number);
+
+function Tile({ name, value, unit }: { name: string; value: string; unit?: string }): ReactElement {
+  return (
+    <div className="tile">
+      <dt>{name}</dt>
+      <dd>
+        {value}
+        {unit !== undefined && <span className="unit"> {unit}</span>}
+      </dd>
+    </div>
+  );
+}

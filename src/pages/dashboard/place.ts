@@ -1,0 +1,69 @@
+// Where the reader is: whose dashboard, which app, which view.
+import { useCallback, useEffect, useState, useSyncExternalStore } from 'react';
+import type { components } from '../../client/openapi.ts';
+import type { Plan, Session } from '../shared/session.ts';
+
+export type App = components['schemas']['App'];
+
+export interface Place {
+  readonly session: Session;
+  readonly app: App;
+}
+
+/** Milliseconds between two looks at a list that changes while it is shown. */
+export const liveMs = 10_000;
+
+/** The parts of the URL's fragment: `#/subscriptions/<id>`. */
+export function useHash(): readonly string[] {
+  const hash = useSyncExternalStore(
+    (changed) => {
+      addEventListener('hashchange', changed);
+      return () => removeEventListener('hashchange', changed);
+    },
+    () => location.hash,
+  );
+  return hash
+    .replace(/^#\/?/, '')
+    .split('/')
+    .filter((part) => part !== '')
+    .slice(0, 2);
+}
+
+/** A request's answer, read once and on `again`. */
+export function useAnswer<T>(ask: () => Promise<T>): {
+  data: T | undefined;
+  error: unknown;
+  again: () => void;
+} {
+  const [data, setData] = useState<T>();
+  const [error, setError] = useState<unknown>();
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    let live = true;
+    ask().then(
+      (found) => {
+        if (!live) return;
+        setData(found);
+        setError(undefined);
+      },
+      (failure: unknown) => live && setError(failure),
+    );
+    return () => {
+      live = false;
+    };
+  }, [ask, turn]);
+  return { data, error, again: useCallback(() => setTurn((before) => before + 1), []) };
+}
+
+/** All plans of an app, for names and filters. */
+export function usePlans({ session, app }: Place): readonly Plan[] {
+  const ask = useCallback(async () => {
+    const found: Plan[] = [];
+    const path = { appId: app.id };
+    const query = { limit: 100 };
+    for await (const plan of session.client.list('/merchant/apps/{appId}/plans', { path, query }))
+      found.push(plan);
+    return found;
+  }, [session, app.id]);
+  return useAnswer(ask).data ?? [];
+}

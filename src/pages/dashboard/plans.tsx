@@ -1,0 +1,195 @@
+import { type ReactElement, useCallback, useState } from 'react';
+import { wordsOf } from '../shared/errors.ts';
+import { ListOf } from '../shared/list-parts.tsx';
+import { usePages } from '../shared/pages.ts';
+import { Badge, Button, Copy, Dialog, Notice, Spinner, Usdc } from '../shared/parts.tsx';
+import { everyPeriod } from '../shared/period.ts';
+import { type Plan, submit } from '../shared/session.ts';
+import { hiddenHead, Table } from '../shared/table.tsx';
+import { foreign } from '../shared/text.ts';
+import { NewPlan } from './new-plan.tsx';
+import { liveMs, type Place } from './place.ts';
+
+/** The page on which anyone subscribes to a plan. */
+const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
+
+function PlanLink({ plan }: { plan: Plan }): ReactElement {
+  const name = foreign(plan.name, 60);
+  return (
+    <span className="address">
+      <a href={linkOf(plan)} target="_blank" rel="noreferrer">
+        Open
+        <span className="visually-hidden"> the page of {name}</span>
+      </a>
+      <Copy text={linkOf(plan)} label={`Copy the link of ${name}`} />
+    </span>
+  );
+}
+
+/** The app's plans and their links; publishing is signed by the wallet. */
+export function Plans({ place }: { place: Place }): ReactElement {
+  const { session, app } = place;
+  const open = useCallback(
+    () => session.client.pages('/merchant/apps/{appId}/plans', { path: { appId: app.id } }),
+    [session, app.id],
+  );
+  const list = usePages(open, liveMs);
+  const [making, setMaking] = useState(false);
+  const [ending, setEnding] = useState<Plan>();
+  const [busy, setBusy] = useState<{ id: string; text: string }>();
+  const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
+
+  const publish = async (plan: Plan, given?: string) => {
+    setMessage(undefined);
+    setBusy({ id: plan.id, text: 'Preparing…' });
+    try {
+      const path = { appId: app.id, planId: plan.id };
+      const transaction =
+        given ??
+        (await session.client.post('/merchant/apps/{appId}/plans/{planId}/transaction', { path }))
+          .transaction;
+      const { status, reason } = await submit(session, 'merchant', transaction, (step) =>
+        setBusy({
+          id: plan.id,
+          text: step === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…',
+        }),
+      );
+      setMessage(
+        status === 'confirmed' || status === 'sent'
+          ? { kind: 'success', text: `${foreign(plan.name, 60)} is published.` }
+          : {
+              kind: 'warning',
+              text:
+                reason ??
+                'The transaction lapsed: it is good for about half a minute. Publish again.',
+            },
+      );
+    } catch (error) {
+      setMessage({ kind: 'warning', text: `${wordsOf(error)} The plan is not published yet.` });
+    }
+    setBusy(undefined);
+    list.refresh();
+  };
+
+  return (
+    <>
+      <div className="view-head">
+        <h1>Plans &amp; links</h1>
+        <Button kind="primary" onClick={() => setMaking(true)}>
+          New plan
+        </Button>
+      </div>
+      {busy !== undefined && <Spinner>{busy.text}</Spinner>}
+      {message !== undefined && <Notice kind={message.kind}>{message.text}</Notice>}
+      <ListOf
+        list={list}
+        empty={
+          <>
+            <strong>No plans yet</strong>
+            <span>
+              A plan is an amount of USDC and how often it is paid. Your wallet publishes it on
+              Solana.
+            </span>
+          </>
+        }
+      >
+        <Table
+          label="Plans"
+          rows={list.rows}
+          columns={[
+            { head: 'Plan', cell: ({ name }) => <bdi>{foreign(name, 120)}</bdi> },
+            { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+            { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
+            { head: 'Period', cell: ({ periodHours }) => everyPeriod(periodHours) },
+            { head: 'Link', cell: (plan) => plan.status === 'active' && <PlanLink plan={plan} /> },
+            {
+              head: hiddenHead('Actions'),
+              isNumber: true,
+              cell: (plan) => (
+                <>
+                  {plan.status === 'pending' && (
+                    <Button
+                      kind="primary"
+                      busy={busy?.id === plan.id}
+                      disabled={busy !== undefined}
+                      onClick={() => void publish(plan)}
+                    >
+                      Publish
+                    </Button>
+                  )}
+                  {plan.status === 'active' && (
+                    <Button kind="link" onClick={() => setEnding(plan)}>
+                      Sunset
+                    </Button>
+                  )}
+                </>
+              ),
+            },
+          ]}
+        />
+      </ListOf>
+      {making && (
+        <NewPlan
+          place={place}
+          onClose={() => setMaking(false)}
+          onMade={(plan, transaction) => {
+            setMaking(false);
+            list.refresh();
+            void publish(plan, transaction);
+          }}
+        />
+      )}
+      {ending !== undefined && (
+        <Sunset
+          place={place}
+          plan={ending}
+          onClose={() => setEnding(undefined)}
+          onDone={() => {
+            setEnding(undefined);
+            list.refresh();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Sunset({
+  place: { session, app },
+  plan,
+  onClose,
+  onDone,
+}: {
+  place: Place;
+  plan: Plan;
+  onClose: () => void;
+  onDone: () => void;
+}): ReactElement {
+  const [problem, setProblem] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const confirm = () => {
+    setBusy(true);
+    const path = { appId: app.id, planId: plan.id };
+    session.client
+      .patch('/merchant/apps/{appId}/plans/{planId}', { path, body: { status: 'sunset' } })
+      .then(onDone, (error: unknown) => {
+        setBusy(false);
+        setProblem(wordsOf(error));
+      });
+  };
+  return (
+    <Dialog title="Sunset this plan?" onClose={onClose}>
+      <p>
+        <bdi>{foreign(plan.name, 80)}</bdi> takes no new subscriptions from then on. Those that it
+        has go on. This cannot be taken back.
+      </p>
+      {problem !== undefined && <Notice kind="error">{problem}</Notice>}
+      <div className="actions end">
+        <Button onClick={onClose}>Keep it</Button>
+        <Button kind="danger" busy={busy} onClick={confirm}>
+          Sunset
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,115 @@
+import type { ReactElement } from 'react';
+import { Table } from '../shared/table.tsx';
+
+export interface Point {
+  /** A day, YYYY-MM-DD. */
+  date: string;
+  /** undefined: no value on that day. */
+  value: number | undefined;
+  text: string;
+}
+
+const width = 480;
+const height = 170;
+const left = 44;
+const bottom = 20;
+const top = 8;
+
+/** A step of 1, 2 or 5 times a power of ten that divides up to `most` in four. */
+function stepFor(most: number): number {
+  const rough = most / 4 || 0.25;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= rough) ?? 10 * power;
+}
+
+const label = (value: number) =>
+  new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 }).format(value);
+
+/** Bars or a line over days, with the same figures as a table. */
+export function Plot({
+  title,
+  kind,
+  unit = '',
+  points,
+}: {
+  title: string;
+  kind: 'bars' | 'line';
+  unit?: string;
+  points: readonly Point[];
+}): ReactElement {
+  const known = points.map(({ value }) => value ?? 0);
+  const step = stepFor(Math.max(...known, 0));
+  const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
+  const x = (index: number) => left + ((index + 0.5) * (width - left)) / points.length;
+  const y = (value: number) => top + (1 - value / ceiling) * (height - top - bottom);
+  const ticks = Array.from({ length: Math.round(ceiling / step) + 1 }, (_, index) => index * step);
+  const thickness = Math.max(1, ((width - left) / points.length) * 0.7);
+  const drawn = points.flatMap(({ value }, index) =>
+    value === undefined ? [] : [[x(index), y(value)] as const],
+  );
+  const line = drawn.map(([px, py], index) => `${index === 0 ? 'M' : 'L'}${px} ${py}`).join('');
+  const [first, last] = [drawn[0], drawn.at(-1)];
+  return (
+    <section className="card plot" aria-label={title}>
+      <h2>{title}</h2>
+      <svg
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        aria-label={`${title}, by day; the table below has the figures`}
+      >
+        {ticks.map((tick) => (
+          <g key={tick}>
+            <line className="grid" x1={left} x2={width} y1={y(tick)} y2={y(tick)} />
+            <text x={left - 8} y={y(tick) + 3} textAnchor="end">
+              {label(tick)}
+              {unit}
+            </text>
+          </g>
+        ))}
+        {kind === 'bars' &&
+          points.map(({ date, value = 0, text }, index) => (
+            <rect
+              key={date}
+              className="bar"
+              x={x(index) - thickness / 2}
+              y={y(value)}
+              width={thickness}
+              height={Math.max(0, y(0) - y(value))}
+              rx={Math.min(2, thickness / 2)}
+            >
+              <title>{`${date}: ${text}`}</title>
+            </rect>
+          ))}
+        {kind === 'line' && first !== undefined && last !== undefined && (
+          <>
+            <path className="area" d={`${line}L${last[0]} ${y(0)}L${first[0]} ${y(0)}Z`} />
+            <path className="curve" d={line} />
+            {drawn.length <= 7 &&
+              drawn.map(([px, py]) => <circle key={px} className="dot" cx={px} cy={py} r={3} />)}
+          </>
+        )}
+        {points.length > 0 && (
+          <>
+            <text x={left} y={height - 4}>
+              {points[0]?.date}
+            </text>
+            <text x={width} y={height - 4} textAnchor="end">
+              {points.at(-1)?.date}
+            </text>
+          </>
+        )}
+      </svg>
+      <details>
+        <summary>Show as a table</summary>
+        <Table
+          label={`${title} as a table`}
+          rows={points.toReversed().map((point) => ({ ...point, id: point.date }))}
+          columns={[
+            { head: 'Day (UTC)', cell: ({ date }) => date },
+            { head: title, isNumber: true, cell: ({ text }) => text },
+          ]}
+        />
+      </details>
+    </section>
+  );
+}

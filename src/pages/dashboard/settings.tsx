@@ -1,0 +1,116 @@
+import { type ReactElement, useCallback, useState } from 'react';
+import { wordsOf } from '../shared/errors.ts';
+import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { type App, type Place, useAnswer } from './place.ts';
+
+/** What subscribers see of the merchant and of the app. */
+export function Settings({
+  place: { session, app },
+  onChanged,
+}: {
+  place: Place;
+  onChanged: () => void;
+}): ReactElement {
+  const ask = useCallback(() => session.client.get('/merchant/profile'), [session]);
+  const { data, error } = useAnswer(ask);
+  return (
+    <>
+      <div className="view-head">
+        <h1>Settings</h1>
+      </div>
+      <Fields
+        title="This app"
+        text="Subscribers see this on the plan’s page."
+        fields={[
+          ['name', 'Name', app.name],
+          ['description', 'Description', app.description ?? ''],
+          ['websiteUrl', 'Website', app.websiteUrl ?? ''],
+        ]}
+        save={async (values) => {
+          await session.client.patch('/merchant/apps/{appId}', {
+            path: { appId: app.id },
+            body: {
+              name: values.name ?? app.name,
+              description: orNull(values.description),
+              websiteUrl: orNull(values.websiteUrl),
+            } satisfies Partial<App>,
+          });
+          onChanged();
+        }}
+      />
+      {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
+      {data === undefined && error === undefined && <Spinner>Loading…</Spinner>}
+      {data !== undefined && (
+        <Fields
+          title="You"
+          text={`Tier: ${data.tier === 'pro' ? 'Pro' : 'Free'}. Your name is shown to subscribers, your e-mail address is not.`}
+          fields={[
+            ['name', 'Name', data.name ?? ''],
+            ['email', 'E-mail', data.email ?? ''],
+          ]}
+          save={async (values) => {
+            await session.client.patch('/merchant/profile', {
+              body: { name: orNull(values.name), email: orNull(values.email) },
+            });
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+const orNull = (text: string | undefined) =>
+  text === undefined || text.trim() === '' ? null : text.trim();
+
+function Fields({
+  title,
+  text,
+  fields,
+  save,
+}: {
+  title: string;
+  text: string;
+  fields: readonly (readonly [name: string, label: string, value: string])[];
+  save: (values: Partial<Record<string, string>>) => Promise<void>;
+}): ReactElement {
+  const [values, setValues] = useState<Record<string, string>>(() =>
+    Object.fromEntries(fields.map(([name, , value]) => [name, value])),
+  );
+  const [busy, setBusy] = useState(false);
+  const [message, setMessage] = useState<{ kind: 'success' | 'error'; text: string }>();
+  return (
+    <form
+      className="card form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        setBusy(true);
+        save(values)
+          .then(
+            () => setMessage({ kind: 'success', text: 'Saved.' }),
+            (error: unknown) => setMessage({ kind: 'error', text: wordsOf(error) }),
+          )
+          .finally(() => setBusy(false));
+      }}
+    >
+      <div>
+        <h2>{title}</h2>
+        <p className="muted small">{text}</p>
+      </div>
+      {fields.map(([name, label]) => (
+        <label key={name}>
+          {label}
+          <input
+            value={values[name] ?? ''}
+            onChange={({ target }) => setValues({ ...values, [name]: target.value })}
+          />
+        </label>
+      ))}
+      {message !== undefined && <Notice kind={message.kind}>{message.text}</Notice>}
+      <div className="actions">
+        <Button kind="primary" type="submit" busy={busy}>
+          Save
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,182 @@
+import { type ReactElement, useCallback, useState } from 'react';
+import type { components } from '../../client/openapi.ts';
+import { wordsOf } from '../shared/errors.ts';
+import { Button, Dialog, Notice, Spinner } from '../shared/parts.tsx';
+import { foreign } from '../shared/text.ts';
+import { Time } from '../shared/time.tsx';
+import { Deliveries } from './deliveries.tsx';
+import { type Place, useAnswer } from './place.ts';
+import { Secret } from './secret.tsx';
+
+type Ping = components['schemas']['PingAnswer'];
+
+/** The app's webhook endpoint and its deliveries. */
+export function Webhook({ place }: { place: Place }): ReactElement {
+  const { session, app } = place;
+  const path = { appId: app.id };
+  const ask = useCallback(
+    () => session.client.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }),
+    [session, app.id],
+  );
+  const { data, error, again } = useAnswer(ask);
+  const [secret, setSecret] = useState<string>();
+  const [ping, setPing] = useState<Ping>();
+  const [busy, setBusy] = useState(false);
+  const [removing, setRemoving] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const endpoint = data?.[0];
+
+  const attempt = async (work: () => Promise<void>) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await work();
+    } catch (failure) {
+      setProblem(wordsOf(failure));
+    }
+    setBusy(false);
+  };
+  const create = (url: string) =>
+    attempt(async () => {
+      const made = await session.client.post('/merchant/apps/{appId}/webhooks', {
+        path,
+        body: { url },
+      });
+      setSecret(made.secret);
+      again();
+    });
+  const test = (webhookId: string) =>
+    attempt(async () => {
+      setPing(undefined);
+      setPing(
+        await session.client.post('/merchant/apps/{appId}/webhooks/{webhookId}/test', {
+          path: { ...path, webhookId },
+        }),
+      );
+    });
+  const remove = (webhookId: string) =>
+    attempt(async () => {
+      await session.client.delete('/merchant/apps/{appId}/webhooks/{webhookId}', {
+        path: { ...path, webhookId },
+      });
+      setRemoving(false);
+      setPing(undefined);
+      again();
+    });
+
+  return (
+    <>
+      <div className="view-head">
+        <h1>Webhook</h1>
+      </div>
+      {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
+      {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
+      {data === undefined && error === undefined && <Spinner>Loading…</Spinner>}
+      {data !== undefined && endpoint === undefined && <NewEndpoint busy={busy} create={create} />}
+      {endpoint !== undefined && (
+        <>
+          <section className="card" aria-label="Endpoint">
+            <div className="card-head">
+              <div>
+                <h2>
+                  <bdi>{foreign(endpoint.url, 300)}</bdi>
+                </h2>
+                <p className="muted small">
+                  Since <Time at={endpoint.createdAt} />
+                </p>
+              </div>
+              <div className="actions">
+                <Button busy={busy} onClick={() => void test(endpoint.id)}>
+                  Send a test
+                </Button>
+                <Button kind="danger" onClick={() => setRemoving(true)}>
+                  Delete
+                </Button>
+              </div>
+            </div>
+            {ping !== undefined && <PingResult ping={ping} />}
+          </section>
+          <Deliveries key={endpoint.id} place={place} webhookId={endpoint.id} />
+        </>
+      )}
+      {secret !== undefined && (
+        <Secret
+          title="The signing secret"
+          secret={secret}
+          label="Copy the secret"
+          text="Your server verifies every webhook with this secret. It is shown once."
+          onClose={() => setSecret(undefined)}
+        />
+      )}
+      {removing && endpoint !== undefined && (
+        <Dialog title="Delete this endpoint?" onClose={() => setRemoving(false)}>
+          <p>Pending deliveries are cancelled. To change the address, delete it and add another.</p>
+          <div className="actions end">
+            <Button onClick={() => setRemoving(false)}>Keep it</Button>
+            <Button kind="danger" busy={busy} onClick={() => void remove(endpoint.id)}>
+              Delete
+            </Button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function NewEndpoint({
+  busy,
+  create,
+}: {
+  busy: boolean;
+  create: (url: string) => Promise<void>;
+}): ReactElement {
+  const [url, setUrl] = useState('');
+  return (
+    <form
+      className="card form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void create(url);
+      }}
+    >
+      <h2>Add your endpoint</h2>
+      <p className="muted">Your server gets every event: payments, failures, cancellations.</p>
+      <label>
+        URL
+        <input
+          type="url"
+          required
+          value={url}
+          maxLength={2048}
+          placeholder="https://example.com/billing-webhook"
+          onChange={({ target }) => setUrl(target.value)}
+        />
+      </label>
+      <div className="actions">
+        <Button kind="primary" type="submit" busy={busy}>
+          Add endpoint
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function PingResult({ ping }: { ping: Ping }): ReactElement {
+  const good = ping.status !== null && ping.status >= 200 && ping.status < 300;
+  return (
+    <Notice
+      kind={good ? 'success' : 'warning'}
+      title={
+        ping.status === null
+          ? `No answer: ${foreign(ping.error, 200)}`
+          : `Answered ${ping.status} in ${ping.durationMs} ms`
+      }
+    >
+      {ping.response !== null && ping.response !== '' && (
+        <pre className="body" tabIndex={0}>
+          {foreign(ping.response, 2000)}
+        </pre>
+      )}
+    </Notice>
+  );
+}

@@ -1,0 +1,63 @@
+// A wallet inside the page, for trying billing out on a local chain. Its secret key comes in the URL's fragment, which no server sees.
+import bs58 from 'bs58';
+import nacl from 'tweetnacl';
+import { registerWallet } from '@wallet-standard/wallet';
+import type { Wallet, WalletAccount } from '@wallet-standard/base';
+import type {
+  SolanaSignTransactionFeature,
+  SolanaSignMessageFeature,
+} from '@solana/wallet-standard-features';
+import type { StandardConnectFeature } from '@wallet-standard/features';
+import { chain } from '../shared/installation.ts';
+
+const icon =
+  'data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCAzMiAzMiI+PHJlY3Qgd2lkdGg9IjMyIiBoZWlnaHQ9IjMyIiByeD0iOCIgZmlsbD0iI2I0NTMwOSIvPjx0ZXh0IHg9IjE2IiB5PSIyMiIgZm9udC1zaXplPSIxOCIgZm9udC1mYW1pbHk9InNhbnMtc2VyaWYiIGZpbGw9IiNmZmYiIHRleHQtYW5jaG9yPSJtaWRkbGUiPkQ8L3RleHQ+PC9zdmc+';
+
+/** Registers a demo wallet with this secret key (Base58 of 64 bytes). Does nothing for anything else. */
+export function registerDemoWallet(secret: string): void {
+  const key = bs58.decodeUnsafe(secret);
+  if (key?.length !== 64) return;
+  const publicKey = key.slice(32);
+  const account: WalletAccount = {
+    address: bs58.encode(publicKey),
+    publicKey,
+    chains: [chain],
+    features: ['solana:signMessage', 'solana:signTransaction'],
+    label: 'Demo',
+  };
+  const ask = (question: string) => {
+    if (!confirm(question)) throw new Error('The request was rejected.');
+  };
+  const features: StandardConnectFeature & SolanaSignMessageFeature & SolanaSignTransactionFeature =
+    {
+      'standard:connect': { version: '1.0.0', connect: async () => ({ accounts: [account] }) },
+      'solana:signMessage': {
+        version: '1.1.0',
+        signMessage: async (...inputs) =>
+          inputs.map(({ message }) => {
+            ask(`Demo wallet: sign this message?\n\n${new TextDecoder().decode(message)}`);
+            return { signedMessage: message, signature: nacl.sign.detached(message, key) };
+          }),
+      },
+      'solana:signTransaction': {
+        version: '1.0.0',
+        supportedTransactionVersions: ['legacy'],
+        signTransaction: async (...inputs) =>
+          inputs.map(({ transaction }) => {
+            ask('Demo wallet: sign this transaction?');
+            const signed = transaction.slice();
+            signed.set(nacl.sign.detached(transaction.slice(65), key), 1);
+            return { signedTransaction: signed };
+          }),
+      },
+    };
+  const wallet: Wallet = {
+    version: '1.0.0',
+    name: 'Demo wallet',
+    icon,
+    chains: [chain],
+    accounts: [account],
+    features,
+  };
+  registerWallet(wallet);
+}

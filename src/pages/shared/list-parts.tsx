@@ -1,0 +1,38 @@
+import type { ReactElement, ReactNode } from 'react';
+import { wordsOf } from './errors.ts';
+import type { PagedList } from './pages.ts';
+import { Button, Notice, Spinner } from './parts.tsx';
+
+/** A list's loading, empty and failed states, its rows, and the way to its next page. */
+export function ListOf<T>({
+  list,
+  empty,
+  children,
+}: {
+  list: PagedList<T>;
+  empty: ReactNode;
+  children: ReactNode;
+}): ReactElement {
+  return (
+    <>
+      {list.error !== undefined && (
+        <Notice kind="error" title="This list cannot be shown now.">
+          {wordsOf(list.error)}{' '}
+          <Button kind="link" onClick={list.refresh}>
+            Try again
+          </Button>
+        </Notice>
+      )}
+      {!list.loaded && list.error === undefined && <Spinner>Loading…</Spinner>}
+      {list.loaded && list.rows.length === 0 && <div className="empty">{empty}</div>}
+      {list.rows.length > 0 && children}
+      {list.more && list.rows.length > 0 && (
+        <div>
+          <Button busy={list.busy} onClick={list.next}>
+            Show more
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,195 @@
+// Small parts that every page is made of.
+import {
+  Component,
+  type ComponentProps,
+  type ReactElement,
+  type ReactNode,
+  useEffect,
+  useRef,
+  useState,
+} from 'react';
+import { explorerUrl } from './installation.ts';
+import { formatUsdc } from './money.ts';
+import { shortAddress } from './text.ts';
+
+/** A button; `busy` shows that its action is under way and takes no further press. */
+export function Button({
+  kind = 'plain',
+  busy = false,
+  children,
+  ...rest
+}: ComponentProps<'button'> & {
+  kind?: 'primary' | 'plain' | 'danger' | 'link';
+  busy?: boolean;
+}): ReactElement {
+  return (
+    <button
+      type="button"
+      {...rest}
+      className={`button ${kind}`}
+      disabled={busy || rest.disabled === true}
+      aria-busy={busy}
+    >
+      {busy && <span className="spinner" aria-hidden="true" />}
+      {children}
+    </button>
+  );
+}
+
+export function Spinner({ children }: { children: ReactNode }): ReactElement {
+  return (
+    <p className="waiting" role="status">
+      <span className="spinner" aria-hidden="true" />
+      <span>{children}</span>
+    </p>
+  );
+}
+
+/** A message to the reader. Errors are announced at once, the rest politely. */
+export function Notice({
+  kind,
+  title,
+  children,
+}: {
+  kind: 'error' | 'warning' | 'success' | 'info';
+  title?: string;
+  children?: ReactNode;
+}): ReactElement {
+  return (
+    <div className={`notice ${kind}`} role={kind === 'error' ? 'alert' : 'status'}>
+      {title !== undefined && <strong>{title}</strong>}
+      {children !== undefined && <div>{children}</div>}
+    </div>
+  );
+}
+
+/** An amount of USDC with its unit. */
+export function Usdc({ units }: { units: string }): ReactElement {
+  return (
+    <span className="amount">
+      {formatUsdc(units)} <span className="unit">USDC</span>
+    </span>
+  );
+}
+
+/** An address in short, whole as its title, with a button that copies it. */
+export function Address({ of, label }: { of: string; label: string }): ReactElement {
+  return (
+    <span className="address">
+      <code title={of}>{shortAddress(of)}</code>
+      <Copy text={of} label={`Copy ${label}`} />
+    </span>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }): ReactElement {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), 2000);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  return (
+    <button
+      type="button"
+      className="copy"
+      aria-label={copied ? 'Copied' : label}
+      title={copied ? 'Copied' : label}
+      onClick={() => {
+        void navigator.clipboard.writeText(text).then(() => setCopied(true));
+      }}
+    >
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        {copied ? (
+          <path d="M3 8.5 6.5 12 13 4.5" />
+        ) : (
+          <path d="M5.5 5.5V3.2c0-.4.3-.7.7-.7h6.6c.4 0 .7.3.7.7v6.6c0 .4-.3.7-.7.7h-2.3M3.2 5.5h6.6c.4 0 .7.3.7.7v6.6c0 .4-.3.7-.7.7H3.2a.7.7 0 0 1-.7-.7V6.2c0-.4.3-.7.7-.7Z" />
+        )}
+      </svg>
+    </button>
+  );
+}
+
+/** A transaction's signature, linked to the explorer where one knows the chain. */
+export function Signature({ of }: { of: string }): ReactElement {
+  const url = explorerUrl('tx', of);
+  if (url === undefined) return <Address of={of} label="signature" />;
+  return (
+    <a href={url} target="_blank" rel="noreferrer" title={of}>
+      View on explorer<span aria-hidden="true"> ↗</span>
+    </a>
+  );
+}
+
+const badges: Readonly<Record<string, [tone: string, text: string]>> = {
+  active: ['good', 'Active'],
+  pending: ['warn', 'Pending'],
+  past_due: ['bad', 'Past due'],
+  cancelled: ['dim', 'Cancelled'],
+  expired: ['dim', 'Expired'],
+  sunset: ['warn', 'Sunset'],
+  ended: ['dim', 'Ended'],
+  succeeded: ['good', 'Succeeded'],
+  delivered: ['good', 'Delivered'],
+  failed: ['bad', 'Failed'],
+  ends: ['warn', 'Cancels soon'],
+  revoked: ['dim', 'Revoked'],
+};
+
+export function Badge({ status }: { status: string }): ReactElement {
+  const [tone, text] = badges[status] ?? ['dim', status];
+  return <span className={`badge ${tone}`}>{text}</span>;
+}
+
+/** A modal dialog; Escape closes it, focus stays inside. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+}): ReactElement {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = ref.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      aria-labelledby="dialog-title"
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <h2 id="dialog-title">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Shows what broke instead of an empty page. */
+export class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
+  override state = { failed: false };
+
+  static getDerivedStateFromError() {
+    return { failed: true };
+  }
+
+  override render(): ReactNode {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <main className="boot">
+        <Notice kind="error" title="This page stopped working.">
+          <Button kind="primary" onClick={() => location.reload()}>
+            Load it again
+          </Button>
+        </Notice>
+      </main>
+    );
+  }
+}

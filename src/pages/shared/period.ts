@@ -1,0 +1,28 @@
+const known: readonly (readonly [hours: number, each: string, every: string])[] = [
+  [1, 'hour', 'every hour'],
+  [24, 'day', 'every day'],
+  [168, 'week', 'every week'],
+  [336, '2 weeks', 'every 2 weeks'],
+  [720, '30 days', 'every 30 days'],
+  [730, 'month', 'every month'],
+  [2190, '3 months', 'every 3 months'],
+  [4380, '6 months', 'every 6 months'],
+  [8760, 'year', 'every year'],
+];
+
+/** A period as a price's unit: `month`, `14 days`, `5 hours`. */
+export function perPeriod(hours: number): string {
+  const name = known.find(([length]) => length === hours)?.[1];
+  if (name !== undefined) return name;
+  return hours % 24 === 0 ? `${hours / 24} days` : `${hours} hours`;
+}
+
+/** How often: `every month`. */
+export function everyPeriod(hours: number): string {
+  return known.find(([length]) => length === hours)?.[2] ?? `every ${perPeriod(hours)}`;
+}
+
+/** Whether a period's name hides how long it is: a month here is 730 hours. */
+export function exactLength(hours: number): string | undefined {
+  return [730, 2190, 4380].includes(hours) ? `${hours} hours` : undefined;
+}

@@ -1,0 +1,78 @@
+// A signed-in wallet. Its token lives in this object alone.
+import { type Client, createClient } from '../../client/client.ts';
+import type { components } from '../../client/openapi.ts';
+import {
+  connect,
+  type Connected,
+  signText,
+  signTransaction,
+  type SolanaWallet,
+} from './wallets.ts';
+
+export type Subscription = components['schemas']['OwnSubscription'];
+export type Plan = components['schemas']['Plan'];
+export type Checkout = components['schemas']['PublicCheckoutSession'];
+export type PublicPlan = components['schemas']['PublicPlan'];
+export type Payment = components['schemas']['OwnTransaction'];
+export type Role = 'merchant' | 'subscriber';
+
+export interface Session extends Connected {
+  readonly address: string;
+  readonly client: Client;
+}
+
+/** `sent`: the wallet sent it itself; what became of it shows on chain. */
+export interface Submitted {
+  status: 'confirmed' | 'sent' | 'lapsed' | 'failed';
+  reason: string | null;
+  signature: string;
+}
+
+/** Requests that need no sign-in. */
+export const anonymous: Client = createClient({ baseUrl: location.origin });
+
+/** Connects a wallet and signs in. `step` is called with each request to the wallet. Throws a WalletRefusal or the service's error. */
+export async function openSession(
+  wallet: SolanaWallet,
+  role: Role,
+  step: (name: 'connect' | 'signIn') => void,
+): Promise<Session> {
+  step('connect');
+  const connected = await connect(wallet);
+  step('signIn');
+  return signInAs(connected, role);
+}
+
+/** Signs a connected account in. Throws a WalletRefusal or the service's error. */
+async function signInAs(connected: Connected, role: Role): Promise<Session> {
+  const { address } = connected.account;
+  const { nonce, message } = await anonymous.post('/auth/nonce', {
+    body: { wallet: address, role },
+  });
+  const signed = await signText(connected, message);
+  const { token } = await anonymous.post('/auth/verify', {
+    body: { wallet: address, nonce, ...signed },
+  });
+  const client = createClient({ baseUrl: location.origin, token, retries: 2, maxWaitSeconds: 5 });
+  return { ...connected, address, client };
+}
+
+/** Lets the wallet sign a transaction that the service built, and sends it through the service. Throws a WalletRefusal or the service's error. */
+export async function submit(
+  session: Session,
+  role: Role,
+  transaction: string,
+  step: (name: 'sign' | 'send') => void,
+): Promise<Submitted> {
+  step('sign');
+  const answer = await signTransaction(session, transaction);
+  step('send');
+  if ('sent' in answer) return { status: 'sent', reason: null, signature: answer.sent };
+  const path = role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
+  for (;;) {
+    const { status, reason, signature } = await session.client.post(path, {
+      body: { transaction: answer.signed },
+    });
+    if (status !== 'pending') return { status, reason, signature };
+  }
+}

@@ -1,0 +1,5 @@
+import { mount } from '../shared/mount.tsx';
+import { SubscribePage } from './page.tsx';
+
+const [, kind, id = ''] = location.pathname.split('/');
+mount(<SubscribePage kind={kind === 'checkout' ? 'checkout' : 'plan'} id={id} />);

@@ -1,0 +1,88 @@
+// /s/{planId} and /checkout/{checkoutSessionId}: a plan's terms, and one button that subscribes.
+import { type ReactElement, useEffect, useState } from 'react';
+import { isCode, wordsOf } from '../shared/errors.ts';
+import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
+import { foreign } from '../shared/text.ts';
+import { Panel } from './panel.tsx';
+import { Summary } from './summary.tsx';
+
+interface Offer {
+  plan: PublicPlan;
+  checkout?: Checkout;
+}
+
+/** Reads a plan, or a checkout session with its plan. */
+async function readOffer(kind: 'plan' | 'checkout', id: string): Promise<Offer> {
+  if (kind === 'plan')
+    return { plan: await anonymous.get('/plans/{planId}', { path: { planId: id } }) };
+  const path = { checkoutSessionId: id };
+  const checkout = await anonymous.get('/checkout-sessions/{checkoutSessionId}', { path });
+  return { plan: checkout.plan, checkout };
+}
+
+export function SubscribePage({
+  kind,
+  id,
+}: {
+  kind: 'plan' | 'checkout';
+  id: string;
+}): ReactElement {
+  const [offer, setOffer] = useState<Offer>();
+  const [error, setError] = useState<unknown>();
+  const [tries, setTries] = useState(0);
+
+  useEffect(() => {
+    let live = true;
+    readOffer(kind, id).then(
+      (found) => {
+        if (!live) return;
+        document.title = `${foreign(found.plan.name, 60)} · ${foreign(found.plan.appName, 60)}`;
+        setOffer(found);
+      },
+      (failure: unknown) => live && setError(failure),
+    );
+    return () => {
+      live = false;
+    };
+  }, [kind, id, tries]);
+
+  if (offer !== undefined)
+    return (
+      <div className="checkout">
+        <Summary plan={offer.plan} />
+        <main className="checkout-panel">
+          <Panel plan={offer.plan} checkout={offer.checkout} />
+        </main>
+      </div>
+    );
+  return (
+    <main className="boot">
+      {error === undefined && <Spinner>Loading the plan…</Spinner>}
+      {error !== undefined && isCode(error, 'NOT_FOUND') && (
+        <>
+          <h1>This link leads nowhere</h1>
+          <p className="muted">
+            There is no {kind === 'plan' ? 'plan' : 'checkout'} with this address. Ask the merchant
+            for a new link.
+          </p>
+        </>
+      )}
+      {error !== undefined && !isCode(error, 'NOT_FOUND') && (
+        <>
+          <h1>The plan cannot be shown</h1>
+          <Notice kind="error">{wordsOf(error)}</Notice>
+          <Button
+            kind="primary"
+            onClick={() => {
+              setError(undefined);
+              setTries(tries + 1);
+            }}
+          >
+            Try again
+          </Button>
+        </>
+      )}
+    </main>
+  );
+}

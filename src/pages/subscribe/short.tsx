@@ -1,0 +1,54 @@
+import type { ReactElement } from 'react';
+import { formatSol, formatUsdc } from '../shared/money.ts';
+import { Button, Notice } from '../shared/parts.tsx';
+import type { Standing } from './flow.ts';
+
+/** What the wallet lacks, in numbers. */
+export function Short({
+  standing,
+  again,
+}: {
+  standing: Standing;
+  again: () => void;
+}): ReactElement {
+  const usdc = BigInt(standing.usdcNeeded) - BigInt(standing.usdc);
+  const sol = BigInt(standing.lamportsNeeded) - BigInt(standing.lamports);
+  return (
+    <>
+      <h2>Your wallet needs more</h2>
+      <Notice kind="warning">Nothing was paid. Add the missing amount, then check again.</Notice>
+      <table className="balances">
+        <thead>
+          <tr>
+            <th scope="col">
+              <span className="visually-hidden">Token</span>
+            </th>
+            <th scope="col">You have</th>
+            <th scope="col">Needed</th>
+            <th scope="col">Missing</th>
+          </tr>
+        </thead>
+        <tbody>
+          <tr>
+            <th scope="row">USDC</th>
+            <td>{formatUsdc(standing.usdc)}</td>
+            <td>{formatUsdc(standing.usdcNeeded)}</td>
+            <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatUsdc(usdc) : '–'}</td>
+          </tr>
+          <tr>
+            <th scope="row">SOL</th>
+            <td>{formatSol(standing.lamports)}</td>
+            <td>{formatSol(standing.lamportsNeeded)}</td>
+            <td className={sol > 0n ? 'missing' : ''}>{sol > 0n ? formatSol(sol) : '–'}</td>
+          </tr>
+        </tbody>
+      </table>
+      <p className="muted">
+        SOL pays the network: a fee, and deposits that you get back when you close the subscription.
+      </p>
+      <Button kind="primary" onClick={again}>
+        Check again
+      </Button>
+    </>
+  );
+}

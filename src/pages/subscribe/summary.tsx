@@ -1,0 +1,93 @@
+import type { ReactElement } from 'react';
+import { formatUsdc } from '../shared/money.ts';
+import { Address } from '../shared/parts.tsx';
+import { everyPeriod, exactLength, perPeriod } from '../shared/period.ts';
+import type { PublicPlan } from '../shared/session.ts';
+import { foreign, safeUrl } from '../shared/text.ts';
+import { Time } from '../shared/time.tsx';
+
+const hourMs = 3_600_000;
+
+/** What, how much, how often, to whom, and when: before any wallet opens. */
+export function Summary({ plan }: { plan: PublicPlan }): ReactElement {
+  const website = safeUrl(plan.websiteUrl);
+  const next = new Date(Date.now() + plan.periodHours * hourMs);
+  const exact = exactLength(plan.periodHours);
+  const seller = foreign(plan.merchantName ?? plan.appName, 80);
+  return (
+    <section className="checkout-summary" aria-label="Your plan">
+      <div className="summary-inner">
+        <p className="seller">
+          <span className="monogram" aria-hidden="true">
+            {(Array.from(seller)[0] ?? '•').toUpperCase()}
+          </span>
+          <bdi>{foreign(plan.appName, 80)}</bdi>
+        </p>
+        <h1>
+          Subscribe to <bdi>{foreign(plan.name, 120)}</bdi>
+        </h1>
+        <p className="price">
+          <span className="price-amount">{formatUsdc(plan.amount)}</span>
+          <span className="price-unit">
+            USDC
+            <br />
+            per {perPeriod(plan.periodHours)}
+          </span>
+        </p>
+        {plan.appDescription !== null && plan.appDescription !== '' && (
+          <p className="about">
+            <bdi>{foreign(plan.appDescription, 400)}</bdi>
+          </p>
+        )}
+        <dl className="lines">
+          <div>
+            <dt>First payment, when you subscribe</dt>
+            <dd>{formatUsdc(plan.amount)} USDC</dd>
+          </div>
+          <div>
+            <dt>
+              Next payment, <Time at={next} dateOnly />
+            </dt>
+            <dd>{formatUsdc(plan.amount)} USDC</dd>
+          </div>
+          <div>
+            <dt>
+              Then {everyPeriod(plan.periodHours)}
+              {exact !== undefined && <span className="muted"> ({exact})</span>}
+            </dt>
+            <dd>{plan.endsAt === null ? 'until you cancel' : 'until the plan ends'}</dd>
+          </div>
+          {plan.endsAt !== null && (
+            <div>
+              <dt>The plan ends</dt>
+              <dd>
+                <Time at={plan.endsAt} />
+              </dd>
+            </div>
+          )}
+          <div>
+            <dt>Paid to</dt>
+            <dd>
+              {plan.merchantName !== null && (
+                <>
+                  <bdi>{foreign(plan.merchantName, 60)}</bdi>{' '}
+                </>
+              )}
+              <Address of={plan.merchantWallet} label="merchant’s wallet" />
+            </dd>
+          </div>
+          {website !== undefined && (
+            <div>
+              <dt>Website</dt>
+              <dd>
+                <a href={website} target="_blank" rel="noreferrer noopener nofollow">
+                  <bdi>{foreign(new URL(website).host, 60)}</bdi>
+                </a>
+              </dd>
+            </div>
+          )}
+        </dl>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,86 @@
+// Lines of the sandbox screen: payments and webhook attempts, newest first.
+import { cells, type Part } from './line.tsx';
+import { shortUsdc } from './money.ts';
+import { safeText } from './safe-text.ts';
+import { moment } from './time.ts';
+import { cut, widthOf } from './width.ts';
+
+export interface FlowPayment {
+  id: string;
+  occurredAt: Date;
+  subscriberWallet: string;
+  appName: string;
+  gross: bigint;
+  fee: bigint;
+  net: bigint;
+  failureReason: string | null;
+}
+
+export interface FlowWebhook {
+  deliveryId: string;
+  number: number;
+  startedAt: Date;
+  durationMs: number;
+  httpStatus: number | null;
+  error: string | null;
+  eventType: string;
+  appName: string;
+}
+
+/** The newest payments as arrows from wallet to app, in at most `height` lines with the title. */
+export function paymentLines(payments: FlowPayment[], width: number, height: number): Part[][] {
+  const title: Part[] = [{ text: cut("Money, by the chain's clock", width), tone: 'head' }];
+  return [
+    title,
+    ...payments.map(
+      ({ occurredAt, subscriberWallet, appName, gross, fee, net, failureReason }): Part[] => {
+        const from = `${moment(occurredAt, true).slice(0, -3)}  ${shortWallet(subscriberWallet)}  `;
+        if (failureReason !== null)
+          return [
+            { text: from, tone: 'dim' },
+            ...toFit(
+              [{ text: `──✗ ${shortUsdc(gross)}  ${safeText(failureReason)}`, tone: 'bad' }],
+              width - widthOf(from),
+            ),
+          ];
+        const arrow: Part = { text: `── ${shortUsdc(gross)} ──▶ `, tone: 'good' };
+        const to: Part = { text: `${safeText(appName)} ${shortUsdc(net)}, fee ${shortUsdc(fee)}` };
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, to], width - widthOf(from))];
+      },
+    ),
+  ].slice(0, Math.max(0, height));
+}
+
+/** The newest webhook attempts with their answers, in at most `height` lines with the title. */
+export function webhookLines(webhooks: FlowWebhook[], width: number, height: number): Part[][] {
+  const title: Part[] = [{ text: cut('Webhooks, by the clock of Postgres', width), tone: 'head' }];
+  return [
+    title,
+    ...webhooks.map(
+      ({ startedAt, eventType, appName, number, httpStatus, error, durationMs }): Part[] => {
+        const good = httpStatus !== null && httpStatus >= 200 && httpStatus < 300;
+        const from = `${moment(startedAt, true)}  ${cells([[eventType, 20]])}  `;
+        const answer = httpStatus === null ? (error ?? '') : String(httpStatus);
+        const arrow: Part = { text: `──▶ ${safeText(appName)}  `, tone: 'plain' };
+        const said: Part = {
+          text: `${answer} in ${durationMs} ms${number === 1 ? '' : `, attempt ${number}`}`,
+          tone: good ? 'good' : 'bad',
+        };
+        return [{ text: from, tone: 'dim' }, ...toFit([arrow, said], width - widthOf(from))];
+      },
+    ),
+  ].slice(0, Math.max(0, height));
+}
+
+const shortWallet = (address: string) =>
+  address.length <= 11 ? address : `${address.slice(0, 5)}…${address.slice(-4)}`;
+
+/** Parts that take at most `width` columns together. */
+function toFit(parts: Part[], width: number): Part[] {
+  let left = width;
+  return parts.map((part) => {
+    const text = cut(part.text, Math.max(0, left));
+    left -= widthOf(text);
+    return { ...part, text };
+  });
+}

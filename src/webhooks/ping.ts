@@ -1,0 +1,61 @@
+// Sends one signed `ping`, or a sample event, at once, through the code that sends deliveries.
+import { randomUUID } from 'node:crypto';
+import { WebhookClient } from './http.ts';
+import { signedHeaders, signingKeys } from './sign.ts';
+import { createSsrfGuard, guardOptions, type GuardConfig } from './ssrf-guard.ts';
+
+export interface Ping {
+  config: GuardConfig;
+  appId: string;
+  webhookId: string;
+  url: string;
+  /** whsec_<base64> */
+  secret: string;
+  /** The secret before the last rotation, while it signs as well. */
+  previousSecret?: string | undefined;
+  /** The event to send; a ping when absent. */
+  event?: { id: string; body: string };
+}
+
+export interface PingResult {
+  /** HTTP status; null when there was no answer. */
+  status: number | null;
+  durationMs: number;
+  /** Why there was no answer (errors.ts); null when there was one. */
+  error: string | null;
+  /** The start of the answer's body as text, at most 4 KiB; bytes that are no UTF-8 are replaced. */
+  response: string | null;
+}
+
+/** Sends a test event and waits up to 5 s for the answer. The endpoint's faults are results, not errors. */
+export async function sendPing({
+  config,
+  appId,
+  webhookId,
+  url,
+  secret,
+  previousSecret,
+  event = pingEvent(appId, webhookId),
+}: Ping): Promise<PingResult> {
+  const { origin, pathname, search } = new URL(url);
+  const client = new WebhookClient(createSsrfGuard(guardOptions(config)));
+  const headers = signedHeaders(
+    [signingKeys(secret), previousSecret === undefined ? undefined : signingKeys(previousSecret)],
+    event.id,
+    Math.floor(Date.now() / 1000),
+    event.body,
+  );
+  const path = `${pathname}${search}`;
+  const answer = await client.post({ origin, path, headers, body: event.body });
+  client.close();
+  const { httpStatus, durationMs, error, response } = answer;
+  return { status: httpStatus, durationMs, error, response: response?.toString('utf8') ?? null };
+}
+
+function pingEvent(appId: string, webhookId: string): { id: string; body: string } {
+  const id = randomUUID();
+  return {
+    id,
+    body: JSON.stringify({ id, type: 'ping', createdAt: new Date(), data: { appId, webhookId } }),
+  };
+}

@@ -1,0 +1,147 @@
+// Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and control the DNS answers for them, so an address is
+// checked where it is used: a literal when the connection is made, a name by the look-up whose answer is connected to (no second answer can differ).
+import { Resolver } from 'node:dns/promises';
+import { networkInterfaces } from 'node:os';
+import { isIP, type LookupFunction } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import type { Config } from '../config.ts';
+import { BlockedAddress } from './errors.ts';
+
+export interface SsrfGuard {
+  /** Throws BlockedAddress when `hostname` (as a URL normalises it) is an address that is refused. */
+  checkLiteral(hostname: string): void;
+  /** For net.connect: returns vetted addresses only. undefined when the guard is off: the system's look-up is used then. */
+  lookup: LookupFunction | undefined;
+}
+
+export interface SsrfGuardOptions {
+  /** false lets everything pass (development). */
+  enabled: boolean;
+  /** CIDRs that are allowed although they are not public. */
+  allow: readonly string[];
+  /** CIDRs that are refused although they are public or allowed. */
+  deny: readonly string[];
+  /** Name servers as address or address:port; those of the system when empty. */
+  nameServers: readonly string[];
+}
+
+/** What of the configuration the guard goes by. */
+export type GuardConfig = Pick<
+  Config,
+  'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
+>;
+
+export function guardOptions(config: GuardConfig): SsrfGuardOptions {
+  return {
+    enabled: config.webhookGuard,
+    allow: config.webhookAllowCidrs,
+    deny: config.webhookDenyCidrs,
+    nameServers: config.webhookNameServers,
+  };
+}
+
+type Address = ReturnType<typeof ipaddr.parse>;
+type Cidr = ReturnType<typeof ipaddr.parseCIDR>;
+
+const globalUnicast = ipaddr.parseCIDR('2000::/3');
+
+/** Public addresses that reach the host itself: Azure's metadata and wire server. */
+const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
+
+/**
+ * Refuses every address that is not public unicast, those that embed an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) among them, and the
+ * machine's own.
+ */
+export function createSsrfGuard({
+  enabled,
+  allow,
+  deny,
+  nameServers,
+}: SsrfGuardOptions): SsrfGuard {
+  if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
+  const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
+  const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
+  // c-ares: getaddrinfo would occupy one of libuv's four threads for as long as a name server takes.
+  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  if (nameServers.length > 0) resolver.setServers(nameServers);
+
+  const check = (text: string) => {
+    const address = ipaddr.parse(text);
+    const isIn = (cidrs: readonly Cidr[]) => cidrs.some((cidr) => within(address, cidr));
+    if (isIn(denied)) throw new BlockedAddress(`${text} is denied`);
+    if (isIn(allowed)) return;
+    if (!isPublic(address) || isIn(hostAddresses) || isOwn(address))
+      throw new BlockedAddress(`${text} is not a public address`);
+  };
+  const vetted = async (hostname: string, family: number) => {
+    const found = await resolve(resolver, hostname, family);
+    // One refused address refuses the name: its owner decides which answer comes first next time.
+    for (const { address } of found) check(address);
+    return found;
+  };
+
+  return {
+    checkLiteral(hostname) {
+      const bare = hostname.replace(/^\[(.*)\]$/, '$1');
+      if (isIP(bare) !== 0) check(bare);
+    },
+    lookup(hostname, options, callback) {
+      const family =
+        options.family === 4 || options.family === 'IPv4'
+          ? 4
+          : options.family === 6 || options.family === 'IPv6'
+            ? 6
+            : 0;
+      vetted(hostname, family).then(
+        (found) => {
+          const [first] = found;
+          if (first === undefined) callback(notFound(hostname), '', 0);
+          else if (options.all === true) callback(null, found);
+          else callback(null, first.address, first.family);
+        },
+        (error: unknown) => callback(error as NodeJS.ErrnoException, '', 0),
+      );
+    },
+  };
+}
+
+function isPublic(address: Address): boolean {
+  if (address.range() !== 'unicast') return false;
+  return address.kind() === 'ipv4' || within(address, globalUnicast);
+}
+
+/** Whether an interface of this machine has the address. */
+function isOwn(address: Address): boolean {
+  return Object.values(networkInterfaces()).some((addresses) =>
+    addresses?.some((own) => ipaddr.parse(own.address).toString() === address.toString()),
+  );
+}
+
+function within(address: Address, [network, bits]: Cidr): boolean {
+  return address.kind() === network.kind() && address.match(network, bits);
+}
+
+async function resolve(
+  resolver: Resolver,
+  hostname: string,
+  family: number,
+): Promise<{ address: string; family: number }[]> {
+  // RFC 6761: never asked of a name server.
+  if (/^(.*\.)?localhost\.?$/i.test(hostname)) return [{ address: '127.0.0.1', family: 4 }];
+  const [v4, v6] = await Promise.allSettled([
+    family === 6 ? [] : resolver.resolve4(hostname),
+    family === 4 ? [] : resolver.resolve6(hostname),
+  ]);
+  const found = [
+    ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
+    ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
+  ];
+  // Many names have addresses of one family only: a failed lookup counts when no address is found.
+  if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
+  if (found.length === 0 && v6.status === 'rejected') throw v6.reason;
+  return found;
+}
+
+function notFound(hostname: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(`${hostname} has no address`), { code: 'ENOTFOUND' });
+}

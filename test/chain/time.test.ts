@@ -1,0 +1,104 @@
+import t from 'tap';
+import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { createChainClock } from '../../src/chain/time.ts';
+
+/** A chain at a time that the test sets, which counts how often it is asked. */
+function chainAt(seconds: bigint) {
+  const chain = { seconds, asked: 0, away: false };
+  const getClock = async () => {
+    chain.asked += 1;
+    if (chain.away) throw new RpcUnreachable('getClock', []);
+    return { slot: 1n, unixTimestamp: chain.seconds };
+  };
+  return { chain, rpc: { getClock } };
+}
+
+const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
+
+void t.test('the chain is asked once for all who ask within the age that is allowed', async (t) => {
+  const { chain, rpc } = chainAt(100n);
+  const clock = createChainClock(rpc, { silentMs: 60_000 });
+  t.same(await Promise.all([clock.now(), clock.now(), clock.now()]), [
+    at(100n),
+    at(100n),
+    at(100n),
+  ]);
+  chain.seconds = 200n;
+  t.same(await clock.now(), at(100n));
+  t.equal(chain.asked, 1);
+});
+
+void t.test('an answer that is too old is asked for again', async (t) => {
+  const { chain, rpc } = chainAt(100n);
+  const clock = createChainClock(rpc, { silentMs: -1 });
+  await clock.now();
+  chain.seconds = 101n;
+  t.same(await clock.now(), at(101n));
+});
+
+void t.test(
+  'it never runs backwards: an endpoint behind, or a fork, does not make anything less due',
+  async (t) => {
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { silentMs: -1 });
+    await clock.now();
+    chain.seconds = 90n;
+    t.same(await clock.now(), at(100n));
+    clock.heard(95n);
+    t.same(await clock.now(), at(100n));
+    clock.heard(120n);
+    t.same(await clock.now(), at(120n));
+  },
+);
+
+void t.test('a time that came with accounts does not replace a request for it', async (t) => {
+  const { chain, rpc } = chainAt(100n);
+  const clock = createChainClock(rpc, { silentMs: 60_000 });
+  clock.heard(50n);
+  t.same(await clock.now(), at(100n));
+  t.equal(chain.asked, 1);
+});
+
+void t.test(
+  'a chain out of reach is the caller’s to know, and is asked anew the next time',
+  async (t) => {
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { silentMs: 60_000 });
+    chain.away = true;
+    await t.rejects(clock.now(), RpcUnreachable);
+    chain.away = false;
+    t.same(await clock.now(), at(100n));
+  },
+);
+
+void t.test(
+  'while slots come in, the clock goes on from one reading; a larger step of slots asks again',
+  async (t) => {
+    let ms = 0;
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { monotonicMs: () => ms });
+    await clock.now();
+    for (let seconds = 1n; seconds <= 290n; seconds += 1n) {
+      ms += 1000;
+      t.equal(clock.slot(1000n + 3n * seconds), false);
+      t.same(await clock.now(), at(100n + seconds));
+    }
+    t.equal(chain.asked, 1);
+    chain.seconds = 5000n;
+    t.equal(clock.slot(1000n + 3n * 290n + 100n), true, 'time was moved, or the stream was off');
+    t.same(await clock.now(), at(5000n));
+    t.equal(chain.asked, 2);
+  },
+);
+
+void t.test(
+  'while no slot comes in, the chain may stand still: the clock is read every five seconds',
+  async (t) => {
+    let ms = 0;
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { monotonicMs: () => ms });
+    for (; ms <= 60_000; ms += 1000) await clock.now();
+    t.ok(chain.asked >= 10 && chain.asked <= 13, `${chain.asked} requests in a minute`);
+    t.same(await clock.now(), at(105n), 'no further than a reading is carried on');
+  },
+);

@@ -1,0 +1,108 @@
+// The access guard of billing/client against a listening API that goes away and comes back.
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { BillingError, createAccessGuard, createClient } from '../../src/client/client.ts';
+import { testApi } from '../fixtures/http.ts';
+import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
+
+/** A paying customer `c-1`, a service whose requests are counted and that can be away, and a clock that is set. */
+async function scene(t: Test) {
+  const api = await testApi(t);
+  await api.app.listen({ port: 0 });
+  const baseUrl = `http://127.0.0.1:${(api.app.server.address() as AddressInfo).port}`;
+  const merchant = await api.merchant();
+  const planId = await insertPlan(api.sql, merchant);
+  const paidThrough = new Date(Date.now() + 30 * 24 * 3_600_000);
+  const fields = { externalId: 'c-1', paidThrough, nextPaymentDue: paidThrough };
+  await insertSubscription(api.sql, { appId: merchant.appId, planId }, fields);
+  const state = { requests: 0, away: false, now: 0, answer: undefined as Response | undefined };
+  const client = createClient({
+    baseUrl,
+    token: merchant.key,
+    fetch: (...given) => {
+      state.requests += 1;
+      if (state.away) return Promise.reject(new TypeError('fetch failed'));
+      return state.answer === undefined ? fetch(...given) : Promise.resolve(state.answer);
+    },
+  });
+  const guard = (options = {}) =>
+    createAccessGuard(client, { appId: merchant.appId, clock: () => state.now, ...options });
+  return { api, merchant, state, guard };
+}
+
+void t.test(
+  'an answer is kept until revalidateAfter, and calls at the same time make one request',
+  async (t) => {
+    const { state, guard } = await scene(t);
+    const access = guard();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => access({ externalId: 'c-1' })),
+    );
+    t.ok(answers.every(({ hasAccess, stale }) => hasAccess && !stale));
+    t.equal(state.requests, 1);
+    state.now = 3_599_000;
+    t.equal((await access({ externalId: 'c-1' })).reason, 'paid');
+    t.equal(state.requests, 1, 'what is paid is kept for an hour');
+    state.now = 3_601_000;
+    await access({ externalId: 'c-1' });
+    t.equal(state.requests, 2);
+    t.equal((await access({ externalId: 'nobody' })).hasAccess, false);
+    t.equal(state.requests, 3, 'each customer is asked for alone');
+    state.now += 10_001;
+    await access({ externalId: 'nobody' });
+    t.equal(state.requests, 4, 'a customer without access is asked for again soon');
+  },
+);
+
+void t.test(
+  'while the service is away the last answer stands for the stated time, and no longer',
+  async (t) => {
+    const { state, guard } = await scene(t);
+    const access = guard({ keepSeconds: 7200, retrySeconds: 5 });
+    await access({ externalId: 'c-1' });
+    state.away = true;
+    state.now = 3_700_000;
+    t.match(await access({ externalId: 'c-1' }), { hasAccess: true, stale: true });
+    t.equal(state.requests, 2);
+    await access({ externalId: 'c-1' });
+    t.equal(state.requests, 2, 'it is not asked at every call');
+    state.now += 5_001;
+    t.match(await access({ externalId: 'c-1' }), { hasAccess: true, stale: true });
+    t.equal(state.requests, 3);
+    state.now = 7_201_000;
+    await t.rejects(access({ externalId: 'c-1' }), /fetch failed/, 'the time is over');
+    await t.rejects(
+      access({ externalId: 'nobody' }),
+      /fetch failed/,
+      'nothing is known of this one',
+    );
+    state.away = false;
+    t.match(await access({ externalId: 'c-1' }), { hasAccess: true, stale: false }, 'it is back');
+  },
+);
+
+void t.test(
+  '500 and 429 count as away; a refusal does not, and is not hidden by the last answer',
+  async (t) => {
+    const { api, merchant, state, guard } = await scene(t);
+    const access = guard();
+    await access({ externalId: 'c-1' });
+    for (const status of [500, 503, 429]) {
+      state.now += 4_000_000;
+      state.answer = new Response('', { status });
+      const fresh = guard();
+      await t.rejects(fresh({ externalId: 'c-1' }), BillingError);
+    }
+    state.answer = undefined;
+    state.now = 3_601_000;
+    await api.sql`update api_keys set revoked_at = now() where merchant_id = ${merchant.merchantId}`;
+    await t.rejects(access({ externalId: 'c-1' }), { code: 'UNAUTHORIZED' });
+  },
+);
+
+void t.test('no more customers are kept than asked for', async (t) => {
+  const { state, guard } = await scene(t);
+  const access = guard({ mostCustomers: 2 });
+  for (const externalId of ['a', 'b', 'c', 'c', 'b', 'a']) await access({ externalId });
+  t.equal(state.requests, 4, 'the oldest was dropped');
+});

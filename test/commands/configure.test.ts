@@ -1,0 +1,54 @@
+// The first daemon records the installation; another that differs refuses to start; `billing configure` changes it.
+import t from 'tap';
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import { run } from '../fixtures/command.ts';
+import { daemonEnv, startReady } from '../fixtures/daemons.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { insertMerchant, insertPlan } from '../fixtures/rows.ts';
+
+void t.test(
+  'a serve that differs from the keeper refuses to start and names both values',
+  async (t) => {
+    const env = await daemonEnv(t);
+    await startReady(t, 'keeper', env);
+    const other = generateKeypair().address;
+    const refused = await run(t, ['serve'], { ...env, PLATFORM_TREASURY: other });
+    t.equal(refused.code, 2);
+    t.match(
+      refused.stderr,
+      `PLATFORM_TREASURY is ${other} here and ${env.PLATFORM_TREASURY ?? ''} in the database`,
+    );
+    t.match(refused.stderr, /billing configure/);
+    const changed = { ...env, PLATFORM_TREASURY: `${env.PLATFORM_TREASURY ?? ''},${other}` };
+    t.equal((await run(t, ['serve'], changed)).code, 2);
+    t.match(await run(t, ['configure', '--yes'], changed), {
+      code: 0,
+      stdout: /PLATFORM_TREASURY is .* here[^]*Recorded/,
+    });
+    await startReady(t, 'serve', changed);
+  },
+);
+
+void t.test('configure explains a change’s effect on plans, and asks', async (t) => {
+  const { sql, url } = await testDatabase(t);
+  const [mint, keeper, treasury] = Array.from({ length: 3 }, () => generateKeypair().address);
+  const env = {
+    DATABASE_URL: url,
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: mint ?? '',
+    KEEPER_ADDRESS: keeper ?? '',
+    PLATFORM_TREASURY: treasury ?? '',
+  };
+  t.match(await run(t, ['configure'], env), { code: 0, stdout: /^Recorded/ });
+  t.match(await run(t, ['configure'], env), { code: 0, stdout: /has this configuration already/ });
+  const merchant = await insertMerchant(sql);
+  await insertPlan(sql, merchant);
+  const next = { ...env, KEEPER_ADDRESS: generateKeypair().address };
+  t.match(await run(t, ['configure'], next), {
+    code: 2,
+    stdout: /1 of 1 plans name none of these keepers/,
+    stderr: /Nothing was changed: add --yes/,
+  });
+  t.match(await run(t, ['configure', '--yes'], next), { code: 0 });
+  t.match(await sql`select keepers from installation`, [{ keepers: [next.KEEPER_ADDRESS] }]);
+});

@@ -1,0 +1,127 @@
+// GET /merchant/apps/{appId}/access: one answer for a customer, by own id or by wallet.
+import t from 'tap';
+import { randomAddress, testApi } from '../../fixtures/http.ts';
+import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+
+interface Access {
+  hasAccess: boolean;
+  reason: string;
+  subscriptionId: string | null;
+  accessUntil: string | null;
+  revalidateAfter: string;
+  checkedAt: string;
+}
+
+const hours = (count: number) => new Date(Date.now() + count * 3_600_000);
+
+void t.test(
+  'access by externalId and by wallet, of any plan or of one; the answer says why and how long it holds',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const [a, b] = [
+      await insertPlan(api.sql, merchant, { graceHours: 10 }),
+      await insertPlan(api.sql, merchant),
+    ];
+    const wallet = randomAddress();
+    const put = (planId: string, fields: Record<string, unknown>) =>
+      insertSubscription(api.sql, { appId: merchant.appId, planId }, fields);
+    const due = (count: number) => ({ paidThrough: hours(count), nextPaymentDue: hours(count) });
+    const ask = async (query: string) => {
+      const path = `/merchant/apps/${merchant.appId}/access?${query}`;
+      const { status, body } = await api.call<Access>('GET', path, { token: merchant.key });
+      if (status !== 200) throw new Error(JSON.stringify(body));
+      return body.data;
+    };
+
+    const paid = await put(a, { externalId: 'paid', subscriberWallet: wallet, ...due(100) });
+    const grace = await put(a, { externalId: 'grace', ...due(-9) });
+    const late = await put(a, {
+      externalId: 'late',
+      status: 'past_due',
+      pastDueSince: hours(-11),
+      ...due(-11),
+    });
+    const cancelled = await put(b, {
+      externalId: 'cancelled',
+      paidThrough: hours(-1),
+      cancelRequestedAt: hours(-5),
+      cancelRequestedBy: 'subscriber',
+    });
+    const pending = await put(b, {
+      externalId: 'pending',
+      subscriberWallet: wallet,
+      nextPaymentDue: hours(0),
+    });
+    t.match(await ask('externalId=paid'), {
+      hasAccess: true,
+      reason: 'paid',
+      subscriptionId: paid,
+      status: 'active',
+    });
+    t.match(await ask('externalId=grace'), {
+      hasAccess: true,
+      reason: 'grace',
+      subscriptionId: grace,
+    });
+    t.match(await ask('externalId=late'), {
+      hasAccess: false,
+      reason: 'payment_overdue',
+      subscriptionId: late,
+    });
+    t.match(await ask('externalId=cancelled'), {
+      hasAccess: false,
+      reason: 'cancelled',
+      subscriptionId: cancelled,
+    });
+    t.match(await ask('externalId=pending'), {
+      hasAccess: false,
+      reason: 'first_payment_pending',
+      accessUntil: null,
+    });
+    t.match(await ask('externalId=nobody'), {
+      hasAccess: false,
+      reason: 'no_subscription',
+      subscriptionId: null,
+    });
+    t.match(await ask(`wallet=${wallet}`), { hasAccess: true, subscriptionId: paid });
+    t.match(await ask(`wallet=${wallet}&planId=${b}`), {
+      hasAccess: false,
+      subscriptionId: pending,
+    });
+
+    // Asked for at the same time, each gets its own.
+    const names = ['paid', 'grace', 'late', 'cancelled', 'pending', 'nobody'];
+    const answers = await Promise.all(names.map((name) => ask(`externalId=${name}`)));
+    t.same(
+      answers.map(({ hasAccess }) => hasAccess),
+      [true, true, false, false, false, false],
+    );
+    for (const { checkedAt, revalidateAfter } of answers)
+      t.ok(Date.parse(revalidateAfter) > Date.parse(checkedAt));
+  },
+);
+
+void t.test(
+  'exactly one of externalId and wallet; another merchant’s app is 403, an unknown one 404',
+  async (t) => {
+    const api = await testApi(t);
+    const [merchant, other] = [await api.merchant(), await api.merchant()];
+    const path = `/merchant/apps/${merchant.appId}/access`;
+    for (const query of [
+      '',
+      `?externalId=a&wallet=${randomAddress()}`,
+      '?wallet=x',
+      '?externalId=',
+      '?planId=x&externalId=a',
+    ])
+      t.match(
+        await api.call('GET', `${path}${query}`, { token: merchant.key }),
+        { status: 400 },
+        query,
+      );
+    t.equal((await api.call('GET', `${path}?externalId=a`, { token: other.key })).status, 403);
+    const unknown = '/merchant/apps/01999999-0000-7000-8000-000000000000/access?externalId=a';
+    t.equal((await api.call('GET', unknown, { token: merchant.key })).status, 404);
+  },
+);

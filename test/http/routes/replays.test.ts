@@ -1,0 +1,234 @@
+// Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
+import t from 'tap';
+import { planReplay, runReplay, everything, workOnReplays } from '../../../src/domain/replay.ts';
+import { testApi, type TestApi } from '../../fixtures/http.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { finishDeliveries } from '../../fixtures/webhooks.ts';
+
+interface Row {
+  id: string;
+  eventId: string;
+  status: string;
+  webhookId: string;
+  replayOf: string | null;
+}
+interface Run {
+  id: string | null;
+  status: string;
+  total: number;
+  queued: number;
+  matching: { status: string; count: number; deliverable: number }[];
+}
+
+async function shop(api: TestApi) {
+  const merchant = await api.merchant();
+  const app = `/merchant/apps/${merchant.appId}`;
+  const token = merchant.key;
+  const subscription = await insertSubscription(api.sql, {
+    appId: merchant.appId,
+    planId: await insertPlan(api.sql, merchant),
+  });
+  return {
+    ...merchant,
+    app,
+    create: async () =>
+      (
+        await api.call<{ id: string; secret: string; requeuedDeliveries: number }>(
+          'POST',
+          `${app}/webhooks`,
+          { token, body: { url: 'https://a.test/' } },
+        )
+      ).body.data,
+    remove: (id: string) => api.call('DELETE', `${app}/webhooks/${id}`, { token }),
+    event: async () => insertEvent(api.sql, subscription),
+    list: async (query = '') =>
+      (await api.call<Row[]>('GET', `${app}/deliveries${query}`, { token })).body.data,
+    post: <T = Run>(path: string, body?: unknown) =>
+      api.call<T>('POST', `${app}${path}`, { token, body }),
+    get: <T = Run>(path: string) => api.call<T>('GET', `${app}${path}`, { token }),
+  };
+}
+
+void t.test(
+  'an endpoint that replaces another within seven days gets what was still to be sent, once, and the answer says how many',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    const first = await own.create();
+    t.equal(first.requeuedDeliveries, 0);
+    const [done, open, inHand] = [await own.event(), await own.event(), await own.event()];
+    await finishDeliveries(api.sql, 'delivered', { ids: [done.deliveryId!] });
+    await api.sql`update delivery_queue set claim_id = gen_random_uuid(), claimed_until = now() + interval '1 minute' where id = ${inHand.deliveryId!}`;
+    await own.remove(first.id);
+    const second = await own.create();
+    t.equal(second.requeuedDeliveries, 2, 'the one that a dispatcher has in hand as well');
+    const queued = (await own.list()).filter(({ webhookId }) => webhookId === second.id);
+    t.same(
+      new Set(queued.map(({ eventId, replayOf, status }) => `${eventId} ${replayOf} ${status}`)),
+      new Set([open, inHand].map((each) => `${each.eventId} ${each.deliveryId} pending`)),
+    );
+    await own.remove(second.id);
+    const third = await own.create();
+    t.equal(third.requeuedDeliveries, 2, 'those of the endpoint before, each event once');
+    await finishDeliveries(api.sql, 'delivered');
+    await own.remove(third.id);
+    t.equal((await own.create()).requeuedDeliveries, 0);
+    t.ok(api.woken.dispatchers > 0);
+  },
+);
+
+void t.test('after seven days nothing is queued again', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  const first = await own.create();
+  await own.event();
+  await own.remove(first.id);
+  await api.sql`update webhook_endpoints set deleted_at = now() - interval '7 days 1 second'`;
+  t.equal((await own.create()).requeuedDeliveries, 0);
+});
+
+void t.test('a second endpoint is CONFLICT, and the text says what deleting does', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  await own.create();
+  const refused = await own.post('/webhooks', { url: 'https://b.test/' });
+  t.equal(refused.status, 409);
+  t.match(refused.body.error?.message, /delete it first.+cancels.+within 7 days/);
+});
+
+void t.test(
+  'deliveries of an app: to deleted endpoints too, in pages, each with its attempts and its replay',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    const first = await own.create();
+    const sent = [await own.event(), await own.event()];
+    await finishDeliveries(api.sql, 'failed', { attempts: 6 });
+    await own.remove(first.id);
+    const second = await own.create();
+    sent.push(await own.event());
+    const ids = sent.map(({ deliveryId }) => deliveryId).reverse();
+    t.same(
+      (await own.list()).map(({ id }) => id),
+      ids,
+    );
+    t.same(
+      (await own.list('?status=failed')).map(({ webhookId }) => webhookId),
+      [first.id, first.id],
+    );
+    const page = await own.get<Row[]>('/deliveries?limit=2');
+    t.same(
+      page.body.data.map(({ id }) => id),
+      ids.slice(0, 2),
+    );
+    const rest = await own.get<Row[]>(
+      `/deliveries?cursor=${String(page.headers['x-next-cursor'])}`,
+    );
+    t.same(
+      rest.body.data.map(({ id }) => id),
+      ids.slice(2),
+    );
+    const path = `/deliveries/${sent[0]!.deliveryId!}`;
+    t.match(await own.get(path), {
+      status: 200,
+      body: { data: { webhookId: first.id, attemptLog: [{ number: 6, httpStatus: 500 }] } },
+    });
+    t.match(await own.post(`${path}/replay`), {
+      status: 201,
+      body: { data: { webhookId: second.id, replayOf: sent[0]!.deliveryId, status: 'pending' } },
+    });
+    const other = await shop(api);
+    t.equal((await other.get(path)).status, 404);
+    t.equal((await other.post(`${path}/replay`)).status, 404);
+    t.same(await other.list(), []);
+  },
+);
+
+void t.test('an event is sent again, also one that was never sent', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  const { eventId, deliveryId } = await own.event();
+  t.equal(deliveryId, undefined);
+  t.match(await own.post(`/events/${eventId}/replay`), {
+    status: 409,
+    body: { error: { message: /no webhook endpoint/ } },
+  });
+  const { id } = await own.create();
+  t.match(await own.post(`/events/${eventId}/replay`), {
+    status: 201,
+    body: { data: { eventId, webhookId: id, status: 'pending', replayOf: null } },
+  });
+  const other = await shop(api);
+  t.equal((await other.post(`/events/${eventId}/replay`)).status, 404);
+});
+
+void t.test(
+  'a replay by filter counts, runs in the background, and is the run that the command would go on with',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await own.event();
+    await own.create();
+    for (let n = 0; n < 5; n += 1) await own.event();
+    const failed = (await own.list()).slice(0, 3).map(({ id }) => id);
+    await finishDeliveries(api.sql, 'failed', { ids: failed });
+    const filter = { status: 'failed', type: 'payment_success', since: '2026-01-01' };
+    const counted = await own.post('/replays', { ...filter, dryRun: true });
+    t.match(counted, {
+      status: 200,
+      body: {
+        data: {
+          id: null,
+          status: 'counted',
+          total: 3,
+          queued: 0,
+          matching: [{ status: 'failed', count: 3, deliverable: 3 }],
+        },
+      },
+    });
+    t.equal(api.woken.replays, 0);
+    const started = await own.post('/replays', filter);
+    t.match(started, { status: 201, body: { data: { status: 'running', total: 3, queued: 0 } } });
+    t.equal(api.woken.replays, 1);
+    const { id } = started.body.data;
+    t.equal((await own.post('/replays', filter)).body.data.id, id, 'one run at a time');
+
+    t.equal(await workOnReplays(api.sql, 2), true);
+    t.match((await own.get(`/replays/${id!}`)).body.data, { status: 'running', queued: 2 });
+    const selection = {
+      ...everything,
+      appId: own.appId,
+      status: 'failed',
+      type: 'payment_success',
+      since: new Date('2026-01-01'),
+    };
+    const plan = await planReplay(api.sql, selection);
+    t.equal(plan.interrupted?.id, id);
+    await runReplay(api.sql, selection, plan);
+    t.match((await own.get(`/replays/${id!}`)).body.data, { status: 'finished', queued: 3 });
+    t.equal(await workOnReplays(api.sql), false);
+    t.same(
+      new Set((await own.list('?status=pending')).flatMap(({ replayOf }) => replayOf ?? [])),
+      new Set(failed),
+    );
+
+    const unsent = await own.post('/replays', { status: 'unsent' });
+    t.match(unsent.body.data, { total: 1, matching: [{ status: 'unsent', count: 1 }] });
+    const other = await shop(api);
+    t.equal((await other.get(`/replays/${unsent.body.data.id!}`)).status, 404);
+  },
+);
+
+void t.test('a run of the command is no replay of the API', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  await own.create();
+  await own.event();
+  const selection = { ...everything, appId: own.appId };
+  await runReplay(api.sql, selection, await planReplay(api.sql, selection), {
+    signal: AbortSignal.abort(),
+  });
+  const [run] = await api.sql<{ id: string }[]>`select id from replays`;
+  t.equal((await own.get(`/replays/${run!.id}`)).status, 404);
+  t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
+});

@@ -1,0 +1,140 @@
+// Sign-in from pages, with a wallet that refuses to sign for another page than the one that it is connected to.
+import bs58 from 'bs58';
+import t from 'tap';
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import { testApi, type TestApi } from '../fixtures/http.ts';
+import { browserWallet, inputOf, type SignInInput } from '../fixtures/wallet.ts';
+
+const publicUrl = 'https://billing.test:8443';
+const shop = 'https://shop.test';
+const corsOrigins = [shop, 'http://localhost:5173'];
+
+const asked = async (api: TestApi, wallet: string, origin?: string) =>
+  (
+    await api.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
+      body: { wallet },
+      ...(origin === undefined ? {} : { headers: { origin } }),
+    })
+  ).body.data;
+
+const verified = (api: TestApi, body: Record<string, unknown>) =>
+  api.call<{ token: string }>('POST', '/auth/verify', { body });
+
+void t.test('a wallet signs in from PUBLIC_URL and from each allowed origin', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  for (const origin of [publicUrl, ...corsOrigins]) {
+    const keypair = generateKeypair();
+    const wallet = browserWallet(keypair, origin);
+    const first = await asked(api, keypair.address, origin);
+    t.equal(inputOf(first.message).domain, new URL(origin).host);
+    t.equal(inputOf(first.message).uri, origin);
+    const signed = await verified(api, {
+      wallet: keypair.address,
+      nonce: first.nonce,
+      signature: bs58.encode(wallet.signMessage(first.message)),
+    });
+    t.equal(signed.status, 200, `${origin}, signMessage`);
+    const second = await asked(api, keypair.address, origin);
+    const { signedMessage, signature } = wallet.signIn(inputOf(second.message));
+    const answer = await verified(api, {
+      wallet: keypair.address,
+      nonce: second.nonce,
+      signature: bs58.encode(signature),
+      signedMessage: signedMessage.toString('base64'),
+    });
+    t.equal(answer.status, 200, `${origin}, signIn`);
+    const profile = await api.call('GET', '/merchant/profile', { token: answer.body.data.token });
+    t.equal(profile.status, 200);
+  }
+});
+
+void t.test(
+  'a page of another origin, host or port gets a text that its wallet refuses',
+  async (t) => {
+    const api = await testApi(t, { publicUrl, corsOrigins });
+    for (const origin of [
+      'https://evil.test',
+      'https://billing.test',
+      'https://billing.test:9443',
+      'http://shop.test',
+      'https://shop.test:8443',
+      'https://shop.test.evil.test',
+      'http://localhost:5174',
+      'null',
+    ]) {
+      const keypair = generateKeypair();
+      const { message } = await asked(api, keypair.address, origin);
+      t.equal(inputOf(message).domain, 'billing.test:8443', origin);
+      if (origin === 'null') continue;
+      const wallet = browserWallet(keypair, origin);
+      for (const sign of [() => wallet.signMessage(message), () => wallet.signIn(inputOf(message))])
+        t.throws(sign, { code: -32000 }, origin);
+    }
+    const { message } = await asked(api, generateKeypair().address);
+    t.equal(inputOf(message).uri, publicUrl, 'without an Origin it is PUBLIC_URL');
+  },
+);
+
+void t.test('a signedMessage must equal the issued message', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const keypair = generateKeypair();
+  const wallet = browserWallet(keypair, shop);
+  const attempt = async (
+    change: (input: SignInInput) => SignInInput,
+    edit = (text: string) => text,
+  ) => {
+    const { nonce, message } = await asked(api, keypair.address, shop);
+    const { signedMessage } = wallet.signIn(change(inputOf(message)));
+    const bytes = Buffer.from(edit(signedMessage.toString()));
+    const answer = await verified(api, {
+      wallet: keypair.address,
+      nonce,
+      signature: bs58.encode(keypair.sign(bytes)),
+      signedMessage: bytes.toString('base64'),
+    });
+    return answer.status;
+  };
+  const later = { issuedAt: new Date(Date.now() + 1000).toISOString() };
+  t.equal(await attempt((input) => input), 200);
+  t.equal(await attempt(({ statement: _statement, ...input }) => input), 200, 'no statement');
+  t.equal(
+    await attempt((input) => ({ ...input, chainId: `solana:${input.chainId}` })),
+    200,
+    'the chain with its namespace',
+  );
+  const faults: Record<string, (input: SignInInput) => SignInInput> = {
+    'another statement': (input) => ({ ...input, statement: 'Give me everything.' }),
+    'another path': (input) => ({ ...input, uri: `${shop}/pay` }),
+    'no URI': ({ uri: _uri, ...input }) => input,
+    'another version': (input) => ({ ...input, version: '2' }),
+    'another chain': (input) => ({ ...input, chainId: 'mainnet' }),
+    'no chain': ({ chainId: _chain, ...input }) => input,
+    'another nonce': (input) => ({ ...input, nonce: 'abcdefgh' }),
+    'another time': (input) => ({ ...input, ...later }),
+    'no expiration': ({ expirationTime: _expiration, ...input }) => input,
+    'a further field': (input) => ({ ...input, requestId: '1' }),
+  };
+  for (const [fault, change] of Object.entries(faults)) t.equal(await attempt(change), 401, fault);
+  const edits: Record<string, (text: string) => string> = {
+    'another domain': (text) => text.replace('shop.test wants', 'evil.test wants'),
+    'another address': (text) => text.replace(keypair.address, generateKeypair().address),
+    'a field twice': (text) => `${text}\nNonce: abcdefgh`,
+    'a line more': (text) => `${text}\nAnd more.`,
+    'another form': () => 'hello',
+  };
+  for (const [fault, edit] of Object.entries(edits))
+    t.equal(await attempt((input) => input, edit), 401, fault);
+});
+
+void t.test('a nonce expires by the clock of Postgres', async (t) => {
+  const api = await testApi(t, { publicUrl, corsOrigins });
+  const keypair = generateKeypair();
+  const sign = async (expiresIn: string) => {
+    const { nonce, message } = await asked(api, keypair.address);
+    await api.sql`update auth_nonces set expires_at = now() + ${expiresIn}::interval where nonce = ${nonce}`;
+    const signature = bs58.encode(keypair.sign(Buffer.from(message)));
+    return (await verified(api, { wallet: keypair.address, nonce, signature })).status;
+  };
+  t.equal(await sign('1 minute'), 200);
+  t.equal(await sign('-1 second'), 401);
+});

@@ -1,0 +1,110 @@
+// The browser pages as files: headers, sizes, what is not served.
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import t from 'tap';
+import { testApi } from '../fixtures/http.ts';
+
+const built = new URL('../../dist/pages/', import.meta.url);
+if (!existsSync(new URL('manifest.json', built)))
+  throw new Error('the pages are not built: run "npm run build"');
+const manifest = JSON.parse(await readFile(new URL('manifest.json', built), 'utf8')) as Record<
+  string,
+  string
+>;
+
+const documents = ['/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60', '/account', '/dashboard'];
+
+void t.test('a document allows its own files alone, and no frame', async (t) => {
+  const { app } = await testApi(t);
+  for (const url of documents) {
+    const { statusCode, headers, payload } = await app.inject(url);
+    t.equal(statusCode, 200, url);
+    const policy = String(headers['content-security-policy']);
+    t.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self'; /);
+    for (const part of ["connect-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"])
+      t.ok(policy.includes(part), part);
+    t.notMatch(policy, /unsafe|https:/);
+    t.match(headers, { 'x-frame-options': 'DENY', 'cache-control': 'no-cache' });
+    t.match(headers, { 'referrer-policy': 'no-referrer', 'x-content-type-options': 'nosniff' });
+    t.notMatch(payload, /<script(?! type="module" src="\/assets\/)/, 'no script in the document');
+    t.notMatch(payload, /style=|<style|https?:\/\//, 'no style, no other host');
+  }
+});
+
+void t.test(
+  'files are immutable and compressed; source maps and others are not served',
+  async (t) => {
+    const { app } = await testApi(t);
+    for (const name of Object.values(manifest)) {
+      const plain = await app.inject(`/assets/${name}`);
+      t.equal(plain.statusCode, 200, name);
+      t.match(plain.headers['cache-control'], /max-age=31536000, immutable/);
+      const brotli = await app.inject({
+        url: `/assets/${name}`,
+        headers: { 'accept-encoding': 'br, gzip' },
+      });
+      t.equal(brotli.headers['content-encoding'], 'br');
+      t.ok(brotli.rawPayload.length < plain.rawPayload.length);
+    }
+    const maps = await readdir(new URL('maps/', built));
+    t.ok(maps.length > 0);
+    for (const url of [
+      `/maps/${maps[0] ?? ''}`,
+      `/assets/${maps[0] ?? ''}`,
+      '/assets/../manifest.json',
+      '/assets/%2e%2e/manifest.json',
+      '/assets/',
+      '/assets/none.js',
+    ])
+      t.equal((await app.inject(url)).statusCode, 404, url);
+  },
+);
+
+void t.test('scripts keep to their budgets, and name no other host as a source', async (t) => {
+  const compressed = async (page: string) =>
+    (await readFile(new URL(`assets/${manifest[page] ?? ''}.gz`, built))).length;
+  t.ok((await compressed('subscribe')) <= 110 * 1024, 'subscribe');
+  t.ok((await compressed('account')) <= 110 * 1024, 'account');
+  t.ok((await compressed('dashboard')) <= 180 * 1024, 'dashboard');
+});
+
+void t.test('the demo wallet is of development on a local chain alone', async (t) => {
+  const local = await testApi(t);
+  t.match((await local.app.inject('/account')).payload, /demo-wallet-/);
+  const devnet = await testApi(t, { cluster: 'devnet' });
+  t.notMatch((await devnet.app.inject('/account')).payload, /demo-wallet-/);
+  const production = await testApi(t, { environment: 'production' });
+  t.notMatch((await production.app.inject('/account')).payload, /demo-wallet-/);
+});
+
+void t.test('documents, files and public terms are limited per address', async (t) => {
+  const { app } = await testApi(t, { requestsPerMinute: { free: 6, pro: 6 } });
+  const answers = [];
+  for (const url of [
+    ...documents,
+    ...documents,
+    '/account',
+    '/plans/x',
+    `/assets/${manifest.style ?? ''}`,
+  ])
+    answers.push((await app.inject(url)).statusCode);
+  t.same(answers, [200, 200, 200, 200, 200, 200, 429, 429, 429]);
+});
+
+void t.test('anyone may read a plan’s public terms', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { insertPlan } = await import('../fixtures/rows.ts');
+  const id = await insertPlan(api.sql, merchant);
+  const { status, body } = await api.call('GET', `/plans/${id}`);
+  t.equal(status, 200);
+  t.match(body.data, {
+    id,
+    appId: merchant.appId,
+    appName: 'Coffee',
+    merchantWallet: merchant.wallet,
+  });
+  t.notOk('email' in body.data, 'no address of the merchant');
+  for (const absent of ['x', '01999999-0000-7000-8000-000000000000'])
+    t.equal((await api.call('GET', `/plans/${absent}`)).status, 404, absent);
+});

@@ -1,0 +1,35 @@
+import { Registry } from 'prom-client';
+import t from 'tap';
+import { connect } from '../../src/db/connect.ts';
+import { startKeeper } from '../../src/keeper/keeper.ts';
+import { silent, startStage } from '../fixtures/billing.ts';
+import { startProxy } from '../fixtures/proxy.ts';
+
+void t.test(
+  'Postgres out of reach: not ready, and says why; back, it goes on without a restart',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const url = new URL(stage.databaseUrl);
+    const wire = await startProxy(t, Number(url.port));
+    url.port = String(wire.port);
+    const sql = connect(url.href, { max: 6, name: 'keeper' });
+    const keeper = await startKeeper({
+      sql,
+      config: stage.config,
+      log: silent,
+      registry: new Registry(),
+    });
+    t.teardown(async () => {
+      await keeper.stop();
+      await sql.end({ timeout: 1 });
+    });
+    await stage.until('it is ready', async () => (await keeper.ready()) === undefined);
+    wire.cut();
+    t.match(await keeper.ready(), /Postgres does not answer/);
+    const subscription = await stage.subscriber(plan);
+    wire.restore();
+    await stage.until('it is ready again', async () => (await keeper.ready()) === undefined);
+    await stage.until('it collects', async () => (await stage.payments(subscription)).length === 1);
+  },
+);

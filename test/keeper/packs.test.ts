@@ -1,0 +1,243 @@
+// Several payments in one transaction: one that fails, is cancelled or is lost holds the others up for no longer than a new transaction takes.
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import { transactionFee } from '../../src/chain/collection.ts';
+import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { pullsOnChain } from '../fixtures/agreement.ts';
+import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
+
+/** Subscribers to two plans, who are due. */
+async function subscribed(t: Test, count: number) {
+  const stage = await startStage(t, { blockMs: 0 });
+  const plans = [await stage.plan(), await stage.plan({ amount: 7_000_000n })];
+  const subscriptions = await Promise.all(
+    Array.from({ length: count }, (_, place) => stage.subscriber(plans[place % 2]!)),
+  );
+  return { stage, subscriptions };
+}
+
+const setBalance = (stage: Stage, { wallet }: Subscription, amount: number) =>
+  stage.net.rpc('surfnet_setTokenAccount', wallet.address, stage.net.mint, { amount });
+
+/** Collects, with a tracker that hands nothing to a collector, until no attempt is open. */
+async function settle(stage: Stage, parts: ReturnType<Stage['parts']>) {
+  const tracker = parts.track();
+  tracker.add(parts.taken.splice(0));
+  await stage.until('every attempt has ended', async () => {
+    stage.net.mineBlocks(4);
+    return (await stage.sql`select 1 from payment_attempts where state = 'open'`).length === 0;
+  });
+  await tracker.stop(0);
+}
+
+/** Transactions by the number of payments in them, in the order in which they were signed. */
+const packsOf = async (stage: Stage) =>
+  (
+    await stage.sql<{ count: number; state: string }[]>`
+    select count(*)::int as count, t.state from payment_attempts a join transactions t on t.id = a.transaction_id
+    group by t.id order by t.id`
+  ).map(({ count, state }) => `${count} ${state}`);
+
+const paidOnce = async (t: Test, stage: Stage, subscription: Subscription, count = 1) => {
+  const payments = await stage.payments(subscription);
+  const succeeded = payments.filter(({ status }) => status === 'succeeded');
+  t.equal(succeeded.length, count);
+  t.same(
+    succeeded.map(({ txSignature }) => txSignature),
+    (await pullsOnChain(stage, subscription)).map(({ signature }) => signature),
+  );
+};
+
+void t.test(
+  'ten payments of two plans go in one transaction, each booked for itself',
+  async (t) => {
+    const { stage, subscriptions } = await subscribed(t, 10);
+    const parts = stage.parts();
+    await parts.collector.turn();
+    const [first] = parts.taken;
+    t.equal(new Set(parts.taken.map(({ attempt }) => attempt.signature)).size, 1);
+    t.same(
+      parts.taken.map(({ attempt }) => attempt.position).sort((a, b) => a - b),
+      Array.from({ length: 10 }, (_, place) => place),
+    );
+    const lamports = Number(transactionFee(first!.attempt.transaction));
+    t.ok(lamports < 6_000, `${lamports} lamports for ten payments`);
+    await settle(stage, parts);
+    for (const one of subscriptions) {
+      await paidOnce(t, stage, one);
+      const [payment] = await stage.payments(one);
+      const { amount } = one.plan.terms;
+      t.match(payment, { amountGross: amount, platformFee: amount / 100n });
+      t.same(
+        (await stage.events(one)).map(({ type }) => type),
+        ['subscription_created', 'payment_success'],
+      );
+    }
+    t.same(await packsOf(stage), ['10 landed']);
+    const { metrics } = parts.context;
+    t.match((await metrics.paymentsPerTransaction.get()).values.at(-1), { value: 1 });
+    const each = (await metrics.lamportsPerPayment.get()).values;
+    t.equal(each.find(({ metricName }) => metricName?.endsWith('_sum'))?.value, lamports / 10);
+  },
+);
+
+void t.test(
+  'one payer without money is past due; the nine others are signed again at once, and it counts as no failure of theirs',
+  async (t) => {
+    const { stage, subscriptions } = await subscribed(t, 10);
+    const parts = stage.parts();
+    await parts.collector.turn();
+    const poor = subscriptions[3]!;
+    await setBalance(stage, poor, 1);
+    stage.net.mineBlocks();
+    await settle(stage, parts);
+    t.match(await stage.row(poor), { status: 'past_due', failedAttempts: 1 });
+    for (const one of subscriptions.filter((other) => other !== poor)) {
+      t.match(await stage.row(one), { status: 'active', failedAttempts: 0, setbacks: 0 });
+      t.same(await stage.payments(one), []);
+    }
+    const { metrics } = parts.context;
+    t.ok((await metrics.failedLamports.get()).values[0]!.value >= 5_000, 'what it cost is counted');
+    await parts.collect();
+    await settle(stage, parts);
+    for (const one of subscriptions) await paidOnce(t, stage, one, one === poor ? 0 : 1);
+    t.same(await packsOf(stage), ['10 failed', '9 landed']);
+    const [{ failed }] = await stage.sql<[{ failed: number }]>`
+      select sum(failed_packs)::int as failed from subscriptions`;
+    t.equal(failed, 0, 'a payment that landed forgets what failed before');
+  },
+);
+
+void t.test(
+  'whatever payers fail, and however often the balances change unseen: each of the others is collected exactly once',
+  async (t) => {
+    const subset = fc.uniqueArray(fc.nat(11), { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(subset, subset, async (first, second) => {
+        const { stage, subscriptions } = await subscribed(t, 12);
+        const poor = new Set([...first, ...second]);
+        const parts = stage.parts();
+        for (const gone of [first, second, []]) {
+          await parts.collect();
+          for (const place of gone) await setBalance(stage, subscriptions[place]!, 1);
+          stage.net.mineBlocks();
+          await settle(stage, parts);
+        }
+        for (let turn = 0; turn < 12; turn += 1) {
+          await parts.collect();
+          if (parts.taken.length === 0) break;
+          await settle(stage, parts);
+        }
+        for (const [place, one] of subscriptions.entries()) {
+          const { status } = await stage.row(one);
+          const paid = (await stage.payments(one)).filter((p) => p.status === 'succeeded').length;
+          // Who was charged before the balance went away has paid.
+          t.ok(poor.has(place) ? paid <= 1 : paid === 1, `${place}: ${paid} ${status}`);
+          t.equal(status, paid === 1 ? 'active' : 'past_due');
+          await paidOnce(t, stage, one, paid);
+        }
+      }),
+      { numRuns: 3 },
+    );
+  },
+);
+
+void t.test('a payment whose transaction failed twice for others goes alone', async (t) => {
+  const { stage, subscriptions } = await subscribed(t, 4);
+  const unlucky = subscriptions[0]!;
+  const parts = stage.parts();
+  for (const poor of subscriptions.slice(1, 3)) {
+    await parts.collect();
+    await setBalance(stage, poor, 1);
+    stage.net.mineBlocks();
+    await settle(stage, parts);
+    await setBalance(stage, poor, 0);
+  }
+  const [row] = await stage.sql`select failed_packs from subscriptions where id = ${unlucky.id}`;
+  t.equal(row!.failedPacks, 2);
+  await parts.collect();
+  await settle(stage, parts);
+  await paidOnce(t, stage, unlucky);
+  t.same(await packsOf(stage), ['4 failed', '3 failed', '1 landed', '1 landed']);
+});
+
+void t.test(
+  'a cancellation before the first send drops the transaction; the rest of it is signed anew and nothing of the first can land',
+  async (t) => {
+    for (const cancel of [forceCancel, requestCancel]) {
+      const { stage, subscriptions } = await subscribed(t, 5);
+      const parts = stage.parts();
+      await parts.collector.turn();
+      const gone = subscriptions[2]!;
+      await stage.sql.begin((tx) => cancel(tx, { id: gone.id, status: 'active' }));
+      let sends = 0;
+      const tracker = stage
+        .parts({ sendTransaction: async () => ((sends += 1), '') })
+        .track(parts.resolver);
+      tracker.add(parts.taken.splice(0));
+      await stage.until(
+        'the others are free',
+        async () =>
+          (await stage.sql`select 1 from payment_attempts where state = 'expired'`).length === 4,
+      );
+      await tracker.stop(0);
+      t.equal(sends, 0);
+      await parts.collect();
+      t.equal(parts.taken.length, 4);
+      const tracking = parts.track();
+      tracking.add(parts.taken.splice(0));
+      const others = subscriptions.filter((one) => one !== gone);
+      await stage.until('the others are paid', async () => {
+        stage.net.mineBlocks(4);
+        return (await stage.sql`select 1 from payments`).length === 4;
+      });
+      await tracking.stop(0);
+      for (const one of others) await paidOnce(t, stage, one);
+      t.same(await stage.payments(gone), []);
+    }
+  },
+);
+
+void t.test(
+  'a cluster without version 1, before or in the middle: legacy transactions, and no payment is lost or doubled in the switch',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 1 });
+    const subscriptions = await Promise.all(
+      Array.from({ length: 5 }, () => stage.subscriber(plan)),
+    );
+    await stage.startKeeper();
+    const paid = async (count: number) => {
+      await stage.until(
+        `${count} are paid`,
+        async () =>
+          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count,
+        60_000,
+      );
+      await stage.quiet();
+    };
+    await paid(5);
+    t.equal((await stage.sql`select 1 from transactions where state = 'landed'`).length, 1);
+    // The keeper still believes in version 1, and is refused.
+    await stage.net.rpc('localnet_setTransactionV1', false);
+    stage.net.passSeconds(HOUR + 5);
+    await stage.until(
+      'it was refused, and expires',
+      async () => {
+        stage.net.mineBlocks(20);
+        return (await stage.sql`select 1 from transactions where state = 'expired'`).length > 0;
+      },
+      60_000,
+    );
+    await paid(10);
+    t.ok((await stage.sql`select 1 from transactions where state = 'landed'`).length >= 4);
+    for (const one of subscriptions) await paidOnce(t, stage, one, 2);
+    // A keeper that starts now asks the cluster.
+    const fresh = stage.parts();
+    stage.net.passSeconds(HOUR + 5);
+    await stage.net.rpc('localnet_setTransactionV1', true);
+    await paid(15);
+    for (const one of subscriptions) await paidOnce(t, stage, one, 3);
+    await fresh.collector.stop();
+  },
+);

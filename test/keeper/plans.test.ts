@@ -1,0 +1,203 @@
+import t from 'tap';
+import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
+import { createPlan } from '../../src/chain/plan-instructions.ts';
+import type { PlanAccount } from '../../src/chain/layouts.ts';
+import type { PlanRow } from '../../src/db/plans.ts';
+import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { createPlanWatch, assessPlan } from '../../src/keeper/plans.ts';
+import { startStage } from '../fixtures/billing.ts';
+
+const record: PlanRow = {
+  id: 'plan',
+  appId: 'app',
+  name: 'Plan',
+  planPda: 'pda',
+  chainPlanId: '1',
+  owner: 'merchant',
+  mint: 'mint',
+  treasury: 'treasury',
+  puller: 'keeper',
+  amount: 5n,
+  periodHours: 24,
+  endsAt: null,
+  metadataUri: '',
+  graceHours: null,
+  retryHours: null,
+  pastDueDays: null,
+  chainCreatedAt: null,
+  status: 'pending',
+  observedAt: null,
+  observedSlot: 0n,
+  createdAt: new Date(),
+  updatedAt: new Date(),
+};
+const account: PlanAccount = {
+  owner: 'merchant',
+  bump: 255,
+  status: 'active',
+  planId: 1n,
+  mint: 'mint',
+  amount: 5n,
+  periodHours: 24n,
+  createdAt: 1000n,
+  endTs: 0n,
+  destinations: ['merchant', 'treasury'],
+  pullers: ['keeper'],
+  metadataUri: '',
+};
+const active: PlanRow = { ...record, status: 'active', chainCreatedAt: new Date(1_000_000) };
+
+void t.test('a pending plan turns active with exactly its terms, and with no others', async (t) => {
+  t.match(assessPlan(record, account, 2000n, ['keeper']), { status: 'active' });
+  t.match(assessPlan(record, { ...account, status: 'sunset' }, 2000n, ['keeper']), {
+    status: 'sunset',
+  });
+  for (const other of [
+    { amount: 6n },
+    { periodHours: 25n },
+    { pullers: [] },
+    { destinations: ['merchant'] },
+    { mint: 'x' },
+    { owner: 'x' },
+    { endTs: 9n },
+  ]) {
+    t.equal(
+      assessPlan(record, { ...account, ...other }, 2000n, ['keeper']),
+      null,
+      JSON.stringify(Object.keys(other)),
+    );
+  }
+  t.equal(assessPlan(record, null, 2000n, ['keeper']), null);
+});
+
+void t.test(
+  'sunset, end, closing and re-creation are read from the chain; a sunset by PATCH is never undone',
+  async (t) => {
+    t.equal(assessPlan(active, account, 2000n, ['keeper']), null);
+    t.match(assessPlan(active, { ...account, status: 'sunset', endTs: 3000n }, 2000n, ['keeper']), {
+      status: 'sunset',
+      endsAt: new Date(3_000_000),
+    });
+    t.match(
+      assessPlan(active, { ...account, endTs: 3000n }, 3000n, ['keeper']),
+      { status: 'active' },
+      'the last second still belongs to it',
+    );
+    t.match(assessPlan(active, { ...account, endTs: 3000n }, 3001n, ['keeper']), {
+      status: 'ended',
+    });
+    t.match(assessPlan(active, null, 2000n, ['keeper']), { status: 'ended' });
+    t.match(assessPlan(active, { ...account, createdAt: 1001n }, 2000n, ['keeper']), {
+      status: 'ended',
+    });
+    t.equal(assessPlan({ ...active, status: 'sunset' }, account, 2000n, ['keeper']), null);
+  },
+);
+
+void t.test(
+  'a plan that is published while the keeper runs turns active within seconds',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    await stage.startKeeper();
+    // No notice tells of this one: it is found by looking, once it has waited for ten seconds.
+    await stage.sql`
+    update plans set status = 'pending', chain_created_at = null, observed_at = now() - interval '9 seconds' where id = ${plan.id}`;
+    await stage.until(
+      'it is active',
+      async () =>
+        (await stage.sql`select 1 from plans where id = ${plan.id} and status = 'active'`)
+          .length === 1,
+    );
+    const { merchant, terms } = plan;
+    const other = { ...terms, planId: terms.planId + 1n };
+    const { planAddress } = await import('../../src/chain/addresses.ts');
+    const pda = planAddress(stage.net.programId, merchant.address, other.planId).address;
+    await stage.sql`
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, observed_at)
+    select app_id, name, ${pda}, ${other.planId.toString()}, owner, mint, treasury, puller, amount, period_hours, now() + interval '1 hour'
+    from plans where id = ${plan.id}`;
+    await stage.send(
+      [merchant],
+      [createPlan(stage.net.programId, { merchant: merchant.address, plan: pda, terms: other })],
+    );
+    await stage.until(
+      'the notice leads to it',
+      async () =>
+        (await stage.sql`select 1 from plans where plan_pda = ${pda} and status = 'active'`)
+          .length === 1,
+    );
+  },
+);
+
+void t.test('an endpoint from before a plan was published does not end it', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await stage.sql`update plans set status = 'pending', chain_created_at = null`;
+  const { context, clock } = stage.parts();
+  await createPlanWatch(context, clock).turn();
+  await stage.sql`update plans set observed_at = now() - interval '2 hours'`;
+  const old = stage.parts({
+    getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
+      minSlot > 1n
+        ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
+        : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
+  });
+  await t.rejects(createPlanWatch(old.context, clock).turn(), RpcUnreachable);
+  t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
+});
+
+void t.test('a plan that ends as late as the program can count holds up no other', async (t) => {
+  const stage = await startStage(t);
+  const late = 2n ** 63n - 1n;
+  t.same(assessPlan(active, { ...account, endTs: late }, 2000n, ['keeper']), {
+    status: 'active',
+    endsAt: new Date('9999-12-31T23:59:59Z'),
+  });
+  const [endless, sunset] = [await stage.plan({ endTs: late }), await stage.plan()];
+  const subscription = await stage.subscriber(endless);
+  await stage.sql`update plans set ends_at = null`;
+  await stage.sql`update plans set chain_created_at = to_timestamp(1) where id = ${sunset.id}`;
+  await stage.startKeeper();
+  await stage.until('the other is judged', async () => {
+    const [plan] = await stage.sql<
+      [{ status: string }]
+    >`select status from plans where id = ${sunset.id}`;
+    return plan.status === 'ended';
+  });
+  const [plan] = await stage.sql<
+    [{ status: string; endsAt: Date }]
+  >`select status, ends_at from plans where id = ${endless.id}`;
+  t.same(plan, { status: 'active', endsAt: new Date('9999-12-31T23:59:59Z') });
+  await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+});
+
+void t.test('a pending plan is looked at ever more rarely, and ends after 7 days', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  const due = async (age: string, lookedAt: string) => {
+    await stage.sql`
+      update plans set status = 'pending', chain_created_at = null, plan_pda = ${plan.id}, created_at = now() - ${age}::interval,
+        observed_at = now() - ${lookedAt}::interval`;
+    const taken = await stage.sql.begin((tx) =>
+      takeUnwatchedPlans(tx, { everySeconds: 300, pendingAgeSeconds: 10, limit: 10 }),
+    );
+    return taken.length === 1;
+  };
+  t.equal(await due('15 seconds', '9 seconds'), false);
+  t.equal(await due('15 seconds', '11 seconds'), true);
+  t.equal(await due('20 hours', '9 hours'), false);
+  t.equal(await due('20 hours', '11 hours'), true);
+  t.equal(await due('6 days', '4 days'), true);
+  const [{ id, status }] = await stage.sql<
+    [{ id: string; status: string }]
+  >`select id, status from plans`;
+  await endAbandonedPlans(stage.sql, [id]);
+  t.equal(status, 'pending');
+  const statusNow = async () =>
+    (await stage.sql<[{ status: string }]>`select status from plans`)[0].status;
+  t.equal(await statusNow(), 'pending', 'before 7 days');
+  await stage.sql`update plans set created_at = now() - interval '169 hours'`;
+  await endAbandonedPlans(stage.sql, [id]);
+  t.equal(await statusNow(), 'ended');
+});

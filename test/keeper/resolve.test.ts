@@ -1,0 +1,148 @@
+// When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may still land.
+import t, { type Test } from 'tap';
+import { transferSubscription } from '../../src/chain/instructions.ts';
+import type { Rpc } from '../../src/chain/rpc.ts';
+import { reconcile } from '../../src/keeper/reconcile.ts';
+import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';
+import { startStage } from '../fixtures/billing.ts';
+
+const nothing = { done: [], unknown: [], isDue: false };
+
+/** A payment that was signed and never sent, `blocks` blocks ago. */
+async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
+  const { stage, plan, subscription } = await due(t);
+  const parts = stage.parts(replaced(stage.rpc));
+  await parts.collector.turn();
+  const [flying] = parts.taken;
+  stage.net.mineBlocks(blocks);
+  const attempt = async () =>
+    (
+      await stage.sql<[{ state: string }]>`select state from payment_attempts order by id limit 1`
+    )[0].state;
+  return { stage, plan, subscription, flying: flying!, attempt, ...parts };
+}
+
+void t.test(
+  'never sent, and its blockhash over for good: expired, told to nobody, and due as before',
+  async (t) => {
+    const { stage, subscription, flying, resolver, attempt } = await signed(t, 200);
+    const before = await stage.row(subscription);
+    t.same(
+      (await resolver.expired([flying])).done.map(({ id }) => id),
+      [subscription.id],
+    );
+    t.equal(await attempt(), 'expired');
+    t.match(await stage.row(subscription), {
+      status: 'active',
+      dueAt: before.dueAt,
+      claimId: null,
+      failedAttempts: 0,
+    });
+    t.same(await stage.payments(subscription), []);
+    t.same(
+      (await stage.events(subscription)).map(({ type }) => type),
+      ['subscription_created'],
+    );
+  },
+);
+
+void t.test(
+  'never expired before the finalized height is past its last block, or while any endpoint knows the signature',
+  async (t) => {
+    const young = await signed(t, 100);
+    t.same(await young.resolver.expired([young.flying]), nothing);
+    t.equal(await young.attempt(), 'open');
+
+    const confirmedOnly = await signed(t, 160);
+    t.same(
+      await confirmedOnly.resolver.expired([confirmedOnly.flying]),
+      nothing,
+      'the confirmed height is past it, the finalized is not',
+    );
+
+    const known = await signed(t, 200, (rpc) => ({
+      getSignatureStatuses: async (signatures, options) => ({
+        ...(await rpc.getSignatureStatuses(signatures, options)),
+        // One endpoint of several, which is not the first to be asked, and has it in its history alone.
+        statuses: signatures.map(() =>
+          options?.everywhere === true && options.history === true
+            ? { slot: 1n, err: null, commitment: 'processed' as const }
+            : null,
+        ),
+      }),
+    }));
+    t.same(await known.resolver.expired([known.flying]), nothing);
+    t.equal(await known.attempt(), 'open');
+  },
+);
+
+void t.test(
+  'something was pulled, and nobody tells by what: neither expired nor paid until it is known',
+  async (t) => {
+    let blind = true;
+    const { stage, plan, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
+      getSignaturesForAddress: async (...args) =>
+        blind ? [] : rpc.getSignaturesForAddress(...args),
+    }));
+    const pull = transferSubscription(stage.net.programId, {
+      caller: plan.merchant.address,
+      subscriber: subscription.wallet.address,
+      plan: plan.pda,
+      subscription: subscription.pda,
+      mint: stage.net.mint,
+      receiver: plan.merchant.address,
+      amount: AMOUNT,
+    });
+    await stage.send([plan.merchant], [pull]);
+    stage.net.mineBlocks(200);
+    t.same(await resolver.expired([flying]), { done: [], unknown: [flying], isDue: false });
+    t.equal(await attempt(), 'open');
+    blind = false;
+    t.equal((await resolver.expired([flying])).done.length, 1, 'it was somebody else');
+    t.equal(await attempt(), 'expired');
+  },
+);
+
+void t.test(
+  'the signature is unknown, but the money was ours: recorded as what it is',
+  async (t) => {
+    const { stage, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
+      getSignatureStatuses: async (signatures, options) => ({
+        ...(await rpc.getSignatureStatuses(signatures, options)),
+        statuses: signatures.map(() => null),
+      }),
+    }));
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    t.equal((await resolver.expired([flying])).done.length, 1);
+    t.equal(await attempt(), 'landed');
+    t.match(await stage.payments(subscription), [
+      { status: 'succeeded', txSignature: flying.attempt.signature, amountGross: AMOUNT },
+    ]);
+  },
+);
+
+void t.test(
+  'a merchant who is the treasury as well: taken over, the payment has the fee that it was signed with, and the books agree',
+  async (t) => {
+    const stage = await startStage(t);
+    stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
+    const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
+    const subscription = await stage.subscriber(plan);
+    const [flying] = await signAndDie(stage);
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    t.match(await stage.payments(subscription), [
+      { source: 'keeper', amountGross: AMOUNT, platformFee: AMOUNT / 100n },
+    ]);
+    const reconciler = {
+      sql: stage.sql,
+      rpc: stage.rpc,
+      programId: stage.net.programId,
+      keepers: [stage.keeper.address],
+    };
+    const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false };
+    t.same((await reconcile(reconciler, range)).differences, []);
+  },
+);

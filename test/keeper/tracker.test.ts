@@ -1,0 +1,200 @@
+// What happens to signed transactions between commit and settlement: sent, sent again, watched, given back.
+import { randomUUID } from 'node:crypto';
+import t, { type Test } from 'tap';
+import type { Commitment, SignatureStatus } from '../../src/chain/answers.ts';
+import type { OpenAttempt } from '../../src/domain/in-flight.ts';
+import type { Resolver } from '../../src/keeper/resolve.ts';
+import { startStage } from '../fixtures/billing.ts';
+
+/** Signed payments in a tracker whose chain says of each what the test wants. */
+async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await Promise.all(Array.from({ length: count }, () => stage.subscriber(plan)));
+  const sent: string[] = [];
+  const statuses = new Map<string, Commitment>();
+  const statusOf = (signature: string): SignatureStatus | null => {
+    const commitment = statuses.get(signature);
+    return commitment === undefined ? null : { slot: 1n, err: null, commitment };
+  };
+  const parts = stage.parts({
+    sendTransaction: async (bytes) => {
+      sent.push(Buffer.from(bytes).toString('base64'));
+      return '';
+    },
+    getSignatureStatuses: async (signatures) => ({ slot: 1n, statuses: signatures.map(statusOf) }),
+  });
+  // Each in a transaction of its own.
+  await stage.sql`update subscriptions set failed_packs = 2`;
+  await parts.collector.turn();
+  const { taken } = parts;
+  let rooms = 0;
+  const nothing = { done: [], unknown: [], isDue: false };
+  const tracker = parts.track({
+    landed: async (batch) => ({ ...nothing, done: [...batch] }),
+    expired: async () => nothing,
+    unsent: async () => nothing,
+    ...resolver,
+  });
+  tracker.onRoom = () => (rooms += 1);
+  t.teardown(() => tracker.stop(0));
+  const bytes = taken.map(({ attempt }) => attempt.transaction.toString('base64'));
+  const times = (one: string) => sent.filter((other) => other === one).length;
+  const { metrics } = parts.context;
+  const inFlight = async () => (await metrics.inFlight.get()).values[0]?.value;
+  return { stage, tracker, taken, statuses, bytes, times, inFlight, metrics, rooms: () => rooms };
+}
+
+void t.test(
+  'the same bytes go out again until the chain has seen them, and then no more; a fork that forgets them brings them back',
+  async (t) => {
+    const { stage, tracker, taken, statuses, bytes, times } = await aloft(t, 2);
+    const [seen, unseen] = bytes as [string, string];
+    tracker.add(taken);
+    await stage.until('both went out twice', async () => times(seen) >= 2 && times(unseen) >= 2);
+    statuses.set(taken[0]!.attempt.signature, 'processed');
+    const before = times(unseen);
+    // One round may be under way.
+    await stage.until('the unseen one goes on', async () => times(unseen) >= before + 2);
+    const quiet = times(seen);
+    await stage.until('and on', async () => times(unseen) >= before + 3);
+    t.equal(times(seen), quiet);
+    statuses.delete(taken[0]!.attempt.signature);
+    await stage.until('it is sent again', async () => times(seen) > quiet);
+  },
+);
+
+void t.test('only what is final is settled', async (t) => {
+  const landed: string[] = [];
+  const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 3, {
+    landed: async (batch) => {
+      landed.push(...batch.map(({ id }) => id));
+      return { done: [...batch], unknown: [], isDue: false };
+    },
+  });
+  tracker.add(taken);
+  t.equal(await inFlight(), 3);
+  const [first, second] = taken as [OpenAttempt, OpenAttempt];
+  statuses.set(first.attempt.signature, 'confirmed');
+  statuses.set(second.attempt.signature, 'finalized');
+  await stage.until('the final one is settled', async () => landed.length > 0);
+  t.same(landed, [second.id]);
+  t.equal(await inFlight(), 2);
+  statuses.set(first.attempt.signature, 'finalized');
+  await stage.until('the other is too', async () => landed.includes(first.id));
+});
+
+void t.test(
+  'no more is taken in than can be sent before long; whoever found no room is told when there is some',
+  async (t) => {
+    const { stage, tracker, taken, rooms } = await aloft(t, 1);
+    const room = tracker.room();
+    t.ok(room > 0 && room < 2000, `${room}`);
+    const many = Array.from({ length: room }, () => ({
+      ...taken[0]!,
+      id: randomUUID(),
+      claimId: randomUUID(),
+      attempt: { ...taken[0]!.attempt, signature: randomUUID() },
+    }));
+    tracker.add(many.slice(1));
+    t.equal(tracker.room(), 1);
+    t.equal(rooms(), 0);
+    tracker.add(many.slice(0, 1));
+    t.equal(tracker.room(), 0);
+    await stage.until('there is room', async () => rooms() > 0);
+    t.ok(tracker.room() > 0);
+    const told = rooms();
+    await stage.until('all of it', async () => tracker.room() === room);
+    t.equal(rooms(), told, 'told once');
+  },
+);
+
+void t.test(
+  'a payment whose end cannot be told is tried again later; the others of its batch are settled at once',
+  async (t) => {
+    const tries: number[] = [];
+    const waiting = new Set<string>();
+    const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 3, {
+      landed: async (batch) => {
+        const unknown = batch.filter(({ id }) => waiting.has(id));
+        tries.push(...unknown.map(({ settleTries }) => settleTries ?? 0));
+        return { done: batch.filter((one) => !unknown.includes(one)), unknown, isDue: false };
+      },
+    });
+    waiting.add(taken[1]!.id);
+    for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
+    tracker.add(taken);
+    await stage.until('the others are settled', async () => (await inFlight()) === 1);
+    await stage.until('it was tried', async () => tries.length > 0);
+    t.same(tries, [0]);
+    await stage.until('it is tried again', async () => tries.length === 2);
+    t.same(tries, [0, 1]);
+    waiting.clear();
+    await stage.until('it is settled', async () => (await inFlight()) === 0);
+  },
+);
+
+void t.test(
+  'what cannot be settled for a fault of its own is told and waits; the others are settled',
+  async (t) => {
+    const bad = new Set<string>();
+    const { stage, tracker, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
+      landed: async (batch) => {
+        if (batch.some(({ id }) => bad.has(id))) throw new RangeError('broken books');
+        return { done: [...batch], unknown: [], isDue: false };
+      },
+    });
+    bad.add(taken[1]!.id);
+    for (const { attempt } of taken) statuses.set(attempt.signature, 'finalized');
+    tracker.add(taken);
+    await stage.until('the others are settled', async () => (await inFlight()) === 1);
+    const alerts = (await metrics.alerts.get()).values.filter(({ value }) => value > 0);
+    t.match(alerts, [{ labels: { reason: 'cannot_be_settled' }, value: 1 }]);
+  },
+);
+
+void t.test(
+  'a stop waits for what is about to end, and gives the rest back as it is',
+  async (t) => {
+    const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 2);
+    tracker.add(taken);
+    statuses.set(taken[0]!.attempt.signature, 'finalized');
+    await tracker.stop(1500);
+    t.equal(await inFlight(), 0);
+    const rows = await stage.sql<
+      { id: string; claimId: string | null }[]
+    >`select id, claim_id from subscriptions where claim_id is null`;
+    t.same(
+      rows.map(({ id }) => id),
+      [taken[1]!.id],
+      'the first was settled by whoever landed it',
+    );
+    t.equal((await stage.sql`select 1 from payment_attempts where state = 'open'`).length, 2);
+  },
+);
+
+void t.test(
+  'a notice of nothing but a payment under way is explained; after anything else nothing is, for it may be taken back',
+  async (t) => {
+    const { tracker, taken } = await aloft(t, 2);
+    const [{ address, account }, other] = taken.map(({ afterwards }) => afterwards!) as [
+      NonNullable<OpenAttempt['afterwards']>,
+      NonNullable<OpenAttempt['afterwards']>,
+    ];
+    t.notOk(tracker.inFlight.explains(address, account, 5n), 'not before it is under way');
+    tracker.add(taken);
+    t.ok(tracker.inFlight.explains(address, account, 5n));
+    t.ok(tracker.inFlight.explains(address, account, 6n), 'as often as it is told');
+    t.notOk(tracker.inFlight.explains(address, { ...account, expiresAt: 1n }, 7n), 'cancelled');
+    t.notOk(tracker.inFlight.explains(address, account, 8n), 'and resumed');
+    t.notOk(
+      tracker.inFlight.explains(
+        other.address,
+        { ...other.account, amountPulled: other.account.amountPulled + 1n },
+        9n,
+      ),
+      'somebody else pulled as well',
+    );
+    t.notOk(tracker.inFlight.explains('11111111111111111111111111111111', account, 9n));
+  },
+);

@@ -1,0 +1,241 @@
+// What the night runs on: a Postgres and a local chain behind wires that can be cut, the three daemons under their roles, merchants and subscribers.
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Test } from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { connect, type Sql } from '../../src/db/connect.ts';
+import { migrate } from '../../src/db/migrate.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { createLog } from '../../src/log.ts';
+import { makeDatabaseRoles } from '../../src/database-roles.ts';
+import { createApi } from '../../src/sandbox/api.ts';
+import { cheat, createSandboxChain, type SandboxChain } from '../../src/sandbox/chain.ts';
+import { startMerchantServer, type MerchantServer } from '../../src/sandbox/merchant-server.ts';
+import { createMerchants, type Merchant } from '../../src/sandbox/merchants.ts';
+import { freePorts } from '../../src/sandbox/ports.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
+import { seeded } from '../../src/sandbox/random.ts';
+import { subscribe } from '../../src/sandbox/subscribers.ts';
+import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
+import { bytesOf, walletFromSeed } from '../../src/sandbox/wallet.ts';
+import { type Proxy, startProxy } from '../fixtures/proxy.ts';
+
+const run = promisify(execFile);
+const program = new URL('../../bin/billing.js', import.meta.url).pathname;
+const random = seeded(20);
+const blockMs = 50;
+export const maxConnections = 60;
+
+export type Daemon = 'serve' | 'keeper' | 'dispatch';
+
+export interface Postgres {
+  url: string;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** Stops each of its processes where it is, or lets all go on. */
+  freeze(on: boolean): Promise<void>;
+}
+
+export interface Ground {
+  /** Straight to Postgres, as its superuser; new after each of its restarts. */
+  sql: () => Sql;
+  postgres: Postgres;
+  /** Between the daemons and Postgres. */
+  postgresWire: Proxy;
+  chain: SandboxChain;
+  /** Between the daemons and their first RPC endpoint, their second, and the streams. */
+  rpcWires: [Proxy, Proxy, Proxy];
+  cheat: (method: string, ...params: unknown[]) => Promise<void>;
+  keeper: string;
+  daemons: Record<Daemon, Supervised>;
+  /** Where each daemon serves /readyz and /metrics. */
+  metricsUrls: Record<Daemon, string>;
+  /** `billing migrate` as an operator runs it; its exit code. */
+  migrate: () => Promise<number>;
+  merchants: Merchant[];
+  server: MerchantServer;
+  subscriptions: number;
+  stop(): Promise<void>;
+}
+
+/** Starts all of it; resolves when `subscribers` have subscribed and paid once. */
+export async function startGround(subscribers: number): Promise<Ground> {
+  const closers: (() => unknown)[] = [];
+  const stop = async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    return { ...(await open(subscribers, (close) => closers.push(close))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function open(
+  count: number,
+  onStop: (close: () => unknown) => void,
+): Promise<Omit<Ground, 'stop'>> {
+  const directory = await mkdtemp(join(tmpdir(), 'billing-night-'));
+  onStop(() => rm(directory, { recursive: true, force: true }));
+  await chmod(directory, 0o711);
+  await mkdir(join(directory, 'logs'));
+  const t = { teardown: onStop } as unknown as Pick<Test, 'teardown'>;
+  const daemon = (name: string, env: Record<string, string>, url: string, args = [name]) => {
+    const logFile = join(directory, 'logs', `${name}.log`);
+    const started = supervise({ name, args, env, logFile, readyUrl: `${url}/readyz` });
+    onStop(() => started.stop());
+    return started;
+  };
+  const [rpcPort = 0, wsPort = 0, lagPort = 0, apiPort = 0, ...ports] = await freePorts(7);
+  const rpcUrl = `http://127.0.0.1:${rpcPort}`;
+  const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort];
+  const chainProcess = supervise({
+    name: 'localnet',
+    args: ['localnet', ...chainArgs, '--block-ms', blockMs, '--json'].map(String),
+    env: {},
+    logFile: join(directory, 'logs/localnet.log'),
+    readyUrl: `${rpcUrl}/health`,
+  });
+  onStop(() => chainProcess.stop());
+  const { postgres, sql } = await openPostgres(join(directory, 'postgres'), onStop);
+  const { files } = await makeDatabaseRoles(sql(), postgres.url, directory);
+  await migrate(sql());
+  await chainProcess.ready();
+
+  const postgresWire = await startProxy(t, Number(new URL(postgres.url).port));
+  const rpcWires: Ground['rpcWires'] = [
+    await startProxy(t, rpcPort),
+    await startProxy(t, lagPort),
+    await startProxy(t, wsPort),
+  ];
+  const urlOf = async (name: Daemon) => {
+    const url = new URL(await readFile(files[name], 'utf8'));
+    url.port = String(postgresWire.port);
+    return url.href;
+  };
+  const keeper = walletFromSeed(random.seed32());
+  const keypair = join(directory, 'keeper.json');
+  await writeFile(keypair, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+  const common = {
+    SOLANA_RPC_URL: rpcWires
+      .slice(0, 2)
+      .map(({ port }) => `http://127.0.0.1:${port}`)
+      .join(','),
+    SOLANA_WS_URL: `ws://127.0.0.1:${rpcWires[2].port},ws://127.0.0.1:${rpcWires[2].port}`,
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: LOCALNET_MINT,
+    KEEPER_KEYPAIR: keypair,
+    KEEPER_ADDRESS: keeper.address,
+    PLATFORM_TREASURY: walletFromSeed(random.seed32()).address,
+    PLAN_MINIMUM_AMOUNT: '1',
+    JWT_SECRET: random.seed32().toString('base64'),
+    ENCRYPTION_KEY: random.seed32().toString('base64'),
+    PORT: String(apiPort),
+    TRUST_PROXY: '127.0.0.1',
+    DATABASE_POOL: '6',
+  };
+  await cheat(rpcUrl, 'requestAirdrop', [keeper.address, 100_000_000_000]);
+  await cheat(rpcUrl, 'surfnet_setTokenAccount', [
+    common.PLATFORM_TREASURY,
+    LOCALNET_MINT,
+    { amount: 0 },
+  ]);
+  const names: Daemon[] = ['serve', 'keeper', 'dispatch'];
+  const metricsUrls = Object.fromEntries(
+    names.map((name, place) => [name, `http://127.0.0.1:${ports[place] ?? 0}`]),
+  ) as Ground['metricsUrls'];
+  const daemons = Object.fromEntries(
+    await Promise.all(
+      names.map(async (name) => {
+        const url = metricsUrls[name];
+        const own = { DATABASE_URL: await urlOf(name), METRICS_PORT: new URL(url).port };
+        return [name, daemon(name, { ...common, ...own }, url)];
+      }),
+    ),
+  ) as Ground['daemons'];
+  await Promise.all(names.map((name) => daemons[name].ready()));
+
+  const log = createLog('night', { level: 'silent', pretty: false, stream: 'stderr' });
+  const chain = createSandboxChain(rpcUrl, LOCALNET_MINT, log);
+  onStop(() => chain.close());
+  const server = await startMerchantServer();
+  onStop(() => server.close());
+  const api = createApi(`http://127.0.0.1:${apiPort}`);
+  const merchants = await createMerchants(api, chain, server, random);
+  const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+  await Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      const wallet = walletFromSeed(random.seed32());
+      await chain.fund(wallet.address, { lamports: 1_000_000_000n, usdc: 1_000_000_000_000n });
+      const token = await api.signIn(wallet, 'subscriber');
+      const merchant = merchants[n % merchants.length] as Merchant;
+      const role = 'steady' as const;
+      const unknown = { subscriptionId: '', subscriptionPda: '' };
+      await subscribe(stage, { wallet, token, merchant, role, at: 0, ...unknown });
+    }),
+  );
+  return {
+    sql,
+    postgres,
+    postgresWire,
+    chain,
+    rpcWires,
+    cheat: (method, ...params) => cheat(rpcUrl, method, params),
+    keeper: keeper.address,
+    daemons,
+    metricsUrls,
+    migrate: () =>
+      run(process.execPath, [program, 'migrate'], { env: { DATABASE_URL: postgres.url } }).then(
+        () => 0,
+        (error: unknown) => (error as { code?: number }).code ?? 1,
+      ),
+    merchants,
+    server,
+    subscriptions: count,
+  };
+}
+
+async function openPostgres(
+  dataDir: string,
+  onStop: (close: () => unknown) => void,
+): Promise<{ postgres: Postgres; sql: () => Sql }> {
+  const settings = { max_connections: String(maxConnections) };
+  let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir, settings });
+  const { url } = server;
+  const port = Number(new URL(url).port);
+  const open = () => connect(url, { max: 3, name: 'billing night' });
+  let sql = open();
+  onStop(() => server.stop());
+  onStop(() => sql.end({ timeout: 1 }));
+  const processes = async () => {
+    const postmaster = Number(
+      (await readFile(join(dataDir, 'cluster/postmaster.pid'), 'utf8')).split('\n')[0],
+    );
+    const { stdout } = await run('ps', ['-o', 'pid=', '--ppid', String(postmaster)]);
+    return [postmaster, ...stdout.trim().split(/\s+/).map(Number)];
+  };
+  let frozen: number[] = [];
+  return {
+    sql: () => sql,
+    postgres: {
+      url,
+      async stop() {
+        await sql.end({ timeout: 0 });
+        await server.stop();
+      },
+      async start() {
+        server = await startEmbeddedPostgres({ dataDir, port, settings });
+        sql = open();
+      },
+      async freeze(on) {
+        if (on) frozen = await processes();
+        for (const pid of frozen) process.kill(pid, on ? 'SIGSTOP' : 'SIGCONT');
+        if (!on) frozen = [];
+      },
+    },
+  };
+}

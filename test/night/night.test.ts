@@ -1,0 +1,20 @@
+// The short form of `npm run night`.
+import t from 'tap';
+import { faults, shortFaults } from './faults.ts';
+import { night, table } from './night.ts';
+
+void t.test(
+  'faults are seen and heal in time, and nothing is lost or done twice',
+  { timeout: 180_000 },
+  async (t) => {
+    const rows = await night({
+      faults: faults.filter(({ name }) => shortFaults.includes(name)),
+      seconds: 1,
+      subscribers: 8,
+      tell: () => undefined,
+    });
+    t.equal(rows.length, shortFaults.length);
+    t.comment(table(rows));
+    for (const { fault, breaches } of rows) t.same(breaches, [], fault);
+  },
+);

@@ -1,0 +1,126 @@
+// The account page in a browser: cancel, resume, repair and close, judged by the chain and the database.
+import { type Keypair, PublicKey, Transaction } from '@solana/web3.js';
+import t from 'tap';
+import {
+  barriers,
+  closeBrowser,
+  picture,
+  skipped,
+  type Stage,
+  startStage,
+} from '../fixtures/browser.ts';
+import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+void t.test('cancel, resume, repair an approval, close', { skip: skipped }, async (t) => {
+  const stage = await startStage(t);
+  const { chain, served } = stage;
+  const plan = await stage.plan();
+  const subscriber = chain.wallet();
+  const wallet = createTestWallet(chain.rpcUrl, subscriber.keypair);
+  const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
+  const row = async () => {
+    const [found] = await served.sql<
+      { status: string; cancelRequestedAt: Date | null; paidThrough: Date | null }[]
+    >`select status, cancel_requested_at, paid_through from subscriptions`;
+    if (found === undefined) throw new Error('there is no subscription');
+    return found;
+  };
+
+  await page.goto(`/s/${plan.id}`);
+  await page.getByRole('button', { name: /Subscribe with/ }).click();
+  await page.getByText('Paid until').waitFor();
+
+  await page.goto('/account');
+  await picture(page, 'account-sign-in');
+  t.same(await barriers(page), []);
+  await page.getByRole('button', { name: /Sign in with/ }).click();
+  await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+  await page.getByRole('button', { name: 'Payments' }).click();
+  await page.getByText('Succeeded').waitFor();
+  await picture(page, 'account');
+  t.same(await barriers(page), []);
+
+  await page.getByRole('button', { name: /Cancel subscription/ }).click();
+  await page.getByText('Cancelled. Nothing more is collected').waitFor();
+  t.ok((await row()).cancelRequestedAt, 'the service has seen the cancellation');
+  await picture(page, 'account-cancelled');
+  await page.getByRole('button', { name: /Resume/ }).click();
+  await page.getByText('Your cancellation is taken back').waitFor();
+  t.equal((await row()).cancelRequestedAt, null);
+
+  // The wallet takes its approval back with the token program alone.
+  await revoke(stage, subscriber.keypair);
+  await page.reload();
+  await page.getByRole('button', { name: /Sign in with/ }).click();
+  await page.getByRole('button', { name: /Approve payments again/ }).click();
+  await page.getByText('Payments are approved again').waitFor();
+
+  await page.getByRole('button', { name: /Cancel subscription/ }).click();
+  await page.getByText('Cancelled. Nothing more is collected').waitFor();
+  const { paidThrough } = await row();
+  chain.passSeconds(Math.ceil(((paidThrough?.getTime() ?? 0) - chain.now()) / 1000) + 60);
+  await stage.until('it is cancelled', async () => (await row()).status === 'cancelled');
+  await page.reload();
+  await page.getByRole('button', { name: /Sign in with/ }).click();
+  await page.getByRole('button', { name: /Close and get/ }).click();
+  await page.getByText('The account is closed').waitFor();
+  const { value } = await chain.rpc<{ value: unknown }>('getAccountInfo', await pdaOf(served.sql), {
+    encoding: 'base64',
+    commitment: 'confirmed',
+  });
+  t.equal(value, null, 'the account is gone from the chain');
+  await picture(page, 'account-closed');
+  t.same(faults, []);
+});
+
+async function pdaOf(sql: Stage['served']['sql']): Promise<string> {
+  const [row] = await sql<
+    { subscriptionPda: string }[]
+  >`select subscription_pda from subscriptions`;
+  return row?.subscriptionPda ?? '';
+}
+
+/** SPL Token's Revoke. */
+async function revoke({ chain }: Stage, keypair: Keypair): Promise<void> {
+  const latest = (
+    await chain.rpc<{ value: { blockhash: string; lastValidBlockHeight: number } }>(
+      'getLatestBlockhash',
+    )
+  ).value;
+  const transaction = new Transaction({ feePayer: keypair.publicKey, ...latest });
+  transaction.add({
+    programId: new PublicKey(TOKEN_PROGRAM),
+    keys: [
+      {
+        pubkey: new PublicKey(
+          tokenAccountAddress(keypair.publicKey.toBase58(), chain.mint).address,
+        ),
+        isSigner: false,
+        isWritable: true,
+      },
+      { pubkey: keypair.publicKey, isSigner: true, isWritable: false },
+    ],
+    data: Buffer.of(5),
+  });
+  transaction.sign(keypair);
+  const signature = await chain.rpc<string>(
+    'sendTransaction',
+    transaction.serialize().toString('base64'),
+    { encoding: 'base64' },
+  );
+  for (;;) {
+    const { value } = await chain.rpc<{ value: ({ confirmationStatus: string } | null)[] }>(
+      'getSignatureStatuses',
+      [signature],
+    );
+    if (
+      value[0]?.confirmationStatus === 'confirmed' ||
+      value[0]?.confirmationStatus === 'finalized'
+    )
+      return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

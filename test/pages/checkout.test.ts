@@ -1,0 +1,136 @@
+// The checkout page in a browser: one session, one wallet, once; judged by the chain and the database.
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import {
+  barriers,
+  closeBrowser,
+  picture,
+  skipped,
+  type Stage,
+  startStage,
+} from '../fixtures/browser.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+/** A merchant's own site: answers any path, and remembers which were asked for. */
+async function startShop(t: Test) {
+  const visits: string[] = [];
+  const server = createServer(({ url = '' }, response) => {
+    if (!url.includes('favicon')) visits.push(url);
+    response.setHeader('content-type', 'text/html').end('<title>Shop</title><h1>Welcome back</h1>');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, visits };
+}
+
+async function session(stage: Stage, planId: string, fields: Record<string, unknown> = {}) {
+  const { token, appId } = stage.merchant;
+  const answer = await stage.served.call('POST', `/merchant/apps/${appId}/checkout-sessions`, {
+    token,
+    body: { planId, ...fields },
+  });
+  const { id, url } = answer as { id: string; url: string };
+  return { id, path: new URL(url).pathname };
+}
+
+async function visitor(stage: Stage, options = {}) {
+  const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
+  const opened = await stage.open({
+    refusals: true,
+    ...options,
+    prepare: (one) => wallet.install(one),
+  });
+  return { ...opened, wallet };
+}
+
+void t.test(
+  'a checkout link leads to a paid subscription with the merchant’s ids, and back to the shop',
+  { skip: skipped },
+  async (t) => {
+    const [stage, shop] = [await startStage(t), await startShop(t)];
+    const { sql } = stage.served;
+    await stage.served.call('PATCH', `/merchant/apps/${stage.merchant.appId}`, {
+      token: stage.merchant.token,
+      body: { returnOrigins: [shop.origin] },
+    });
+    const plan = await stage.plan();
+    const urls = { successUrl: `${shop.origin}/done?a=1`, cancelUrl: `${shop.origin}/pricing` };
+    const { id, path } = await session(stage, plan.id, { externalId: 'customer-1', ...urls });
+
+    const first = await visitor(stage, { width: 390 });
+    await first.page.goto(path);
+    const button = first.page.getByRole('button', { name: 'Subscribe with Test wallet' });
+    await button.waitFor();
+    t.equal(
+      await first.page.getByRole('link', { name: /^Back to/ }).getAttribute('href'),
+      `${shop.origin}/pricing?session_id=${id}`,
+    );
+    await picture(first.page, 'checkout-offer');
+    t.same(await barriers(first.page), []);
+
+    const second = await visitor(stage);
+    await second.page.goto(path);
+    await second.page.getByRole('button', { name: /^Subscribe with/ }).waitFor();
+
+    await button.focus();
+    await first.page.keyboard.press('Enter');
+    await first.page.getByRole('heading', { name: 'Welcome back' }).waitFor();
+    t.same(shop.visits, [`/done?a=1&session_id=${id}`], 'the page went back once it was paid');
+    const [row] = await sql<{ externalId: string; subscriberWallet: string; paid: boolean }[]>`
+    select s.external_id, s.subscriber_wallet, s.paid_through is not null as paid
+    from checkout_sessions c join subscriptions s on s.id = c.subscription_id where c.id = ${id}`;
+    t.match(row, { externalId: 'customer-1', subscriberWallet: first.wallet.address, paid: true });
+
+    await second.page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await second.page.getByText('This wallet cannot use this checkout').waitFor();
+    await picture(second.page, 'checkout-another-wallet');
+    t.same(await barriers(second.page), []);
+    t.equal(
+      (await sql`select 1 from offered_transactions where wallet = ${second.wallet.address}`)
+        .length,
+      0,
+    );
+    await second.page.reload();
+    await second.page.getByText('This checkout is complete').waitFor();
+    await picture(second.page, 'checkout-complete');
+    t.same(await barriers(second.page), []);
+    t.equal(await second.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
+    t.equal((await sql`select 1 from subscriptions`).length, 1, 'used twice, subscribed once');
+  },
+);
+
+void t.test(
+  'an expired checkout says so; a return URL whose origin was taken off the app is not followed',
+  { skip: skipped },
+  async (t) => {
+    const [stage, shop] = [await startStage(t), await startShop(t)];
+    const { sql } = stage.served;
+    const plan = await stage.plan();
+    const expired = await session(stage, plan.id);
+    await sql`update checkout_sessions set expires_at = now() where id = ${expired.id}`;
+    const { page, faults } = await visitor(stage, { dark: true });
+    await page.goto(expired.path);
+    await page.getByText('This checkout has expired').waitFor();
+    await picture(page, 'checkout-expired-dark');
+    t.same(await barriers(page), []);
+
+    const open = await session(stage, plan.id);
+    // As if it had been stored while the origin was allowed.
+    await sql`
+    update checkout_sessions set success_url = ${`${shop.origin}/evil`}, cancel_url = ${`${shop.origin}/evil`} where id = ${open.id}`;
+    await page.goto(open.path);
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('Paid until').waitFor();
+    await page.getByRole('button', { name: 'See my subscriptions' }).waitFor();
+    t.equal(await page.getByRole('link', { name: /^Back to/ }).count(), 0);
+    t.same(shop.visits, []);
+    await page.goto('/checkout/01999999-0000-7000-8000-000000000000');
+    await page.getByText('This link leads nowhere').waitFor();
+    t.same(faults, []);
+  },
+);

@@ -1,0 +1,131 @@
+// The dashboard in a browser, judged by the chain and the database.
+import t from 'tap';
+import { barriers, closeBrowser, picture, skipped, startStage } from '../fixtures/browser.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+import { ok, startReceiver, status } from '../fixtures/receiver.ts';
+
+t.teardown(closeBrowser);
+
+void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => {
+  const stage = await startStage(t);
+  const { chain, served, merchant } = stage;
+  const { sql } = served;
+  const receiver = await startReceiver(t, status(410));
+  const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
+  const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
+
+  await page.goto('/dashboard');
+  t.same(await barriers(page), []);
+  await page.getByRole('button', { name: /Sign in with/ }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+
+  await page.getByRole('link', { name: 'Webhook' }).click();
+  await page.getByLabel('URL').fill(receiver.url);
+  await page.getByRole('button', { name: 'Add endpoint' }).click();
+  await page
+    .getByRole('dialog')
+    .getByText(/^whsec_/)
+    .waitFor();
+  t.same(await barriers(page), []);
+  await page.getByRole('button', { name: 'I have stored it' }).click();
+  await page.getByRole('button', { name: 'Send a test' }).click();
+  await page.getByText('Answered 410').waitFor();
+
+  await page.getByRole('link', { name: 'Plans & links' }).click();
+  await page.getByRole('button', { name: 'New plan' }).click();
+  await page.getByLabel('Name').fill('Tea club');
+  await page.getByLabel('Amount in USDC').fill('9.50');
+  await picture(page, 'dashboard-new-plan');
+  t.same(await barriers(page), []);
+  await page.getByRole('button', { name: 'Create and publish' }).click();
+  await page.getByText('Tea club is published.').waitFor();
+  const [plan] = await sql<{ id: string; status: string; amount: bigint; planPda: string }[]>`
+    select id, status, amount, plan_pda from plans`;
+  t.match(plan, { status: 'active', amount: 9_500_000n });
+  const { value } = await chain.rpc<{ value: object | null }>('getAccountInfo', plan?.planPda, {
+    encoding: 'base64',
+    commitment: 'confirmed',
+  });
+  t.ok(value, 'the plan is on chain');
+  await page.getByRole('link', { name: /^Open/ }).waitFor();
+  await picture(page, 'dashboard-plans');
+  t.same(await barriers(page), []);
+
+  const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+  const shop = await stage.open({ prepare: (one) => buyer.install(one) });
+  await shop.page.goto(`/s/${plan?.id ?? ''}`);
+  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByText('Paid until').waitFor();
+  await stage.until(
+    'two deliveries have failed',
+    async () => (await sql`select 1 from deliveries where status = 'failed'`).length === 2,
+  );
+
+  await page.getByRole('link', { name: 'Subscriptions' }).click();
+  await page.getByRole('region', { name: 'Subscriptions' }).getByText('Active').waitFor();
+  await picture(page, 'dashboard-subscriptions');
+  t.same(await barriers(page), []);
+  await page.getByRole('region', { name: 'Subscriptions' }).getByRole('link').click();
+  await page.getByText('Payment: succeeded').waitFor();
+  await picture(page, 'dashboard-subscription');
+  t.same(await barriers(page), []);
+
+  await page.getByRole('link', { name: 'Payments' }).click();
+  await page.getByRole('cell', { name: 'Succeeded' }).waitFor();
+  await picture(page, 'dashboard-payments');
+  t.same(await barriers(page), []);
+
+  await page.getByRole('link', { name: 'Webhook' }).click();
+  const failed = page.getByRole('region', { name: 'Failed deliveries' });
+  await failed.waitFor();
+  await picture(page, 'dashboard-webhook');
+  t.same(await barriers(page), []);
+  const before = receiver.requests.length;
+  receiver.answer = ok;
+  for (const box of await failed.getByRole('checkbox').all()) await box.check();
+  await page.getByRole('button', { name: 'Replay 2' }).click();
+  await page.getByText('2 queued again.').waitFor();
+  await receiver.got(before + 2);
+  await stage.until(
+    'both are delivered',
+    async () => (await sql`select 1 from deliveries where status = 'delivered'`).length === 2,
+  );
+  await failed.getByRole('link').first().click();
+  await page.getByText('Attempts').waitFor();
+  await picture(page, 'dashboard-delivery');
+  t.same(await barriers(page), []);
+
+  await page.getByRole('link', { name: 'API keys' }).click();
+  const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
+    select count(*)::int as keys from api_keys where revoked_at is null`;
+  await page.getByRole('button', { name: 'New key' }).click();
+  const key = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+  t.match(key, /^sk_test_/);
+  await page.getByRole('button', { name: 'I have stored it' }).click();
+  const used = () =>
+    fetch(`${stage.origin}/merchant/profile`, { headers: { authorization: `Bearer ${key}` } });
+  t.equal((await used()).status, 200);
+  await page.getByRole('button', { name: `Revoke ${key.slice(0, 14)}` }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  t.equal((await used()).status, 401);
+  t.equal(
+    (await sql`select 1 from api_keys where revoked_at is null`).length,
+    keysBefore,
+    'the others stay',
+  );
+  await picture(page, 'dashboard-keys');
+  t.same(await barriers(page), []);
+
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByRole('heading', { name: 'Net revenue per day' }).waitFor();
+  await picture(page, 'dashboard-overview');
+  t.same(await barriers(page), []);
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByLabel('E-mail').fill('ada@example.test');
+  await page.getByRole('button', { name: 'Save' }).last().click();
+  await page.getByText('Saved.').waitFor();
+  await picture(page, 'dashboard-settings');
+  t.same(await barriers(page), []);
+  t.same([...faults, ...shop.faults], []);
+});

@@ -1,0 +1,106 @@
+// Text that others wrote is text; a page in a frame is refused; the first paint comes soon.
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { barriers, closeBrowser, picture, skipped, startStage } from '../fixtures/browser.ts';
+import { startReceiver } from '../fixtures/receiver.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+const script =
+  '"><script>document.title="owned"</script><img src=x onerror=document.title="owned">';
+const bidi = '\u202egnp.exe\u2066 \u200b';
+
+void t.test('hostile text stays text', { skip: skipped }, async (t) => {
+  const stage = await startStage(t);
+  const { chain, served, merchant } = stage;
+  const { token, appId } = merchant;
+  const receiver = await startReceiver(t, (response) =>
+    response.writeHead(500).end(`${'['.repeat(3000)}${script}${bidi}`),
+  );
+  await served.call('PATCH', `/merchant/apps/${appId}`, {
+    token,
+    body: {
+      name: script.slice(0, 100),
+      description: 'x'.repeat(2000),
+      websiteUrl: 'https://user:pass@evil.test/',
+    },
+  });
+  await served.call('PATCH', '/merchant/profile', {
+    token,
+    body: { name: script.slice(0, 80) },
+  });
+  await served.call('POST', `/merchant/apps/${appId}/webhooks`, {
+    token,
+    body: { url: `${receiver.url}?${encodeURIComponent(script)}` },
+  });
+  const plan = await stage.plan({ name: script.slice(0, 100) });
+  const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: script + bidi });
+  const shop = await stage.open({ width: 390, prepare: (page) => wallet.install(page) });
+  await shop.page.goto(`/s/${plan.id}`);
+  const button = shop.page.getByRole('button', { name: /^Subscribe with/ });
+  await button.waitFor();
+  const shown = await shop.page.locator('body').innerText();
+  t.ok(shown.includes('<script>'), 'a tag is shown as text');
+  t.notMatch(shown, /[\u202a-\u202e\u2066-\u2069\u200b]/, 'nothing turns the direction');
+  t.equal(
+    await shop.page.getByRole('link', { name: /evil/ }).count(),
+    0,
+    'no link with credentials',
+  );
+  const width = await shop.page.evaluate<number>('document.documentElement.scrollWidth');
+  t.ok(width <= 390, `nothing is wider than the screen: ${width}`);
+  await picture(shop.page, 'hostile-subscribe');
+  t.same(await barriers(shop.page), []);
+  await button.click();
+  await shop.page.getByText('You are subscribed').waitFor();
+  await receiver.got(1);
+
+  const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
+  const desk = await stage.open({ prepare: (page) => selling.install(page) });
+  await desk.page.goto('/dashboard');
+  await desk.page.getByRole('button', { name: /Sign in with/ }).click();
+  await desk.page.getByRole('link', { name: 'Webhook' }).click();
+  await desk.page.getByRole('region', { name: 'Deliveries' }).getByRole('link').first().click();
+  await desk.page.getByLabel('Response of attempt 1').waitFor();
+  await picture(desk.page, 'hostile-delivery');
+  t.notMatch(await desk.page.title(), /owned/);
+  t.notMatch(await shop.page.title(), /^owned/);
+  t.same([...shop.faults, ...desk.faults], []);
+});
+
+void t.test('a page in another’s frame is refused', { skip: skipped }, async (t) => {
+  const stage = await startStage(t, { keeper: false });
+  const framing = createServer((_request, response) =>
+    response
+      .setHeader('content-type', 'text/html')
+      .end(`<iframe src="${stage.origin}/account"></iframe>`),
+  ).listen(0, '127.0.0.1');
+  await once(framing, 'listening');
+  t.teardown(() => framing.close());
+  const { page, faults } = await stage.open();
+  await page.goto(`http://127.0.0.1:${(framing.address() as AddressInfo).port}/`);
+  const refused = () => faults.some((fault) => /frame-ancestors/.test(fault));
+  await stage.until('Chromium refuses the frame', async () => refused());
+  t.ok(refused());
+});
+
+void t.test('the first contentful paint comes within a second', { skip: skipped }, async (t) => {
+  const stage = await startStage(t, { keeper: false });
+  const { id } = await stage.plan();
+  const paints: number[] = [];
+  for (let run = 0; run < 3; run += 1) {
+    const { page } = await stage.open();
+    await page.goto(`/s/${id}`);
+    await page.getByRole('heading', { name: /Subscribe to/ }).waitFor();
+    paints.push(
+      await page.evaluate<number>(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime",
+      ),
+    );
+  }
+  t.comment(`first contentful paint: ${paints.map(Math.round).join(', ')} ms`);
+  t.ok(Math.min(...paints) < 1000);
+});

@@ -1,0 +1,284 @@
+// Every state of the subscribe page, by the test wallet's switches. Whether anything was paid is read from the chain and the database.
+import t, { type Test } from 'tap';
+import {
+  barriers,
+  closeBrowser,
+  picture,
+  skipped,
+  type Stage,
+  startStage,
+  type Viewer,
+  type ViewerOptions,
+} from '../fixtures/browser.ts';
+import { call } from '../fixtures/localnet.ts';
+import {
+  ASSERTION_PROGRAM,
+  createTestWallet,
+  type TestWallet,
+  type WalletSwitches,
+} from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+const subscribed = 'You are subscribed';
+
+interface Scene extends Viewer {
+  wallet: TestWallet;
+  planId: string;
+  press(): Promise<void>;
+  sees(text: string): Promise<void>;
+  registrations(): Promise<number>;
+}
+
+async function scene(
+  stage: Stage,
+  switches: Partial<WalletSwitches> = {},
+  options: ViewerOptions & { gifts?: { lamports?: bigint; usdc?: bigint }; planId?: string } = {},
+): Promise<Scene> {
+  const planId = options.planId ?? (await stage.plan()).id;
+  const { keypair } = stage.chain.wallet(options.gifts);
+  const wallet = createTestWallet(stage.chain.rpcUrl, keypair, switches);
+  const viewer = await stage.open({
+    refusals: true,
+    ...options,
+    prepare: (page) => wallet.install(page),
+  });
+  await viewer.page.goto(`/s/${planId}`);
+  return {
+    ...viewer,
+    wallet,
+    planId,
+    press: () => viewer.page.getByRole('button', { name: /^Subscribe with/ }).click(),
+    sees: async (text) => viewer.page.getByText(text).first().waitFor(),
+    registrations: async () =>
+      (
+        await stage.served.sql`
+          select 1 from subscriptions where plan_id = ${planId} and subscriber_wallet = ${wallet.address}`
+      ).length,
+  };
+}
+
+/** Takes a picture, asks axe, and expects a silent console. */
+async function inspect(t: Test, { page, faults }: Viewer, name: string): Promise<void> {
+  await picture(page, `state-${name}`);
+  t.same(await barriers(page), [], `${name}: accessible`);
+  t.same(faults, [], `${name}: quiet`);
+}
+
+void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 }, async (t) => {
+  const stage = await startStage(t);
+  const { chain, served } = stage;
+
+  await t.test('no wallet: a code to scan, or links on a phone', async (t) => {
+    const { id } = await stage.plan();
+    const desk = await stage.open();
+    await desk.page.goto(`/s/${id}`);
+    await desk.page.getByRole('img', { name: 'QR code of this page' }).waitFor();
+    await inspect(t, desk, 'no-wallet');
+    const phone = await stage.open({ width: 390, phone: true, dark: true });
+    await phone.page.goto(`/s/${id}`);
+    for (const name of ['Phantom', 'Solflare', 'Backpack']) {
+      const link = phone.page.getByRole('link', { name: `Open in ${name}` });
+      t.match(await link.getAttribute('href'), encodeURIComponent(`${stage.origin}/s/${id}`));
+    }
+    await inspect(t, phone, 'no-wallet-phone');
+  });
+
+  await t.test('several wallets: one button each', async (t) => {
+    const one = await scene(stage, { name: 'First' });
+    const second = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: 'Second' });
+    await second.install(one.page);
+    await one.page.reload();
+    await one.page.getByRole('button', { name: 'Subscribe with First' }).waitFor();
+    await one.page.getByRole('button', { name: 'Subscribe with Second' }).waitFor();
+    await inspect(t, one, 'several');
+  });
+
+  await t.test('another network', async (t) => {
+    const one = await scene(stage, { network: 'mainnet' });
+    await one.press();
+    await one.sees('is not on the local chain');
+    t.same(one.wallet.asked, []);
+    await inspect(t, one, 'wrong-network');
+  });
+
+  for (const [rejects, text] of [
+    ['connect', 'Your wallet is not connected'],
+    ['signIn', 'You are not signed in'],
+    ['sign', 'You have not subscribed'],
+  ] as const)
+    await t.test(`declined: ${rejects}, then accepted`, async (t) => {
+      const one = await scene(stage, { rejects }, { width: 390 });
+      await one.press();
+      await one.sees(text);
+      t.equal(await one.registrations(), 0);
+      await inspect(t, one, `declined-${rejects}`);
+      one.wallet.switches.rejects = undefined;
+      await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();
+      await one.sees(subscribed);
+      t.equal(await one.registrations(), 1);
+    });
+
+  await t.test('the wallet holds its answer', async (t) => {
+    const one = await scene(stage, { holds: 'sign' });
+    await one.press();
+    await one.sees('Confirm the subscription in');
+    await inspect(t, one, 'holding');
+    await one.page.getByRole('button', { name: 'Stop waiting' }).click();
+    one.wallet.switches.holds = undefined;
+    one.wallet.release();
+    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
+  });
+
+  await t.test('the account is switched', async (t) => {
+    const one = await scene(stage, { holds: 'sign' });
+    await one.press();
+    await one.sees('Confirm the subscription in');
+    await one.wallet.switchAccount(one.page, chain.wallet().keypair);
+    await one.sees('You switched accounts');
+    await inspect(t, one, 'switched');
+    one.wallet.switches.holds = undefined;
+    await one.press();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1, 'of the new account');
+  });
+
+  await t.test('not enough USDC, then enough', async (t) => {
+    const one = await scene(stage, {}, { gifts: { usdc: 3_000_000n } });
+    await one.press();
+    await one.sees('Your wallet needs more');
+    t.ok(await one.page.getByRole('cell', { name: '7.00' }).isVisible(), 'seven are missing');
+    t.equal(await one.registrations(), 0);
+    await inspect(t, one, 'short-usdc');
+    chain.fund(one.wallet.address, { usdc: 7_000_000n });
+    chain.mineBlocks(3);
+    await one.page.getByRole('button', { name: 'Check again' }).click();
+    await one.sees(subscribed);
+  });
+
+  await t.test('not enough SOL', async (t) => {
+    const one = await scene(stage, {}, { gifts: { lamports: 1_000_000n }, dark: true });
+    await one.press();
+    await one.sees('Your wallet needs more');
+    t.equal(await one.registrations(), 0);
+    await inspect(t, one, 'short-sol');
+  });
+
+  await t.test('the blockhash lapsed before the wallet answered', async (t) => {
+    const one = await scene(stage, {
+      beforeSigning: async () => {
+        chain.mineBlocks(200);
+      },
+    });
+    await one.press();
+    await one.sees('The transaction lapsed');
+    t.equal(await one.registrations(), 0);
+    await inspect(t, one, 'lapsed');
+    one.wallet.switches.beforeSigning = undefined;
+    await one.page.getByRole('button', { name: 'Try again' }).click();
+    await one.sees(subscribed);
+  });
+
+  await t.test('the wallet signs something else', async (t) => {
+    const one = await scene(stage, { signsSomethingElse: true });
+    await one.press();
+    await one.sees('Your wallet changed the transaction');
+    t.equal(await one.registrations(), 0);
+    await inspect(t, one, 'changed');
+  });
+
+  await t.test('the wallet appends assertions', async (t) => {
+    await putAssertionProgram(chain.rpcUrl);
+    const one = await scene(stage, { appendsAssertion: true });
+    await one.press();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
+  });
+
+  await t.test('a wallet that signs messages and sends by itself', async (t) => {
+    const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
+    await one.press();
+    await one.sees(subscribed);
+    t.same(one.wallet.asked, ['connect', 'signMessage', 'signAndSendTransaction']);
+    t.equal(await one.registrations(), 1);
+  });
+
+  await t.test('landed though the page was closed', async (t) => {
+    const one = await scene(stage, { features: ['signMessage', 'signAndSendTransaction'] });
+    await one.page.route('**/subscriber/subscriptions', (route) => route.abort());
+    await one.page.route('**/standing', (route) =>
+      one.wallet.asked.includes('signAndSendTransaction') ? route.abort() : route.continue(),
+    );
+    await one.press();
+    await one.sees('cannot be reached');
+    t.equal(await one.registrations(), 0, 'on chain, not registered');
+    await one.page.unrouteAll();
+    await one.page.goto(`/s/${one.planId}`);
+    await one.press();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
+    t.equal(
+      one.wallet.asked.filter((method) => method === 'signAndSendTransaction').length,
+      1,
+      'the wallet signed one transaction',
+    );
+  });
+
+  await t.test('subscribed already, approval taken back, cancelled', async (t) => {
+    const one = await scene(stage);
+    await one.press();
+    await one.sees('Paid until');
+    await one.page.reload();
+    await one.press();
+    await one.sees('You are subscribed already');
+    t.equal(await one.registrations(), 1);
+    await inspect(t, one, 'already');
+  });
+
+  await t.test('the plan has ended, is pending, or does not exist', async (t) => {
+    const one = await scene(stage);
+    for (const status of ['ended', 'sunset'] as const) {
+      await served.sql`update plans set status = ${status} where id = ${one.planId}`;
+      await one.page.reload();
+      await one.sees('Not available');
+    }
+    await inspect(t, one, 'ended');
+    await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
+    await one.sees('This link leads nowhere');
+    await inspect(t, one, 'nowhere');
+    await one.page.goto('/s/%3Cscript%3E');
+    await one.sees('This link leads nowhere');
+  });
+
+  await t.test('everything works by keyboard', async (t) => {
+    const one = await scene(stage);
+    const button = one.page.getByRole('button', { name: /^Subscribe with/ });
+    await button.waitFor();
+    for (let presses = 0; presses < 20; presses += 1) {
+      await one.page.keyboard.press('Tab');
+      if (await one.page.locator('button:focus', { hasText: 'Subscribe with' }).count()) break;
+    }
+    await one.page.keyboard.press('Enter');
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
+    t.same(one.faults, []);
+  });
+});
+
+/** The local chain has no assertion program: the memo program stands at its address. */
+async function putAssertionProgram(rpcUrl: string): Promise<void> {
+  const { value } = await call<{ value: { data: [string]; owner: string } }>(
+    rpcUrl,
+    'getAccountInfo',
+    'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
+    { encoding: 'base64' },
+  );
+  await call(rpcUrl, 'surfnet_setAccount', ASSERTION_PROGRAM, {
+    lamports: 10_000_000_000,
+    owner: value.owner,
+    executable: true,
+    data: Buffer.from(value.data[0], 'base64').toString('hex'),
+  });
+}
