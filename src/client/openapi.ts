@@ -945,7 +945,7 @@ export interface paths {
         put?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * @description Sign it, send it, and register the subscription once it is confirmed.
+         * @description Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -2060,6 +2060,11 @@ export interface components {
              */
             amount: string;
             /**
+             * @description The amount for people.
+             * @example 10.00 USDC
+             */
+            amountDisplay: string;
+            /**
              * Format: uuid
              * @description UUIDv7 in lower case.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
@@ -2138,6 +2143,22 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             updatedAt: string;
+            /**
+             * @description What looks like a slip of the decimal point. The plan works as it is.
+             * @example []
+             */
+            warnings: {
+                /**
+                 * @description For programs.
+                 *
+                 *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
+                 *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
+                 * @enum {string}
+                 */
+                code: "amount_far_below" | "amount_far_above";
+                /** @description For people. */
+                message: string;
+            }[];
         };
         NewReplay: {
             /**
@@ -2218,6 +2239,107 @@ export interface components {
              * @example https://coffee.example/hooks
              */
             url: string;
+        };
+        OwnPlan: {
+            /**
+             * @description USDC base units (6 decimals) as a string.
+             * @example 10000000
+             */
+            amount: string;
+            /**
+             * @description The amount for people.
+             * @example 10.00 USDC
+             */
+            amountDisplay: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            appId: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            endsAt: string | null;
+            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            graceHours: number | null;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /** @description As it stands on chain; empty when there is none. */
+            metadataUri: string;
+            /**
+             * Format: address
+             * @description A Solana address in Base58.
+             * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+             */
+            mint: string;
+            /**
+             * Format: name
+             * @description 1 to 120 characters.
+             * @example Coffee club
+             */
+            name: string;
+            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            pastDueDays: number | null;
+            /**
+             * @description Length of a period.
+             * @example 730
+             */
+            periodHours: number;
+            /**
+             * Format: address
+             * @description Address of the account on chain, in Base58.
+             * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+             */
+            planPda: string;
+            /**
+             * @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.
+             * @example [
+             *       1,
+             *       12,
+             *       48
+             *     ]
+             */
+            retryHours: number[] | null;
+            /**
+             * @description pending: not seen on chain yet. sunset: takes no new registrations.
+             * @enum {string}
+             */
+            status: "pending" | "active" | "sunset" | "ended";
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            updatedAt: string;
+            /**
+             * @description What looks like a slip of the decimal point. The plan works as it is.
+             * @example []
+             */
+            warnings: {
+                /**
+                 * @description For programs.
+                 *
+                 *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
+                 *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
+                 * @enum {string}
+                 */
+                code: "amount_far_below" | "amount_far_above";
+                /** @description For people. */
+                message: string;
+            }[];
         };
         OwnSubscription: {
             /**
@@ -2779,6 +2901,11 @@ export interface components {
              */
             amount: string;
             /**
+             * @description The amount for people.
+             * @example 10.00 USDC
+             */
+            amountDisplay: string;
+            /**
              * Format: uuid
              * @description UUIDv7 in lower case.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
@@ -2973,6 +3100,11 @@ export interface components {
              * @example 10000000
              */
             amount: string;
+            /**
+             * @description The amount for people.
+             * @example 10.00 USDC
+             */
+            amountDisplay: string;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -3426,6 +3558,7 @@ export interface components {
             paidThrough: string | null;
             /** @description Length of a period in hours. */
             periodHours: number;
+            plan?: components["schemas"]["Plan"];
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -5623,6 +5756,7 @@ export interface operations {
                      *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
                      *           "periodHours": 730,
                      *           "endsAt": "2026-01-31T12:00:00.000Z",
                      *           "metadataUri": "text",
@@ -5634,14 +5768,15 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
-                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *           "warnings": []
                      *         }
                      *       ]
                      *     }
                      */
                     "application/json": {
                         /** @description The answer. */
-                        data: components["schemas"]["Plan"][];
+                        data: components["schemas"]["OwnPlan"][];
                         /**
                          * @description Whether the request was carried out.
                          * @enum {boolean}
@@ -5752,6 +5887,7 @@ export interface operations {
                      *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *         "amount": "10000000",
+                     *         "amountDisplay": "10.00 USDC",
                      *         "periodHours": 730,
                      *         "endsAt": "2026-01-31T12:00:00.000Z",
                      *         "metadataUri": "text",
@@ -5764,6 +5900,7 @@ export interface operations {
                      *         "pastDueDays": 1,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "warnings": [],
                      *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
                      *       }
                      *     }
@@ -5821,6 +5958,7 @@ export interface operations {
                      *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *         "amount": "10000000",
+                     *         "amountDisplay": "10.00 USDC",
                      *         "periodHours": 730,
                      *         "endsAt": "2026-01-31T12:00:00.000Z",
                      *         "metadataUri": "text",
@@ -5832,12 +5970,13 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
-                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "warnings": []
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Plan"];
+                        data: components["schemas"]["OwnPlan"];
                         /**
                          * @description Whether the request was carried out.
                          * @enum {boolean}
@@ -5923,6 +6062,7 @@ export interface operations {
                      *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *         "amount": "10000000",
+                     *         "amountDisplay": "10.00 USDC",
                      *         "periodHours": 730,
                      *         "endsAt": "2026-01-31T12:00:00.000Z",
                      *         "metadataUri": "text",
@@ -5934,12 +6074,13 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
-                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "warnings": []
                      *       }
                      *     }
                      */
                     "application/json": {
-                        data: components["schemas"]["Plan"];
+                        data: components["schemas"]["OwnPlan"];
                         /**
                          * @description Whether the request was carried out.
                          * @enum {boolean}
@@ -6265,6 +6406,8 @@ export interface operations {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
+                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                expand?: "plan"[];
                 /**
                  * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  * @example customer-1
@@ -6351,7 +6494,29 @@ export interface operations {
                      *             "order": "1234"
                      *           },
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
-                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *           "plan": {
+                     *             "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "name": "Coffee club",
+                     *             "status": "pending",
+                     *             "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *             "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *             "amount": "10000000",
+                     *             "amountDisplay": "10.00 USDC",
+                     *             "periodHours": 730,
+                     *             "endsAt": "2026-01-31T12:00:00.000Z",
+                     *             "metadataUri": "text",
+                     *             "graceHours": 0,
+                     *             "retryHours": [
+                     *               1,
+                     *               12,
+                     *               48
+                     *             ],
+                     *             "pastDueDays": 1,
+                     *             "createdAt": "2026-01-31T12:00:00.000Z",
+                     *             "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *           }
                      *         }
                      *       ]
                      *     }
@@ -6371,7 +6536,10 @@ export interface operations {
     };
     getSubscription: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                expand?: "plan"[];
+            };
             header?: never;
             path: {
                 /**
@@ -6425,7 +6593,29 @@ export interface operations {
                      *           "order": "1234"
                      *         },
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
-                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
                      *       }
                      *     }
                      */
@@ -6522,7 +6712,29 @@ export interface operations {
                      *           "order": "1234"
                      *         },
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
-                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
                      *       }
                      *     }
                      */
@@ -6608,7 +6820,29 @@ export interface operations {
                      *           "order": "1234"
                      *         },
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
-                     *         "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
                      *       }
                      *     }
                      */
@@ -7692,6 +7926,8 @@ export interface operations {
             query?: {
                 /** @description Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
+                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                expand?: "plan"[];
                 /**
                  * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  * @example customer-1
@@ -7772,7 +8008,29 @@ export interface operations {
                      *             "order": "1234"
                      *           },
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
-                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *           "plan": {
+                     *             "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *             "name": "Coffee club",
+                     *             "status": "pending",
+                     *             "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *             "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *             "amount": "10000000",
+                     *             "amountDisplay": "10.00 USDC",
+                     *             "periodHours": 730,
+                     *             "endsAt": "2026-01-31T12:00:00.000Z",
+                     *             "metadataUri": "text",
+                     *             "graceHours": 0,
+                     *             "retryHours": [
+                     *               1,
+                     *               12,
+                     *               48
+                     *             ],
+                     *             "pastDueDays": 1,
+                     *             "createdAt": "2026-01-31T12:00:00.000Z",
+                     *             "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *           }
                      *         }
                      *       ]
                      *     }
@@ -7922,6 +8180,7 @@ export interface operations {
                      *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
                      *           "periodHours": 730,
                      *           "endsAt": "2026-01-31T12:00:00.000Z",
                      *           "metadataUri": "text",
@@ -8101,6 +8360,7 @@ export interface operations {
                      *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *         "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
                      *         "amount": "10000000",
+                     *         "amountDisplay": "10.00 USDC",
                      *         "periodHours": 730,
                      *         "endsAt": "2026-01-31T12:00:00.000Z",
                      *         "metadataUri": "text",
@@ -8223,7 +8483,8 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "transaction": "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "warnings": []
                      *       }
                      *     }
                      */
@@ -8242,6 +8503,27 @@ export interface operations {
                              * @example AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
                              */
                             transaction: string;
+                            /**
+                             * @description What the wallet lacks; empty when nothing.
+                             * @example []
+                             */
+                            warnings: {
+                                /**
+                                 * @description For programs.
+                                 *
+                                 *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
+                                 *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
+                                 * @enum {string}
+                                 */
+                                code: "sol_missing" | "usdc_missing";
+                                /** @description For people. */
+                                message: string;
+                                /**
+                                 * @description USDC base units, or lamports, as a string.
+                                 * @example 10000000
+                                 */
+                                missing: string;
+                            }[];
                         };
                         /**
                          * @description Whether the request was carried out.

@@ -88,6 +88,20 @@ export function listPlans(sql: Queryable, appId: string, page: Page): Promise<Pl
   return sql<PlanRow[]>`select * from plans where ${pageOf(sql, key, page)}`;
 }
 
+export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
+
+/** The two cheapest and the two dearest plans of an app per hour, of those that have not ended. A plan may be there twice. */
+export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPrice[]> {
+  const outer = (order: ReturnType<Queryable>) => sql`
+    (select id, name, amount, period_hours from plans where app_id = ${appId} and status <> 'ended'
+     order by amount::numeric / period_hours ${order}, id limit 2)`;
+  return sql<PlanPrice[]>`${outer(sql`asc`)} union all ${outer(sql`desc`)}`;
+}
+
+export function findPlans(sql: Queryable, ids: readonly string[]): Promise<PlanRow[]> {
+  return sql<PlanRow[]>`select * from plans where id = any(${ids}::uuid[])`;
+}
+
 /** How many plans of the app's merchant are pending. Locks the merchant until the transaction ends, so that the count holds. */
 export async function countPendingPlans(sql: Queryable, appId: string): Promise<number> {
   await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId}) for no key update`;

@@ -10,3 +10,10 @@ export function split(gross: bigint, feeBps: number): Split {
   const fee = (gross * BigInt(feeBps)) / 10_000n;
   return { gross, fee, net: gross - fee };
 }
+
+/** An amount in base units for people: "0.10 USDC", with two decimals at the least. */
+export function amountDisplay(units: bigint): string {
+  const padded = units.toString().padStart(7, '0');
+  const fraction = padded.slice(-6).replace(/0{1,4}$/, '');
+  return `${padded.slice(0, -6)}.${fraction} USDC`;
+}

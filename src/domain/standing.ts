@@ -4,6 +4,7 @@ import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../c
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/layouts.ts';
 import { timeOf } from '../chain/time.ts';
 import type { PlanRow } from '../db/plans.ts';
+import { amountDisplay } from './money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './network.ts';
 
 const tokenAccountLength = 165;
@@ -96,4 +97,39 @@ export async function readStanding(
       (authority === null ? authorityRent : 0n) +
       (subscription === null ? subscriptionRent : 0n),
   };
+}
+
+export interface Shortage {
+  code: 'usdc_missing' | 'sol_missing';
+  message: string;
+  /** USDC base units, or lamports. */
+  missing: bigint;
+}
+
+/** What the wallet lacks for the first payment and for opening the subscription; none when it has both. */
+export function shortagesOf({
+  usdc,
+  usdcNeeded,
+  lamports,
+  lamportsNeeded,
+}: Pick<Standing, 'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'>): Shortage[] {
+  const shortages: Shortage[] = [];
+  if (lamports < lamportsNeeded)
+    shortages.push({
+      code: 'sol_missing',
+      message: `The wallet has ${sol(lamports)} and opening the subscription takes ${sol(lamportsNeeded)}: ${sol(lamportsNeeded - lamports)} are missing. The transaction will fail.`,
+      missing: lamportsNeeded - lamports,
+    });
+  if (usdc < usdcNeeded)
+    shortages.push({
+      code: 'usdc_missing',
+      message: `The wallet has ${amountDisplay(usdc)} and the first payment takes ${amountDisplay(usdcNeeded)}: ${amountDisplay(usdcNeeded - usdc)} are missing. The subscription will be past due until they are there.`,
+      missing: usdcNeeded - usdc,
+    });
+  return shortages;
+}
+
+function sol(lamports: bigint): string {
+  const padded = lamports.toString().padStart(10, '0');
+  return `${padded.slice(0, -9)}.${padded.slice(-9).replace(/0{1,7}$/, '')} SOL`;
 }

@@ -173,8 +173,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // Filters that take several words.
-    for (const name of ['status', 'type']) {
+    // Parameters that take several words.
+    for (const name of ['status', 'type', 'expand']) {
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
     }

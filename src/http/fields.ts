@@ -179,7 +179,7 @@ export function oneOf<const T extends string>(words: readonly T[], description?:
   });
 }
 
-/** A filter of a list: one or more of these words, separated by commas. */
+/** A query parameter: one or more of these words, separated by commas. */
 export function several<const T extends string>(words: readonly T[], description: string) {
   return Type.Optional(
     Type.Unsafe<T[]>({

@@ -1,11 +1,15 @@
 // What a plan looks like to clients, and what a merchant may ask for.
 import { Type, type Static } from '@sinclair/typebox';
+import type { PlanRow } from '../db/plans.ts';
+import { amountDisplay } from '../domain/money.ts';
 import type { OwnTerms, PlanDraft } from '../domain/plans.ts';
+import type { PriceWarning } from '../domain/price-warnings.ts';
 import { ServiceError, type Fault } from '../errors.ts';
 import {
   Amount,
   AmountInput,
   Id,
+  meaning,
   Name,
   nullable,
   oneOf,
@@ -62,6 +66,7 @@ const planFields = {
   planPda: Pda,
   mint: Wallet,
   amount: Amount,
+  amountDisplay: Type.String({ description: 'The amount for people.', examples: ['10.00 USDC'] }),
   periodHours,
   endsAt: nullable(Time),
   metadataUri: Type.String({ description: 'As it stands on chain; empty when there is none.' }),
@@ -72,10 +77,34 @@ const planFields = {
   updatedAt: Time,
 };
 export const Plan = Type.Object(planFields, { title: 'Plan' });
+const priceCodes = {
+  amount_far_below: 'Per hour it costs a tenth of the app’s cheapest other plan, or less.',
+  amount_far_above: 'Per hour it costs ten times the app’s dearest other plan, or more.',
+} as const satisfies Record<PriceWarning['code'], string>;
+const ownFields = {
+  ...planFields,
+  warnings: Type.Array(
+    Type.Object({
+      code: meaning(priceCodes, 'For programs.'),
+      message: Type.String({ description: 'For people.' }),
+    }),
+    {
+      description: 'What looks like a slip of the decimal point. The plan works as it is.',
+      examples: [[]],
+    },
+  ),
+};
+/** What its merchant sees of a plan. */
+export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
-  { ...planFields, transaction: Type.Optional(UnsignedTransaction) },
+  { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
   { title: 'NewPlan' },
 );
+/** The fields of the schema `Plan`. */
+export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
+  return { ...row, amountDisplay: amountDisplay(row.amount) };
+}
+
 export const PlanInput = Type.Object(
   {
     name: Name,

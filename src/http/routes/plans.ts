@@ -1,6 +1,14 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findPlan, listPlans, type PlanRow, sunsetPlan, updatePlan } from '../../db/plans.ts';
+import type { Queryable } from '../../db/connect.ts';
+import {
+  findPlan,
+  listOuterPrices,
+  listPlans,
+  type PlanRow,
+  sunsetPlan,
+  updatePlan,
+} from '../../db/plans.ts';
 import { readAccounts } from '../../domain/network.ts';
 import {
   adoptPlan,
@@ -10,6 +18,7 @@ import {
   storePlan,
 } from '../../domain/plans.ts';
 import { pullersTransaction } from '../../domain/plan-pullers.ts';
+import { priceWarnings } from '../../domain/price-warnings.ts';
 import { offerTransaction } from '../../domain/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
@@ -20,10 +29,11 @@ import { pageQuery, type Pages } from '../pages.ts';
 import {
   draftOf,
   NewPlan,
+  OwnPlan,
   ownTerms,
   ownTermsOf,
-  Plan,
   PlanInput,
+  planView,
   refuseMixture,
   refuseSmall,
   refuseUnordered,
@@ -53,13 +63,14 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
-        response: { 200: success(Type.Array(Plan)), ...failures(400, 401, 403, 404) },
+        response: { 200: success(Type.Array(OwnPlan)), ...failures(400, 401, 403, 404) },
       },
     },
     async (request, reply) => {
       const page = pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
-      return pages.send(request, reply, await listPlans(sql, id, page));
+      const plans = await listPlans(sql, id, page);
+      return pages.send(request, reply, await ownPlanViews(sql, id, plans));
     },
   );
 
@@ -95,7 +106,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
             ...ownTermsOf(body),
           });
           refuseSmall('planPda', adopted.amount, minimum);
-          return (tx) => storePlan(tx, adopted);
+          return async (tx) => ownPlanView(tx, await storePlan(tx, adopted));
         }
         const { now } = await readAccounts(chain, []);
         const draft = draftPlan(network, appId, owner, draftOf(body), now);
@@ -107,7 +118,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
             purpose: 'publish',
             planId: plan.id,
           });
-          return { ...plan, transaction: unsigned.transaction };
+          return { ...(await ownPlanView(tx, plan)), transaction: unsigned.transaction };
         };
       });
     },
@@ -121,13 +132,13 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         description: 'A pending plan is looked for on chain first.',
         tags,
         params,
-        response: { 200: success(Plan), ...failures(401, 403, 404) },
+        response: { 200: success(OwnPlan), ...failures(401, 403, 404) },
       },
     },
     async (request) => {
       const plan = await ownPlan(request);
       try {
-        return ok(await observePlan(sql, chain, network, plan));
+        return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
         // What we know can be read without the chain.
         if (!(error instanceof ServiceError)) throw error;
@@ -135,7 +146,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           { err: error, cause: error.cause },
           'a pending plan could not be looked for on chain',
         );
-        return ok(plan);
+        return ok(await ownPlanView(sql, plan));
       }
     },
   );
@@ -157,7 +168,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           },
           { additionalProperties: false, examples: [{ name: 'Coffee club 2026' }] },
         ),
-        response: { 200: success(Plan), ...failures(400, 401, 403, 404, 409) },
+        response: { 200: success(OwnPlan), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
@@ -175,7 +186,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       }
       if (Object.keys(changes).length > 0) changed = await updatePlan(sql, plan.id, changes);
       if (changed === undefined) throw absent('plan');
-      return ok(changed);
+      return ok(await ownPlanView(sql, changed));
     },
   );
 
@@ -238,4 +249,16 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return ok({ transaction: unsigned.transaction });
     },
   );
+}
+
+/** The fields of the schema `OwnPlan`, of plans of one app. */
+async function ownPlanViews(sql: Queryable, appId: string, plans: readonly PlanRow[]) {
+  const prices = plans.length === 0 ? [] : await listOuterPrices(sql, appId);
+  return plans.map((plan) => ({ ...planView(plan), warnings: priceWarnings(plan, prices) }));
+}
+
+async function ownPlanView(sql: Queryable, plan: PlanRow) {
+  const [view] = await ownPlanViews(sql, plan.appId, [plan]);
+  if (view === undefined) throw new Error('a plan has no view');
+  return view;
 }

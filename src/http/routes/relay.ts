@@ -12,7 +12,7 @@ import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts'
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, oneOf } from '../fields.ts';
 import { subscriptionView } from '../subscription-view.ts';
-import { Plan } from '../plan-input.ts';
+import { Plan, planView } from '../plan-input.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
 // The network carries 1,232 bytes.
@@ -115,7 +115,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       return ok({
         signature: signed.signature,
         ...result,
-        plan: plan === undefined ? null : await observePlan(sql, chain, network, plan),
+        plan: plan === undefined ? null : planView(await observePlan(sql, chain, network, plan)),
       });
     },
   );

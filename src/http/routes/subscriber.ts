@@ -11,6 +11,7 @@ import { openCheckoutSession } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
 import { offerTransaction } from '../../domain/relay.ts';
+import { readStanding, type Shortage, shortagesOf } from '../../domain/standing.ts';
 import {
   cancellingTransaction,
   closingTransaction,
@@ -21,8 +22,10 @@ import {
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
+  Amount,
   ExternalId,
   Id,
+  meaning,
   MetadataInput,
   NoBody,
   nullable,
@@ -34,13 +37,29 @@ import {
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { subscriptionView } from '../subscription-view.ts';
-import { Plan } from '../plan-input.ts';
+import { Plan, planView } from '../plan-input.ts';
 import { OwnSubscription } from './subscriptions.ts';
 import { OwnTransaction } from './transactions.ts';
 
 const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
+
+const shortages = {
+  sol_missing: 'Too little SOL for the rent and the network fee: the transaction will fail.',
+  usdc_missing: 'Too little USDC for the first payment: it will be tried again later.',
+} as const satisfies Record<Shortage['code'], string>;
+const warnings = Type.Array(
+  Type.Object({
+    code: meaning(shortages, 'For programs.'),
+    message: Type.String({ description: 'For people.' }),
+    missing: {
+      ...Amount,
+      description: 'USDC base units, or lamports, as a string.',
+    },
+  }),
+  { description: 'What the wallet lacks; empty when nothing.', examples: [[]] },
+);
 
 /** What a subscriber's page needs: a plan's terms, the transactions to sign, and the wallet's own subscriptions. */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
@@ -72,7 +91,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(Plan), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(await anyPlan(request.params.planId)),
+    async (request) => ok(planView(await anyPlan(request.params.planId))),
   );
 
   api.post(
@@ -80,7 +99,8 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Get the transaction that subscribes your wallet to a plan',
-        description: 'Sign it, send it, and register the subscription once it is confirmed.',
+        description:
+          'Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.',
         tags,
         security,
         params: Type.Object({ planId: PathId }),
@@ -88,7 +108,9 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
         ),
         response: {
-          200: success(Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda })),
+          200: success(
+            Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda, warnings }),
+          ),
           ...failures(400, 401, 403, 404, 409),
         },
       },
@@ -99,7 +121,10 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const checkoutSessionId = request.body?.checkoutSessionId ?? null;
       if (checkoutSessionId !== null)
         await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
-      const opening = await openingTransaction(chain, network, plan, wallet);
+      const [opening, standing] = await Promise.all([
+        openingTransaction(chain, network, plan, wallet),
+        readStanding(chain, network, plan, wallet),
+      ]);
       const { transaction, subscriptionPda } = opening;
       await offerTransaction(sql, opening, {
         wallet,
@@ -108,7 +133,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         subscriptionPda,
         checkoutSessionId,
       });
-      return ok({ transaction, subscriptionPda });
+      return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
     },
   );
 

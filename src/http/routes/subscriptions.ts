@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { findPlans } from '../../db/plans.ts';
 import {
   findSubscription,
   listSubscriptionsOfApp,
@@ -32,6 +33,7 @@ import {
 } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { Plan, planView } from '../plan-input.ts';
 import { subscriptionView } from '../subscription-view.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
@@ -67,14 +69,16 @@ const Subscription = Type.Object(
     metadata: Metadata,
     createdAt: Time,
     updatedAt: Time,
+    plan: Type.Optional(Plan),
   },
   { title: 'Subscription' },
 );
 /** What the subscriber sees of it: not the merchant's own ids. */
-export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata'], {
+export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
   title: 'OwnSubscription',
 });
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
+const expand = several(['plan'], 'What to show in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
 
 /** A merchant's view of its subscriptions. */
@@ -98,10 +102,15 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
         summary: 'Read a subscription',
         tags,
         params,
-        response: { 200: success(Subscription), ...failures(401, 403, 404) },
+        querystring: Type.Object({ expand }, { additionalProperties: false }),
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404) },
       },
     },
-    async (request) => ok(subscriptionView(await ownSubscription(request))),
+    async (request) => {
+      const subscription = await ownSubscription(request);
+      const view = await viewOf(deps, [subscription], request.query);
+      return ok(view(subscription));
+    },
   );
 
   api.patch(
@@ -172,6 +181,7 @@ const querystring = Type.Object(
     subscriberWallet: Type.Optional({ ...Wallet, description: 'Of this wallet.' }),
     subscriptionPda: Type.Optional({ ...Pda, description: 'At this address on chain.' }),
     externalId: Type.Optional(ExternalId),
+    expand,
     since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
     until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
   },
@@ -186,6 +196,21 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
   since: timeOrNull(query.since),
   until: timeOrNull(query.until),
 });
+
+/** How these rows are shown: the fields of the schema `Subscription`; with `expand=plan` their plans, too. */
+async function viewOf(
+  { sql }: ApiDeps,
+  rows: readonly SubscriptionRow[],
+  { expand: wanted = [] }: { expand?: 'plan'[] },
+) {
+  const ids = wanted.includes('plan') ? [...new Set(rows.map(({ planId }) => planId))] : [];
+  const found = ids.length === 0 ? [] : await findPlans(sql, ids);
+  const plans = new Map(found.map((plan) => [plan.id, planView(plan)]));
+  return (row: SubscriptionRow) => {
+    const plan = plans.get(row.planId);
+    return { ...subscriptionView(row), ...(plan !== undefined && { plan }) };
+  };
+}
 
 function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
@@ -204,7 +229,7 @@ function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const page = pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       const rows = await listSubscriptionsOfApp(sql, id, filtersOf(request.query), page);
-      return pages.send(request, reply, rows.map(subscriptionView));
+      return pages.send(request, reply, rows.map(await viewOf(deps, rows, request.query)));
     },
   );
 
@@ -222,7 +247,7 @@ function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const page = pages.read(request);
       const { id } = merchantOf(request);
       const rows = await listSubscriptionsOfMerchant(sql, id, filtersOf(request.query), page);
-      return pages.send(request, reply, rows.map(subscriptionView));
+      return pages.send(request, reply, rows.map(await viewOf(deps, rows, request.query)));
     },
   );
 }

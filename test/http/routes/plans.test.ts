@@ -448,3 +448,27 @@ void t.test(
     }
   },
 );
+
+void t.test('plans say their amount for people, and what looks like a decimal slip', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  const codes = ({ warnings }: Plan) => (warnings as { code: string }[]).map(({ code }) => code);
+  const first = (await create(api, merchant)).body.data;
+  t.match(first, { amount: '10000000', amountDisplay: '10.00 USDC', warnings: [] });
+  const slip = (await create(api, merchant, { name: 'Yearly', amount: '100000' })).body.data;
+  t.equal(slip.amountDisplay, '0.10 USDC');
+  t.match(slip.warnings, [
+    { code: 'amount_far_below', message: /^0\.10 USDC every 730 hours is far below "Monthly"/ },
+  ]);
+  const path = `/merchant/apps/${merchant.appId}/plans`;
+  const get = async <T>(at: string) =>
+    (await api.call<T>('GET', at, { token: merchant.key })).body.data;
+  t.same((await get<Plan[]>(path)).map(codes), [['amount_far_below'], ['amount_far_above']]);
+  t.same(codes(await get<Plan>(`${path}/${slip.id}`)), ['amount_far_below']);
+  await api.sql`update plans set status = 'ended' where id = ${slip.id}`;
+  t.same(
+    (await get<Plan[]>(path)).map(codes),
+    [['amount_far_below'], []],
+    'ended plans do not count',
+  );
+});

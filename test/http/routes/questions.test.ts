@@ -102,3 +102,43 @@ void t.test('analytics take since and until, and the contract’s from and to', 
       body: { data: range },
     });
 });
+
+void t.test('expand=plan shows the plan of each subscription in full', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const token = merchant.key;
+  const [first, second] = [
+    await insertPlan(api.sql, merchant, { amount: 100_000n }),
+    await insertPlan(api.sql, merchant),
+  ];
+  const { appId } = merchant;
+  for (const planId of [first, first, second]) await insertSubscription(api.sql, { appId, planId });
+  interface Expanded extends Row {
+    planId: string;
+    plan?: { id: string; amountDisplay: string };
+  }
+  const get = async <T>(path: string) => (await api.call<T>('GET', path, { token })).body.data;
+  for (const path of ['/merchant/subscriptions', `/merchant/apps/${appId}/subscriptions`]) {
+    const rows = await get<Expanded[]>(`${path}?expand=plan`);
+    t.same(
+      rows.map(({ plan }) => plan?.id),
+      [second, first, first],
+    );
+    t.same(
+      rows.map(({ planId }) => planId),
+      [second, first, first],
+    );
+    t.equal(rows[1]?.plan?.amountDisplay, '0.10 USDC');
+    t.notOk(
+      (await get<Expanded[]>(path)).some((row) => 'plan' in row),
+      'only when asked for',
+    );
+    const one = `/merchant/apps/${appId}/subscriptions/${rows[0]!.id}`;
+    t.same(await get<Expanded>(`${one}?expand=plan`), rows[0]);
+    t.notOk('plan' in (await get<Expanded>(one)));
+    t.match(await api.call('GET', `${one}?expand=app`, { token }), {
+      status: 400,
+      body: { error: { details: [{ path: 'expand.0' }] } },
+    });
+  }
+});

@@ -103,6 +103,32 @@ void t.test(
   },
 );
 
+void t.test('subscribing says how much USDC and SOL the wallet lacks', async (t) => {
+  const api = await chainApi(t);
+  const plan = await api.publishedPlan(await api.merchant());
+  const keypair = generateKeypair();
+  const { token } = await api.signIn('subscriber', keypair);
+  const warnings = async () => {
+    const path = `/subscriber/plans/${plan.id}/subscribe`;
+    const answer = await api.call<{ warnings: Record<string, string>[] }>('POST', path, { token });
+    t.equal(answer.status, 200);
+    return answer.body.data.warnings;
+  };
+  const [sol, usdc] = await warnings();
+  t.match(sol, { code: 'sol_missing', message: /^The wallet has 0\.00 SOL/ });
+  t.match(usdc, {
+    code: 'usdc_missing',
+    message: /^The wallet has 0\.00 USDC and the first payment takes 10\.00 USDC/,
+    missing: '10000000',
+  });
+  api.localnet.fund(keypair.address, { lamports: BigInt(sol!.missing!), usdc: 9_000_000n });
+  api.localnet.mineBlocks(3);
+  t.match(await warnings(), [{ code: 'usdc_missing', missing: '1000000' }]);
+  api.localnet.fund(keypair.address, { usdc: 1_000_000n });
+  api.localnet.mineBlocks(3);
+  t.same(await warnings(), []);
+});
+
 void t.test('registration checks the chain', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
