@@ -5,6 +5,7 @@ import {
   cancelRequesters,
   endReasons,
   failureReasons,
+  renewalIssues,
   revocationReasons,
 } from '../src/domain/reasons.ts';
 import { type EventType, eventTypes } from '../src/db/events.ts';
@@ -21,12 +22,16 @@ import {
   Wallet,
 } from '../src/http/fields.ts';
 
+const planName = Type.String({ description: 'The plan’s name.', examples: ['Coffee club'] });
+const test = Type.Optional(
+  Type.Boolean({ description: 'A sample that the merchant triggered, in development.' }),
+);
 const common = {
   appId: Id,
   subscriptionId: Id,
   subscriptionPda: Pda,
   planId: Id,
-  planName: Type.String({ description: 'The plan’s name.', examples: ['Coffee club'] }),
+  planName,
   subscriberWallet: Wallet,
   merchantWallet: Wallet,
   status: oneOf(
@@ -38,9 +43,16 @@ const common = {
   externalId: nullable(ExternalId),
   metadata: Metadata,
   sequence: Type.Integer({ description: '1, 2, 3 ... of each subscription, without gaps.' }),
-  test: Type.Optional(
-    Type.Boolean({ description: 'A sample that the merchant triggered, in development.' }),
-  ),
+  test,
+};
+/** The `data` of plan_blocked is of a plan. */
+const ofPlan = {
+  appId: Id,
+  planId: Id,
+  planPda: Pda,
+  planName,
+  merchantWallet: Wallet,
+  test,
 };
 const signature = Type.String({
   description: 'Signature of the transaction on chain, in Base58.',
@@ -90,6 +102,23 @@ const own: Record<EventType, TProperties> = {
     reason: meaning(revocationReasons, 'How the wallet took its approval back.'),
   },
   subscription_resumed: { nextPaymentDue: due },
+  renewal_upcoming: {
+    dueAt: { ...Time, description: 'When the payment will be due.' },
+    amount: { ...Amount, description: 'What will be collected, USDC base units.' },
+    canPay: Type.Boolean({ description: 'Whether the wallet could pay it now.' }),
+    issue: nullable(meaning(renewalIssues, 'Why it could not; null when it could.')),
+  },
+  plan_blocked: {
+    collectionBlockedReason: Type.String({
+      description: 'Why nothing can be collected from the plan.',
+    }),
+  },
+  subscription_paused: {},
+  subscription_unpaused: { nextPaymentDue: due },
+  refund_recorded: {
+    amount: { ...Amount, description: 'What the subscriber got back, USDC base units.' },
+    txSignature: signature,
+  },
 };
 
 const eventOf = (type: EventType) =>
@@ -98,10 +127,13 @@ const eventOf = (type: EventType) =>
       id: { ...Id, description: 'The same on every attempt and replay: deduplicate by it.' },
       type: Type.Unsafe<EventType>({ type: 'string', enum: [type], description: 'What happened.' }),
       createdAt: Time,
-      data: Type.Object(
-        { ...common, ...own[type] },
-        { description: 'The subscription after what happened, and what happened.' },
-      ),
+      data:
+        type === 'plan_blocked'
+          ? Type.Object({ ...ofPlan, ...own[type] }, { description: 'The plan and what happened.' })
+          : Type.Object(
+              { ...common, ...own[type] },
+              { description: 'The subscription after what happened, and what happened.' },
+            ),
     },
     { title: `${pascal(type)}Event` },
   );

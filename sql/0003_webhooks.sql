@@ -26,16 +26,18 @@ $$;
 create table events (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
-  subscription_id uuid not null references subscriptions,
-  sequence int8 not null check (sequence > 0),
+  subscription_id uuid references subscriptions,
+  sequence int8 check (sequence > 0),
   type text not null check (type in ('subscription_created', 'payment_success', 'payment_failed', 'cancel_requested', 'cancel_finalized',
-    'cancel_forced', 'delegation_revoked', 'subscription_resumed')),
+    'cancel_forced', 'delegation_revoked', 'subscription_resumed',
+    'renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')),
   body text not null,
   queued boolean not null default false,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  constraint of_subscription_or_plan check ((type = 'plan_blocked') = (subscription_id is null) and (subscription_id is null) = (sequence is null))
 ) partition by range (id);
 comment on column events.body is 'the exact text that every attempt and replay sends';
-comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint';
+comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint that takes its type';
 comment on column events.created_at is 'the time of the id, in milliseconds';
 create index events_by_app on events (app_id, id);
 create table events_default partition of events (constraint sequence_is_unique_default unique (subscription_id, sequence)) default;
@@ -62,7 +64,8 @@ begin
   return null;
 end
 $$;
-create trigger event_takes_counter before insert on events for each row execute function check_event_sequence();
+create trigger event_takes_counter before insert on events for each row when (new.subscription_id is not null)
+  execute function check_event_sequence();
 create constraint trigger counter_has_event after update of event_sequence on subscriptions deferrable initially deferred
   for each row when (new.event_sequence <> old.event_sequence) execute function check_event_counter();
 
@@ -75,6 +78,8 @@ create table webhook_endpoints (
   rotated_at timestamptz,
   previous_since timestamptz,
   previous_until timestamptz,
+  extra_events text[] not null default '{}' check (extra_events <@ array['renewal_upcoming', 'plan_blocked', 'subscription_paused',
+    'subscription_unpaused', 'refund_recorded']),
   created_at timestamptz not null default now(),
   deleted_at timestamptz,
   constraint rotation_is_whole check ((rotated_at is null) = (previous_secret is null) and (rotated_at is null) = (previous_until is null))
@@ -82,6 +87,14 @@ create table webhook_endpoints (
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
 comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; it signs as well until previous_until';
 comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at: attempts before it were signed with a secret that is gone';
+comment on column webhook_endpoints.extra_events is 'event types beyond those that every endpoint gets (takes_event)';
+-- Whether an endpoint with these extra_events gets events of a type: extra types only when it asked for them.
+create function takes_event(extra_events text[], type text) returns boolean
+language sql immutable parallel safe
+as $$
+  select type = any(extra_events)
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')
+$$;
 create unique index one_endpoint_per_app on webhook_endpoints (app_id) where deleted_at is null;
 create index deleted_endpoints_by_app on webhook_endpoints (app_id, id) where deleted_at is not null;
 

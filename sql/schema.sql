@@ -136,6 +136,15 @@ AS $function$
     or exists (select from deliveries where replayed and event_id >= first_id and event_id < end_id)
 $function$;
 
+CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select type = any(extra_events)
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded')
+$function$;
+
 CREATE OR REPLACE FUNCTION public.uuid_v7()
  RETURNS uuid
  LANGUAGE sql
@@ -300,23 +309,24 @@ comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s
 create table events (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
-  subscription_id uuid not null,
-  sequence bigint not null,
+  subscription_id uuid,
+  sequence bigint,
   type text not null,
   body text not null,
   queued boolean not null default false,
   created_at timestamp with time zone not null,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text]))),
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text]))),
+  constraint of_subscription_or_plan CHECK ((((type = 'plan_blocked'::text) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
 comment on column events.body is 'the exact text that every attempt and replay sends';
-comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint';
+comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint that takes its type';
 comment on column events.created_at is 'the time of the id, in milliseconds';
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
-CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW EXECUTE FUNCTION check_event_sequence();
+CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
 create table idempotency_keys (
   scope text not null,
@@ -680,15 +690,18 @@ create table webhook_endpoints (
   rotated_at timestamp with time zone,
   previous_since timestamp with time zone,
   previous_until timestamp with time zone,
+  extra_events text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   deleted_at timestamp with time zone,
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
+  constraint webhook_endpoints_extra_events_check CHECK ((extra_events <@ ARRAY['renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text])),
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
 comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; it signs as well until previous_until';
 comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at: attempts before it were signed with a secret that is gone';
+comment on column webhook_endpoints.extra_events is 'event types beyond those that every endpoint gets (takes_event)';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 

@@ -28,7 +28,7 @@ export function addDevelopers(program: Command, finish: Finish): void {
   )
     .argument(
       '<type>',
-      'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed or ping',
+      'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed, renewal_upcoming, plan_blocked, subscription_paused, subscription_unpaused, refund_recorded or ping',
     )
     .option('--json', 'print one JSON object')
     .action(async (type: string, flags: DeveloperFlags) => {

@@ -1894,7 +1894,7 @@ export interface components {
              * @description The event’s type.
              * @enum {string}
              */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -1984,19 +1984,19 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** @description Counts the events of a subscription without gaps. */
-            sequence: number;
+            /** @description Counts the events of a subscription without gaps; null for an event of a plan. */
+            sequence: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * @description Null for an event of a plan.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
-            subscriptionId: string;
+            subscriptionId: string | null;
             /**
              * @description What happened.
              * @enum {string}
              */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
         Failure: {
             /** @description Nothing. */
@@ -2051,7 +2051,7 @@ export interface components {
              * @description What happened.
              * @enum {string}
              */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
         };
         NewPlan: {
             /**
@@ -2183,7 +2183,7 @@ export interface components {
             matching: {
                 /** @description How many match. */
                 count: number;
-                /** @description Of these, how many have an endpoint to go to: all or none. */
+                /** @description Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them. */
                 deliverable: number;
                 /**
                  * @description unsent: events that were never queued for an endpoint.
@@ -2214,6 +2214,13 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             createdAt: string;
+            /**
+             * @description Event types that the endpoint gets beyond those that every endpoint gets.
+             * @example [
+             *       "renewal_upcoming"
+             *     ]
+             */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -2979,6 +2986,61 @@ export interface components {
              */
             updatedAt: string;
         };
+        PlanBlockedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The plan and what happened. */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /** @description Why nothing can be collected from the plan. */
+                collectionBlockedReason: string;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                planPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "plan_blocked";
+        };
         Profile: {
             /**
              * Format: date-time
@@ -3093,6 +3155,115 @@ export interface components {
             status: "pending" | "active" | "sunset" | "ended";
             /** @description The app’s website. */
             websiteUrl: string | null;
+        };
+        RefundRecordedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * @description What the subscriber got back, USDC base units.
+                 * @example 10000000
+                 */
+                amount: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+                /**
+                 * @description Signature of the transaction on chain, in Base58.
+                 * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
+                 */
+                txSignature: string;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "refund_recorded";
         };
         RelayedPlan: {
             /**
@@ -3297,6 +3468,127 @@ export interface components {
              */
             updatedAt: string;
         } | null;
+        RenewalUpcomingEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * @description What will be collected, USDC base units.
+                 * @example 10000000
+                 */
+                amount: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /** @description Whether the wallet could pay it now. */
+                canPay: boolean;
+                /**
+                 * Format: date-time
+                 * @description When the payment will be due.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                dueAt: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * @description Why it could not; null when it could.
+                 *
+                 *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
+                 *     - `approval_missing`: The wallet took its approval back, or the approval covers less than the payment.
+                 *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+                 * @enum {string|null}
+                 */
+                issue: "insufficient_balance" | "approval_missing" | "account_frozen" | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "renewal_upcoming";
+        };
         Replay: {
             /**
              * Format: date-time
@@ -3339,6 +3631,13 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             createdAt: string;
+            /**
+             * @description Event types that the endpoint gets beyond those that every endpoint gets.
+             * @example [
+             *       "renewal_upcoming"
+             *     ]
+             */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -3397,12 +3696,12 @@ export interface components {
              * @description What happened.
              * @enum {string}
              */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
             /** @description The endpoint that it was sent to; null when the app has none. */
             webhookId: string | null;
         };
         /** @description One of the events, told apart by "type". */
-        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["PingEvent"];
+        SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
         Standing: {
             /**
              * @description Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.
@@ -3688,6 +3987,105 @@ export interface components {
              */
             type: "subscription_created";
         };
+        SubscriptionPausedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "subscription_paused";
+        };
         SubscriptionResumedEvent: {
             /**
              * Format: date-time
@@ -3792,6 +4190,111 @@ export interface components {
              * @enum {string}
              */
             type: "subscription_resumed";
+        };
+        SubscriptionUnpausedEvent: {
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            createdAt: string;
+            /** @description The subscription after what happened, and what happened. */
+            data: {
+                /**
+                 * Format: date-time
+                 * @description Grant access while now is before this time.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                accessUntil: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * Format: name
+                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * @example customer-1
+                 */
+                externalId: string | null;
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                merchantWallet: string;
+                /**
+                 * @description Your own notes: up to 20 strings by name, 4 KiB in all.
+                 * @example {
+                 *       "order": "1234"
+                 *     }
+                 */
+                metadata: {
+                    [key: string]: string;
+                };
+                /**
+                 * Format: date-time
+                 * @description When the next payment is due; null when none is.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                nextPaymentDue: string | null;
+                /**
+                 * Format: date-time
+                 * @description The end of the period that is paid.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                paidThrough: string | null;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                planId: string;
+                /**
+                 * @description The plan’s name.
+                 * @example Coffee club
+                 */
+                planName: string;
+                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                sequence: number;
+                /**
+                 * @description The subscription’s, after what happened.
+                 * @enum {string}
+                 */
+                status: "active" | "past_due" | "cancelled" | "expired";
+                /**
+                 * Format: address
+                 * @description A Solana address in Base58.
+                 * @example 9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM
+                 */
+                subscriberWallet: string;
+                /**
+                 * Format: uuid
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+                /**
+                 * Format: address
+                 * @description Address of the account on chain, in Base58.
+                 * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
+                 */
+                subscriptionPda: string;
+                /** @description A sample that the merchant triggered, in development. */
+                test?: boolean;
+            };
+            /**
+             * Format: uuid
+             * @description The same on every attempt and replay: deduplicate by it.
+             * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+             */
+            id: string;
+            /**
+             * @description What happened. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "subscription_unpaused";
         };
         TimelineEntry: {
             /** @description USDC base units. */
@@ -3946,6 +4449,13 @@ export interface components {
              */
             createdAt: string;
             /**
+             * @description Event types that the endpoint gets beyond those that every endpoint gets.
+             * @example [
+             *       "renewal_upcoming"
+             *     ]
+             */
+            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+            /**
              * Format: uuid
              * @description UUIDv7 in lower case.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
@@ -3965,7 +4475,7 @@ export interface components {
             url: string;
         };
         /** @description One of the events, told apart by "type". */
-        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"];
+        WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
         WholeDelivery: {
             /** @description Requests in order, six at the most. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
@@ -3987,7 +4497,7 @@ export interface components {
              * @description The event’s type.
              * @enum {string}
              */
-            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+            eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -4046,19 +4556,19 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** @description Counts the events of a subscription without gaps. */
-            sequence: number;
+            /** @description Counts the events of a subscription without gaps; null for an event of a plan. */
+            sequence: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * @description Null for an event of a plan.
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
-            subscriptionId: string;
+            subscriptionId: string | null;
             /**
              * @description What happened.
              * @enum {string}
              */
-            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+            type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
     };
     responses: never;
@@ -5143,7 +5653,7 @@ export interface operations {
                 /** @description Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** @description Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -5361,7 +5871,7 @@ export interface operations {
                  */
                 subscriptionId?: string;
                 /** @description Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -5670,7 +6180,7 @@ export interface operations {
                      * @description What the sample says has happened.
                      * @enum {string}
                      */
-                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "ping";
+                    type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
                 };
             };
         };
@@ -6251,7 +6761,7 @@ export interface operations {
                      * @description Events of this type.
                      * @enum {string}
                      */
-                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed";
+                    type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
                     /**
                      * Format: instant
                      * @description Queued before this time.
@@ -7173,6 +7683,9 @@ export interface operations {
                      *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *           "url": "https://coffee.example/hooks",
+                     *           "extraEvents": [
+                     *             "renewal_upcoming"
+                     *           ],
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7212,6 +7725,13 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
+                     * @description Event types that the endpoint gets beyond those that every endpoint gets.
+                     * @example [
+                     *       "renewal_upcoming"
+                     *     ]
+                     */
+                    extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
+                    /**
                      * Format: http-url
                      * @description HTTPS in production.
                      * @example https://coffee.example/hooks
@@ -7239,6 +7759,9 @@ export interface operations {
                      *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "url": "https://coffee.example/hooks",
+                     *         "extraEvents": [
+                     *           "renewal_upcoming"
+                     *         ],
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z",
                      *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -7295,6 +7818,9 @@ export interface operations {
                      *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "url": "https://coffee.example/hooks",
+                     *         "extraEvents": [
+                     *           "renewal_upcoming"
+                     *         ],
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
                      *       }
@@ -7349,6 +7875,9 @@ export interface operations {
                      *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "url": "https://coffee.example/hooks",
+                     *         "extraEvents": [
+                     *           "renewal_upcoming"
+                     *         ],
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z"
                      *       }
@@ -7381,7 +7910,7 @@ export interface operations {
                 /** @description Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
                 /** @description Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z
@@ -7647,6 +8176,9 @@ export interface operations {
                      *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
                      *         "url": "https://coffee.example/hooks",
+                     *         "extraEvents": [
+                     *           "renewal_upcoming"
+                     *         ],
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "previousSecretExpiresAt": "2026-01-31T12:00:00.000Z",
                      *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -7740,7 +8272,7 @@ export interface operations {
                  */
                 subscriptionId?: string;
                 /** @description Events of this type. Several are separated by commas. */
-                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed")[];
+                type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                 /**
                  * @description Created before this time.
                  * @example 2026-01-31T00:00:00Z

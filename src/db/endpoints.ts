@@ -1,10 +1,13 @@
 import type { Queryable } from './connect.ts';
 import { cancelUnclaimed } from './delivery-queue.ts';
+import type { ExtraEventType } from './events.ts';
 
 export interface EndpointRow {
   id: string;
   appId: string;
   url: string;
+  /** Event types beyond those that every endpoint gets. */
+  extraEvents: ExtraEventType[];
   createdAt: Date;
   /** Until when the secret before the last rotation signs as well; null when it does not. */
   previousSecretExpiresAt: Date | null;
@@ -18,7 +21,7 @@ interface SealedSecrets {
 }
 
 const fields = (sql: Queryable) => sql`
-  id, app_id, url, created_at, case when previous_until > now() then previous_until end as previous_secret_expires_at`;
+  id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until end as previous_secret_expires_at`;
 const secrets = (sql: Queryable) => sql`
   secret, case when previous_until > now() then previous_secret end as previous_secret`;
 
@@ -32,10 +35,23 @@ export async function newEndpointId(sql: Queryable): Promise<string> {
 /** Throws a unique violation of one_endpoint_per_app while the app has a live endpoint. */
 export async function insertEndpoint(
   sql: Queryable,
-  { id, appId, url, secret }: { id: string; appId: string; url: string; secret: Buffer },
+  {
+    id,
+    appId,
+    url,
+    extraEvents,
+    secret,
+  }: {
+    id: string;
+    appId: string;
+    url: string;
+    extraEvents: readonly ExtraEventType[];
+    secret: Buffer;
+  },
 ): Promise<EndpointRow> {
   const [row] = await sql<EndpointRow[]>`
-    insert into webhook_endpoints (id, app_id, url, secret) values (${id}, ${appId}, ${url}, ${secret})
+    insert into webhook_endpoints (id, app_id, url, extra_events, secret)
+    values (${id}, ${appId}, ${url}, ${[...extraEvents]}::text[], ${secret})
     returning ${fields(sql)}`;
   if (row === undefined) throw new Error('a webhook endpoint was not stored');
   return row;

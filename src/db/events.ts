@@ -14,10 +14,24 @@ export const contractEventTypes = [
   'delegation_revoked',
 ] as const;
 
-/** The seven, and what billing adds. */
-export const eventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
+/** What every endpoint gets: the seven, and one that billing adds. */
+export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
+
+/** What an endpoint gets only when it was created with them in `extraEvents` (takes_event in sql). They are stored for all. */
+export const extraEventTypes = [
+  'renewal_upcoming',
+  'plan_blocked',
+  'subscription_paused',
+  'subscription_unpaused',
+  'refund_recorded',
+] as const;
+
+export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
 
 export type EventType = (typeof eventTypes)[number];
+export type ExtraEventType = (typeof extraEventTypes)[number];
+/** Events of a plan; all others are of a subscription. */
+export type PlanEventType = 'plan_blocked';
 
 /** What an event reports of its subscription, read in the statement that takes the next sequence number. */
 export interface EventContext {
@@ -46,8 +60,9 @@ export interface EventContext {
 export interface EventRow {
   id: string;
   appId: string;
-  subscriptionId: string;
-  sequence: bigint;
+  /** Null, as the sequence, for an event of a plan. */
+  subscriptionId: string | null;
+  sequence: bigint | null;
   type: EventType;
   body: string;
   createdAt: Date;
@@ -64,13 +79,13 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
       s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at, s.period_hours, p.grace_hours`;
 }
 
-/** Stores events and queues one delivery of each for the app's live endpoint, if it has one. Returns whom to notify: the names of these endpoints and of the apps, each once. */
+/** Stores events and queues one delivery of each for the app's live endpoint, if it has one that takes the type. Returns whom to notify: the names of these endpoints and of the apps, each once. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, createdAt }) => ({
     id,
     app_id: appId,
     subscription_id: subscriptionId,
-    sequence: String(sequence),
+    sequence: sequence === null ? null : String(sequence),
     type,
     body,
     created_at: createdAt,
@@ -81,6 +96,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
       from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (id uuid, app_id uuid, subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id and endpoint.deleted_at is null
+          and takes_event(endpoint.extra_events, given.type)
     ), written as (
       insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
       select id, app_id, subscription_id, sequence, type, body, endpoint_id is not null, created_at from given
@@ -98,8 +114,9 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
 export interface EventListRow {
   id: string;
   appId: string;
-  subscriptionId: string;
-  sequence: number;
+  /** Null, as the sequence, for an event of a plan. */
+  subscriptionId: string | null;
+  sequence: number | null;
   type: EventType;
   /** The text that is sent, byte for byte. */
   body: string;

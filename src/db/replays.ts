@@ -91,6 +91,12 @@ export async function sourcesExist(
   return row ?? { endpoint: false, app: false };
 }
 
+/** The endpoint that gets an event again. One that did not ask for an extra type gets it only where the selection names the type or the deliveries. */
+function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
+  return sql`live.app_id = event.app_id and live.deleted_at is null
+    and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
+}
+
 /** Counts what a selection holds of the rows made before `before`, by status. Of several deliveries of one event only the newest counts. */
 export function countMatching(
   sql: Queryable,
@@ -101,7 +107,7 @@ export function countMatching(
     select delivery.status, count(*)::int as count, count(live.id)::int as deliverable
     from all_deliveries delivery
       join events event on event.id = delivery.event_id
-      left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+      left join webhook_endpoints live on ${liveEndpoint(sql, { ids, type })}
     where delivery.created_at < ${before}::timestamptz
       and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
       and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
@@ -124,7 +130,7 @@ export function countUnsent(
 ): Promise<Matching[]> {
   return sql<Matching[]>`
     select 'unsent' as status, count(*)::int as count, count(live.id)::int as deliverable
-    from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+    from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type })}
     where event.app_id = ${appId} and event.created_at < ${before}::timestamptz
       and (${type}::text is null or event.type = ${type})
       and (${since}::timestamptz is null or event.created_at >= ${since})
@@ -226,7 +232,7 @@ export async function queueDeliveriesAgain(
       select delivery.id, delivery.event_id, event.type, live.id as endpoint_id
       from all_deliveries delivery
         join events event on event.id = delivery.event_id
-        left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+        left join webhook_endpoints live on ${liveEndpoint(sql, { ids, type })}
       where (${run.cursor}::uuid is null or delivery.id > ${run.cursor}) and delivery.created_at < ${run.until}::timestamptz
         and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
         and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
@@ -259,7 +265,7 @@ export async function queueUnsent(
   const [step] = await sql<Step[]>`
     with found as (
       select event.id, event.type, live.id as endpoint_id
-      from events event left join webhook_endpoints live on live.app_id = event.app_id and live.deleted_at is null
+      from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type })}
       where event.app_id = ${appId} and event.created_at < ${run.until}::timestamptz
         and (${run.cursor}::uuid is null or event.id > ${run.cursor})
         and (${type}::text is null or event.type = ${type})
@@ -282,15 +288,10 @@ export async function queueUnsent(
 export async function updateRun(
   sql: Transaction,
   id: string,
-  {
-    stage,
-    cursor,
-    queued,
-    finished,
-  }: { stage: string; cursor: string | null; queued: number; finished: boolean },
+  to: { stage: string; cursor: string | null; queued: number; finished: boolean },
 ): Promise<void> {
   await sql`
-    update replays set stage = ${stage}, cursor = ${cursor}, queued = queued + ${queued},
-      finished_at = case when ${finished} then clock_timestamp() end
+    update replays set stage = ${to.stage}, cursor = ${to.cursor}, queued = queued + ${to.queued},
+      finished_at = case when ${to.finished} then clock_timestamp() end
     where id = ${id}`;
 }

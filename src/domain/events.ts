@@ -1,14 +1,24 @@
 // The outbox: an event is written in the transaction of the change that it reports. Its time is that of its id, so a span of time is a span of ids.
 import type { Transaction } from '../db/connect.ts';
-import { insertEvents, takeSequences, type EventContext, type EventType } from '../db/events.ts';
+import {
+  insertEvents,
+  takeSequences,
+  type EventContext,
+  type EventType,
+  type PlanEventType,
+} from '../db/events.ts';
 import { timeOfId } from '../db/ids.ts';
 import { accessUntil } from './access.ts';
 
-/** One thing that happened. `extra` holds the data fields of its type; amounts as bigint base units and times as Date become strings. */
+export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
+
+type Extra = Record<string, string | number | boolean | bigint | Date | null>;
+
+/** One thing that happened to a subscription. `extra` holds the data fields of its type; amounts as bigint base units and times as Date become strings. */
 export interface Happening {
   subscriptionId: string;
-  type: EventType;
-  extra?: Record<string, string | number | boolean | bigint | Date | null>;
+  type: SubscriptionEventType;
+  extra?: Extra;
 }
 
 /**
@@ -68,8 +78,8 @@ export function storeEvents(
 /** The text that is stored once and sent byte for byte (docs/contract.md, Events). */
 export function eventBody(
   context: EventContext,
-  type: EventType,
-  extra: Happening['extra'] = {},
+  type: SubscriptionEventType,
+  extra: Extra = {},
 ): string {
   return JSON.stringify({
     id: context.eventId,
@@ -89,12 +99,36 @@ export function eventBody(
       externalId: context.externalId,
       metadata: JSON.parse(context.metadata) as Record<string, string>,
       sequence: Number(context.sequence),
-      ...Object.fromEntries(
-        Object.entries(extra).map(([name, value]) => [
-          name,
-          typeof value === 'bigint' ? value.toString() : value,
-        ]),
-      ),
+      ...textOf(extra),
     },
   });
+}
+
+/** What an event of a plan reports. */
+export interface PlanEventContext {
+  /** Its time is the event's. */
+  eventId: string;
+  appId: string;
+  planId: string;
+  planPda: string;
+  planName: string;
+  merchantWallet: string;
+}
+
+/** The same for an event of a plan, which has no subscription and no sequence number. */
+export function planEventBody(
+  { eventId: id, ...plan }: PlanEventContext,
+  type: PlanEventType,
+  extra: Extra = {},
+): string {
+  return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
+}
+
+function textOf(extra: Extra) {
+  return Object.fromEntries(
+    Object.entries(extra).map(([name, value]) => [
+      name,
+      typeof value === 'bigint' ? value.toString() : value,
+    ]),
+  );
 }

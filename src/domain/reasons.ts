@@ -21,6 +21,14 @@ export const revocationReasons = {
   authority_replaced: failureReasons.authority_replaced,
 } as const;
 
+/** `issue` of a renewal_upcoming event: why the wallet could not pay now. */
+export const renewalIssues = {
+  insufficient_balance: 'The wallet holds less USDC than the payment takes, or no USDC account.',
+  approval_missing:
+    'The wallet took its approval back, or the approval covers less than the payment.',
+  account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
+} as const;
+
 /** `endReason` of a subscription; null when it was cancelled at the end of what was paid. */
 export const endReasons = {
   past_due: 'Payments failed for as long as the plan allows.',

@@ -5,8 +5,8 @@ import bs58 from 'bs58';
 import type { SubscriberReason } from '../chain/errors.ts';
 import type { Sql } from '../db/connect.ts';
 import { insertSample, newIds } from '../db/event-feed.ts';
-import { eventTypes, type EventType } from '../db/events.ts';
-import { eventBody, type Happening } from './events.ts';
+import { eventTypes } from '../db/events.ts';
+import { eventBody, type Happening, planEventBody, type SubscriptionEventType } from './events.ts';
 import { split } from './money.ts';
 
 export const sampleTypes = [...eventTypes, 'ping'] as const;
@@ -51,6 +51,14 @@ function sampleEvent(
       body: JSON.stringify({ id, type, createdAt: now, data: { appId, webhookId, test: true } }),
     };
   }
+  const plan = { planId, planName: 'Sample plan', merchantWallet };
+  if (type === 'plan_blocked') {
+    const extra = { collectionBlockedReason: 'not_a_puller', test: true };
+    return {
+      id,
+      body: planEventBody({ eventId: id, appId, planPda: madeUp(32), ...plan }, type, extra),
+    };
+  }
   const periodEnd = new Date(now.getTime() + monthMs);
   const { extra, status, paid } = scenes(now, periodEnd)[type];
   const context = {
@@ -61,10 +69,8 @@ function sampleEvent(
     status,
     paidThrough: paid ? periodEnd : null,
     subscriptionPda: madeUp(32),
-    planId,
-    planName: 'Sample plan',
+    ...plan,
     subscriberWallet: madeUp(32),
-    merchantWallet,
     externalId: 'customer-1',
     metadata: '{"order":"1234"}',
     nextPaymentDue: periodEnd,
@@ -82,7 +88,7 @@ interface Scene {
 }
 
 /** What a subscription is like when each of these happens (docs/contract.md, Subscription status), and the data fields of its own. */
-function scenes(now: Date, periodEnd: Date): Record<EventType, Scene> {
+function scenes(now: Date, periodEnd: Date): Record<SubscriptionEventType, Scene> {
   const lacking: SubscriberReason = 'insufficient_funds';
   const revoked: SubscriberReason = 'delegate_replaced';
   const retryAt = new Date(now.getTime() + 3_600_000);
@@ -131,6 +137,23 @@ function scenes(now: Date, periodEnd: Date): Record<EventType, Scene> {
       extra: { delegationRevokedAt: now, reason: revoked },
     },
     subscription_resumed: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
+    renewal_upcoming: {
+      status: 'active',
+      paid: true,
+      extra: {
+        dueAt: periodEnd,
+        amount: gross,
+        canPay: false,
+        issue: 'insufficient_balance',
+      },
+    },
+    subscription_paused: { status: 'active', paid: true },
+    subscription_unpaused: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
+    refund_recorded: {
+      status: 'active',
+      paid: true,
+      extra: { amount: net, txSignature: madeUp(64) },
+    },
   };
 }
 

@@ -1,6 +1,11 @@
 import t from 'tap';
 import { connect, type Transaction } from '../../src/db/connect.ts';
-import type { EventContext } from '../../src/db/events.ts';
+import {
+  eventTypes,
+  extraEventTypes,
+  standardEventTypes,
+  type EventContext,
+} from '../../src/db/events.ts';
 import { appName } from '../../src/db/notify.ts';
 import { appendEvents, eventBody } from '../../src/domain/events.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -115,6 +120,68 @@ void t.test(
     t.equal((JSON.parse(rows[2]?.body ?? '{}') as { data: { sequence: number } }).data.sequence, 3);
     const [deliveries] = await sql<{ count: bigint }[]>`select count(*) from all_deliveries`;
     t.equal(deliveries?.count, 2n);
+  },
+);
+
+void t.test(
+  'an extra type is stored for all and queued only for an endpoint that asked for it',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId } = await subscription(sql);
+    const [endpoint] = await sql<{ id: string }[]>`
+      insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://x', '\\x00') returning id`;
+    const append = () =>
+      sql.begin((tx) =>
+        appendEvents(tx, [
+          { subscriptionId: id, type: 'payment_success' },
+          { subscriptionId: id, type: 'renewal_upcoming' },
+          { subscriptionId: id, type: 'refund_recorded' },
+        ]),
+      );
+    await append();
+    await sql`update webhook_endpoints set extra_events = '{renewal_upcoming}' where id = ${endpoint!.id}`;
+    await append();
+    t.same(
+      await sql<{ type: string; queued: boolean }[]>`select type, queued from events order by id`,
+      [
+        { type: 'payment_success', queued: true },
+        { type: 'renewal_upcoming', queued: false },
+        { type: 'refund_recorded', queued: false },
+        { type: 'payment_success', queued: true },
+        { type: 'renewal_upcoming', queued: true },
+        { type: 'refund_recorded', queued: false },
+      ],
+    );
+    t.same(
+      (
+        await sql<{ type: string }[]>`select event_type as type from delivery_queue order by id`
+      ).map(({ type }) => type),
+      ['payment_success', 'payment_success', 'renewal_upcoming'],
+    );
+  },
+);
+
+void t.test(
+  'the database knows the same extra types, and an event of a plan has no subscription',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id, appId } = await subscription(sql);
+    const taken = await sql<{ type: string }[]>`
+      select type from jsonb_array_elements_text(${JSON.stringify(eventTypes)}::text::jsonb) as given (type) where takes_event('{}', type)`;
+    t.same(
+      taken.map(({ type }) => type),
+      standardEventTypes,
+    );
+    await sql`insert into webhook_endpoints (app_id, url, secret, extra_events) values (${appId}, 'http://x', '\\x00', ${[...extraEventTypes]})`;
+    await t.rejects(
+      sql`update webhook_endpoints set extra_events = '{payment_success}'`,
+      /extra_events/,
+    );
+    const insert = (type: string, subscriptionId: string | null) =>
+      sql`insert into events (app_id, subscription_id, sequence, type, body, created_at) values (${appId}, ${subscriptionId}, ${subscriptionId && 1}, ${type}, '{}', now())`;
+    await insert('plan_blocked', null);
+    await t.rejects(insert('renewal_upcoming', null), /of_subscription_or_plan/);
+    await t.rejects(insert('plan_blocked', id), /sequence|of_subscription_or_plan/);
   },
 );
 

@@ -3,15 +3,19 @@ import { eventTypes } from '../../db/events.ts';
 import { type EventListRow, findEvent, listEvents, listEventsOfMerchant } from '../../db/events.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { Id, nullable, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const fields = {
   id: Id,
   appId: Id,
-  subscriptionId: Id,
+  subscriptionId: nullable({ ...Id, description: 'Null for an event of a plan.' }),
   type: oneOf(eventTypes, 'What happened.'),
-  sequence: Type.Integer({ description: 'Counts the events of a subscription without gaps.' }),
+  sequence: nullable(
+    Type.Integer({
+      description: 'Counts the events of a subscription without gaps; null for an event of a plan.',
+    }),
+  ),
   createdAt: Time,
   payload: Type.Unsafe<unknown>({
     type: 'object',

@@ -38,7 +38,8 @@ const NewReplay = Type.Object(
         status: oneOf(statuses, 'unsent: events that were never queued for an endpoint.'),
         count: Type.Integer({ description: 'How many match.' }),
         deliverable: Type.Integer({
-          description: 'Of these, how many have an endpoint to go to: all or none.',
+          description:
+            'Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them.',
         }),
       }),
       { description: 'What matches, by the status of its newest delivery.' },

@@ -6,6 +6,7 @@ import {
   newEndpointId,
   rotateSecret,
 } from '../../db/endpoints.ts';
+import { extraEventTypes } from '../../db/events.ts';
 import { isDuplicate } from '../../db/violations.ts';
 import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/endpoints.ts';
 import { requeueForNext } from '../../domain/replay.ts';
@@ -13,7 +14,7 @@ import { messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, NoBody, nullable, PathId, Time } from '../fields.ts';
+import { Id, meaning, NoBody, nullable, oneOf, PathId, Time } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
@@ -26,10 +27,19 @@ const secret = Type.String({
   description: 'Signs every event. It is shown this once.',
   examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
 });
+const extraEvents = Type.Array(
+  oneOf(extraEventTypes, 'A type that only goes to endpoints which ask for it.'),
+  {
+    uniqueItems: true,
+    description: 'Event types that the endpoint gets beyond those that every endpoint gets.',
+    examples: [['renewal_upcoming']],
+  },
+);
 const fields = {
   id: Id,
   appId: Id,
   url,
+  extraEvents,
   createdAt: Time,
   previousSecretExpiresAt: nullable({
     ...Time,
@@ -105,7 +115,10 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
-        body: Type.Object({ url }, { additionalProperties: false }),
+        body: Type.Object(
+          { url, extraEvents: Type.Optional(extraEvents) },
+          { additionalProperties: false },
+        ),
         response: { 201: success(NewEndpoint), ...failures(400, 401, 403, 404, 409) },
       },
     },
@@ -126,6 +139,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
             id,
             appId,
             url: request.body.url,
+            extraEvents: request.body.extraEvents ?? [],
             secret: sealed,
           }).catch(refuseSecond);
           requeuedDeliveries = await requeueForNext(tx, { id, appId });

@@ -1,6 +1,7 @@
 // Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
 import t from 'tap';
 import { planReplay, runReplay, everything, workOnReplays } from '../../../src/domain/replay.ts';
+import { appendEvents } from '../../../src/domain/events.ts';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { finishDeliveries } from '../../fixtures/webhooks.ts';
@@ -31,12 +32,13 @@ async function shop(api: TestApi) {
   return {
     ...merchant,
     app,
-    create: async () =>
+    subscription,
+    create: async (extraEvents: string[] = []) =>
       (
         await api.call<{ id: string; secret: string; requeuedDeliveries: number }>(
           'POST',
           `${app}/webhooks`,
-          { token, body: { url: 'https://a.test/' } },
+          { token, body: { url: 'https://a.test/', extraEvents } },
         )
       ).body.data,
     remove: (id: string) => api.call('DELETE', `${app}/webhooks/${id}`, { token }),
@@ -161,6 +163,54 @@ void t.test('an event is sent again, also one that was never sent', async (t) =>
   const other = await shop(api);
   t.equal((await other.post(`/events/${eventId}/replay`)).status, 404);
 });
+
+void t.test(
+  'an extra event reaches an endpoint that did not ask for it only where it or its type is named',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await api.sql.begin((tx) =>
+      appendEvents(tx, [{ subscriptionId: own.subscription, type: 'subscription_paused' }]),
+    );
+    const asked = await own.create(['subscription_paused']);
+    const unsent = (filter = {}) =>
+      own.post('/replays', { status: 'unsent', dryRun: true, ...filter });
+    t.match((await unsent()).body.data, { total: 1 }, 'asked for');
+    await own.remove(asked.id);
+    await own.create();
+    t.match((await unsent()).body.data, {
+      total: 0,
+      matching: [{ status: 'unsent', count: 1, deliverable: 0 }],
+    });
+    t.match((await unsent({ type: 'subscription_paused' })).body.data, { total: 1 });
+    await own.post('/replays', { status: 'unsent' });
+    while (await workOnReplays(api.sql));
+    t.same(await own.list(), []);
+    const [event] = (await own.get<{ id: string; type: string }[]>('/events')).body.data;
+    t.equal(event!.type, 'subscription_paused', 'it is listed');
+    t.match(await own.post(`/events/${event!.id}/replay`), { status: 201 });
+  },
+);
+
+void t.test(
+  'what an endpoint still had to get of an extra type goes to the next one only where it asks for it',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    const pause = () =>
+      api.sql.begin((tx) =>
+        appendEvents(tx, [{ subscriptionId: own.subscription, type: 'subscription_paused' }]),
+      );
+    const first = await own.create(['subscription_paused']);
+    await pause();
+    await own.event();
+    await own.remove(first.id);
+    const second = await own.create(['subscription_paused']);
+    t.equal(second.requeuedDeliveries, 2);
+    await own.remove(second.id);
+    t.equal((await own.create()).requeuedDeliveries, 1, 'the payment alone');
+  },
+);
 
 void t.test(
   'a replay by filter counts, runs in the background, and is the run that the command would go on with',

@@ -58,6 +58,29 @@ void t.test(
 );
 
 void t.test(
+  'extraEvents are taken at creation and shown; none when absent; unknown, standard and repeated types are refused',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const path = `/merchant/apps/${merchant.appId}/webhooks`;
+    const post = (extraEvents?: unknown) =>
+      api.call<Endpoint>('POST', path, { token: merchant.key, body: { url, extraEvents } });
+    for (const bad of [['nothing'], ['payment_success'], 'renewal_upcoming', null])
+      t.match(await post(bad), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } });
+    t.match(await post(['renewal_upcoming', 'renewal_upcoming']), { status: 400 });
+    const first = await post();
+    t.match(first, { status: 201, body: { data: { extraEvents: [] } } });
+    await api.call('DELETE', `${path}/${first.body.data.id}`, { token: merchant.key });
+    const extraEvents = ['renewal_upcoming', 'refund_recorded'];
+    const { body } = await post(extraEvents);
+    t.match(body.data, { extraEvents });
+    t.match(await api.call('GET', `${path}/${body.data.id}`, { token: merchant.key }), {
+      body: { data: { extraEvents } },
+    });
+  },
+);
+
+void t.test(
   'the secret is whsec_ and 32 bytes, shown once and encrypted at rest under the endpoint’s id',
   async (t) => {
     const api = await testApi(t);
