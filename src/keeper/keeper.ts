@@ -188,6 +188,7 @@ export class Keeper {
     const { rpc, log, keypair, programId, mint } = this.#context;
     await verifyChain(rpc, this.#config, this.#installation);
     this.#verified = true;
+    this.#refusal = undefined;
     const { cluster } = this.#config;
     log.info({ keeper: keypair.address, cluster, programId, mint }, 'chain verified');
   }

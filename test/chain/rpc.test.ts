@@ -296,12 +296,14 @@ void t.test('a simulation tells error, logs and compute units', async (t) => {
       err: { InstructionError: [2, { Custom: 1 }] },
       logs: ['a'],
       unitsConsumed: 1234,
+      loadedAccountsDataSize: 5678,
     }),
   );
   t.same(await rpc.simulateTransaction(Buffer.from('x')), {
     err: { InstructionError: [2, { Custom: 1 }] },
     logs: ['a'],
     unitsConsumed: 1234n,
+    loadedDataBytes: 5678n,
     slot: 9n,
   });
   t.same(calls[0]?.params[1], {
@@ -312,6 +314,17 @@ void t.test('a simulation tells error, logs and compute units', async (t) => {
   });
   await rpc.simulateTransaction(Buffer.from('x'), { ownBlockhash: true });
   t.match(calls[1]?.params[1], { replaceRecentBlockhash: false });
+});
+
+void t.test('a simulation at an endpoint that counts neither units nor bytes', async (t) => {
+  const { rpc } = await setup(t, () => inContext(9, { err: null, logs: null }));
+  t.same(await rpc.simulateTransaction(Buffer.from('x')), {
+    err: null,
+    logs: [],
+    unitsConsumed: null,
+    loadedDataBytes: null,
+    slot: 9n,
+  });
 });
 
 void t.test('a blockhash comes with its last and its own block height', async (t) => {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { connect as connectDatabase, daemonLimits } from '../../src/db/connect.ts';
 import { testApi, type TestApi } from '../fixtures/http.ts';
-import { testDatabase } from '../fixtures/postgres.ts';
+import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 const envelope = { success: false, data: null };
@@ -413,13 +413,17 @@ void t.test('helmet’s headers are on every answer', async (t) => {
 void t.test(
   'a list that Postgres cancels for its time is 503 with a sentence that says how to narrow it',
   async (t) => {
-    const { sql, url } = await testDatabase(t);
+    const database = await testDatabase(t);
     const limits = { ...daemonLimits, statementMs: 100 };
-    const impatient = connectDatabase(url, { max: 4, name: 'impatient', limits });
+    const impatient = connectDatabase(asRole(database.url, 'serve'), {
+      max: 4,
+      name: 'impatient',
+      limits,
+    });
     t.teardown(() => impatient.end());
-    const api = await testApi(t, { database: { sql: impatient, url } });
+    const api = await testApi(t, { database, sql: impatient });
     const merchant = await api.merchant();
-    await sql.begin(async (tx) => {
+    await database.sql.begin(async (tx) => {
       await tx`lock table payments in access exclusive mode`;
       const path = `/merchant/apps/${merchant.appId}/transactions?status=failed`;
       const answer = await api.call('GET', path, { token: merchant.token });

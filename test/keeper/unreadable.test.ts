@@ -73,9 +73,12 @@ const ownerPulls = (stage: Stage, { wallet, plan, pda }: Subscription, amount = 
     ],
   );
 
-const attemptOf = async (stage: Stage) =>
-  (await stage.sql<{ state: string }[]>`select state from payment_attempts order by id limit 1`)[0]
-    ?.state;
+const attemptOf = async (stage: Stage, { id }: Subscription) =>
+  (
+    await stage.sql<
+      { state: string }[]
+    >`select state from payment_attempts where subscription_id = ${id} order by id limit 1`
+  )[0]?.state;
 
 const seriesOf = async (parts: ReturnType<Stage['parts']>) =>
   (await parts.context.metrics.unreadable.get()).values.flatMap(({ labels, value }) =>
@@ -252,7 +255,7 @@ void t.test(
     ails.set(flying!.attempt.signature, 'null');
     stage.net.mineBlocks(200);
     t.same((await resolver.expired([flying!])).done, [flying]);
-    t.equal(await attemptOf(stage), 'landed');
+    t.equal(await attemptOf(stage, subscription), 'landed');
     t.match(await stage.payments(subscription), [
       { status: 'succeeded', txSignature: flying!.attempt.signature, amountGross: AMOUNT },
     ]);
@@ -270,11 +273,11 @@ void t.test(
     for (const ailment of BAD) {
       ails.set(pull, ailment);
       t.same(await resolver.expired(taken), { done: [], unknown: taken, isDue: false }, ailment);
-      t.equal(await attemptOf(stage), 'open');
+      t.equal(await attemptOf(stage, subscription), 'open');
     }
     ails.clear();
     t.same((await resolver.expired(taken)).done, taken);
-    t.equal(await attemptOf(stage), 'expired');
+    t.equal(await attemptOf(stage, subscription), 'expired');
   },
 );
 
@@ -288,7 +291,7 @@ void t.test(
     await spam(subscription.pda);
     stage.net.mineBlocks(200);
     t.same((await resolver.expired(taken)).done, taken);
-    t.equal(await attemptOf(stage), 'expired');
+    t.equal(await attemptOf(stage, subscription), 'expired');
   },
 );
 
@@ -365,7 +368,7 @@ void t.test(
     const { done, unknown } = await resolver.landed(batch);
     t.same([done, unknown], [[batch[1]], [batch[0]]]);
     t.equal((await stage.payments(other)).length, 1);
-    t.equal(await attemptOf(stage), 'open');
+    t.equal(await attemptOf(stage, subscription), 'open');
     ails.clear();
     t.equal((await resolver.landed([batch[0]])).done.length, 1);
     t.match(await stage.payments(subscription), [{ amountGross: AMOUNT, source: 'keeper' }]);
