@@ -2,6 +2,7 @@
 // test/contract holds an event of every type to this, and the keeper's tests each one that they bring about.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import {
+  blockReasons,
   cancelRequesters,
   endReasons,
   failureReasons,
@@ -109,9 +110,10 @@ const own: Record<EventType, TProperties> = {
     issue: nullable(meaning(renewalIssues, 'Why it could not; null when it could.')),
   },
   plan_blocked: {
-    collectionBlockedReason: Type.String({
-      description: 'Why nothing can be collected from the plan.',
-    }),
+    collectionBlockedReason: meaning(
+      blockReasons,
+      'Why nothing can be collected from the plan. The plan’s own field is null again once it can.',
+    ),
   },
   subscription_paused: {},
   subscription_unpaused: { nextPaymentDue: due },

@@ -21,8 +21,10 @@ create table plans (
   status text not null default 'pending' check (status in ('pending', 'active', 'sunset', 'ended')),
   observed_at timestamptz,
   observed_slot int8 not null default 0,
+  collection_blocked_reason text,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  constraint only_live_plans_are_blocked check (collection_blocked_reason is null or status in ('active', 'sunset')),
   constraint seen_on_chain_unless_pending check (status in ('pending', 'ended') or chain_created_at is not null)
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
@@ -30,9 +32,11 @@ comment on column plans.grace_hours is 'access is granted so long after paid_thr
 comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
 comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
+comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
 comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
 create unique index one_live_plan_per_pda on plans (plan_pda) where status <> 'ended';
 create index plans_by_app on plans (app_id, id);
+create index plans_blocked on plans (collection_blocked_reason) where collection_blocked_reason is not null;
 create index plans_to_watch on plans (observed_at nulls first, id) where status <> 'ended';
 
 create table subscriptions (
@@ -138,6 +142,7 @@ create table payment_attempts (
   amount_gross int8 not null check (amount_gross > 0),
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
+  fee_owed int8 not null default 0 check (fee_owed >= 0),
   state text not null default 'open' check (state in ('open', 'landed', 'failed', 'expired')),
   error text,
   created_at timestamptz not null default now(),
@@ -147,6 +152,7 @@ create table payment_attempts (
   constraint resolved_has_time check ((state = 'open') = (resolved_at is null))
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
+comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
 comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
 
@@ -165,6 +171,7 @@ create table payments (
   amount_gross int8 not null check (amount_gross > 0),
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
+  fee_owed int8 not null default 0 check (fee_owed >= 0),
   tx_signature text,
   failure_reason text,
   attempt int not null default 1 check (attempt > 0),
@@ -178,6 +185,7 @@ create table payments (
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
+comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
 create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';

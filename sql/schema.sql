@@ -410,6 +410,7 @@ create table payment_attempts (
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
+  fee_owed bigint not null default 0,
   state text not null default 'open'::text,
   error text,
   created_at timestamp with time zone not null default now(),
@@ -417,6 +418,7 @@ create table payment_attempts (
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payment_attempts_amount_net_check CHECK ((amount_net >= 0)),
+  constraint payment_attempts_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payment_attempts_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payment_attempts_position_check CHECK (("position" >= 0)),
   constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
@@ -428,6 +430,7 @@ create table payment_attempts (
 ) with (autovacuum_vacuum_scale_factor=0.02);
 comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
 comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
+comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
 CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
 
 create table payments (
@@ -445,6 +448,7 @@ create table payments (
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
+  fee_owed bigint not null default 0,
   tx_signature text,
   failure_reason text,
   attempt integer not null default 1,
@@ -456,6 +460,7 @@ create table payments (
   constraint payments_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
   constraint payments_attempt_check CHECK ((attempt > 0)),
+  constraint payments_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payments_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payments_source_check CHECK ((source = ANY (ARRAY['keeper'::text, 'foreign'::text]))),
   constraint payments_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
@@ -468,6 +473,7 @@ create table payments (
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
+comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
@@ -495,8 +501,10 @@ create table plans (
   status text not null default 'pending'::text,
   observed_at timestamp with time zone,
   observed_slot bigint not null default 0,
+  collection_blocked_reason text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
   constraint plans_grace_hours_check CHECK (((grace_hours >= 0) AND (grace_hours <= 72))),
@@ -515,6 +523,8 @@ comment on column plans.retry_hours is 'hours after the first failure at which a
 comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
 comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
+comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
+CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
 CREATE UNIQUE INDEX one_live_plan_per_pda ON public.plans USING btree (plan_pda) WHERE (status <> 'ended'::text);

@@ -62,7 +62,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
     due.map(({ id }) => id),
   );
   const claimOf = ({ id, notices }: ReadSubscription) => ({ id, claimId, notices });
-  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: GROSS - FEE };
+  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: GROSS - FEE, feeOwed: 0n };
   const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, place) =>
     rows.slice(place * PACK, (place + 1) * PACK),
   );

@@ -2071,6 +2071,17 @@ export interface components {
              */
             appId: string;
             /**
+             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             *
+             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -2264,6 +2275,17 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             appId: string;
+            /**
+             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             *
+             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -2919,6 +2941,17 @@ export interface components {
              */
             appId: string;
             /**
+             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             *
+             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -3001,8 +3034,17 @@ export interface components {
                  * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
                  */
                 appId: string;
-                /** @description Why nothing can be collected from the plan. */
-                collectionBlockedReason: string;
+                /**
+                 * @description Why nothing can be collected from the plan. The plan’s own field is null again once it can.
+                 *
+                 *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+                 *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+                 *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+                 *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+                 *     - `wrong_program_or_mint`: The plan collects another token.
+                 * @enum {string}
+                 */
+                collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
                 /**
                  * Format: address
                  * @description A Solana address in Base58.
@@ -3282,6 +3324,17 @@ export interface components {
              * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
              */
             appId: string;
+            /**
+             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             *
+             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+             *     - `wrong_program_or_mint`: The plan collects another token.
+             * @enum {string|null}
+             */
+            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -6277,6 +6330,7 @@ export interface operations {
                      *             48
                      *           ],
                      *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z",
                      *           "warnings": []
@@ -6408,6 +6462,7 @@ export interface operations {
                      *           48
                      *         ],
                      *         "pastDueDays": 1,
+                     *         "collectionBlockedReason": "not_a_puller",
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": [],
@@ -6479,6 +6534,7 @@ export interface operations {
                      *           48
                      *         ],
                      *         "pastDueDays": 1,
+                     *         "collectionBlockedReason": "not_a_puller",
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": []
@@ -6583,6 +6639,7 @@ export interface operations {
                      *           48
                      *         ],
                      *         "pastDueDays": 1,
+                     *         "collectionBlockedReason": "not_a_puller",
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": []
@@ -7024,6 +7081,7 @@ export interface operations {
                      *               48
                      *             ],
                      *             "pastDueDays": 1,
+                     *             "collectionBlockedReason": "not_a_puller",
                      *             "createdAt": "2026-01-31T12:00:00.000Z",
                      *             "updatedAt": "2026-01-31T12:00:00.000Z"
                      *           }
@@ -7123,6 +7181,7 @@ export interface operations {
                      *             48
                      *           ],
                      *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7242,6 +7301,7 @@ export interface operations {
                      *             48
                      *           ],
                      *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7350,6 +7410,7 @@ export interface operations {
                      *             48
                      *           ],
                      *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -8560,6 +8621,7 @@ export interface operations {
                      *               48
                      *             ],
                      *             "pastDueDays": 1,
+                     *             "collectionBlockedReason": "not_a_puller",
                      *             "createdAt": "2026-01-31T12:00:00.000Z",
                      *             "updatedAt": "2026-01-31T12:00:00.000Z"
                      *           }
@@ -8723,6 +8785,7 @@ export interface operations {
                      *             48
                      *           ],
                      *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -8903,6 +8966,7 @@ export interface operations {
                      *           48
                      *         ],
                      *         "pastDueDays": 1,
+                     *         "collectionBlockedReason": "not_a_puller",
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z"
                      *       }

@@ -19,6 +19,8 @@ export interface AttemptRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
+  /** The fee that is left out because no treasury of the plan can receive it. */
+  feeOwed: bigint;
 }
 
 /**
@@ -44,6 +46,7 @@ export async function insertAttempts(
     amount_gross: one.amountGross.toString(),
     platform_fee: one.platformFee.toString(),
     amount_net: one.amountNet.toString(),
+    fee_owed: one.feeOwed.toString(),
   }));
   return sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
@@ -52,10 +55,12 @@ export async function insertAttempts(
       from jsonb_to_recordset(${JSON.stringify(signed)}::text::jsonb) as v (signature text, bytes text, last_valid_block_height int8)
       returning id, signature
     )
-    insert into payment_attempts (subscription_id, transaction_id, position, period_start, claim_id, amount_gross, platform_fee, amount_net)
-    select v.subscription_id, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee, v.amount_net
+    insert into payment_attempts (subscription_id, transaction_id, position, period_start, claim_id, amount_gross, platform_fee, amount_net,
+      fee_owed)
+    select v.subscription_id, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee, v.amount_net,
+      v.fee_owed
     from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_id uuid, position int, period_start timestamptz, claim_id uuid,
-      signature text, amount_gross int8, platform_fee int8, amount_net int8)
+      signature text, amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8)
     join committed on committed.signature = decode(v.signature, 'hex')
     returning id, subscription_id`;
 }
@@ -67,7 +72,7 @@ export async function readOpenAttempts(
 ): Promise<AttemptRow[]> {
   const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
     select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height, a.amount_gross,
-      a.platform_fee, a.amount_net, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+      a.platform_fee, a.amount_net, a.fee_owed, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
     from payment_attempts a join transactions t on t.id = a.transaction_id
     where a.subscription_id = any(${subscriptionIds}::uuid[]) and a.state = 'open'
     order by a.created_at, a.id`;

@@ -17,6 +17,8 @@ export interface PaymentRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
+  /** The fee that was not collected because no treasury could receive it; no part of amountGross. */
+  feeOwed: bigint;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -42,6 +44,7 @@ export async function insertPayments(
     amount_gross: row.amountGross.toString(),
     platform_fee: row.platformFee.toString(),
     amount_net: row.amountNet.toString(),
+    fee_owed: row.feeOwed.toString(),
     tx_signature: row.txSignature,
     failure_reason: row.failureReason,
     attempt: row.attempt,
@@ -49,10 +52,10 @@ export async function insertPayments(
   }));
   await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, tx_signature, failure_reason, attempt, occurred_at)
+      amount_gross, platform_fee, amount_net, fee_owed, tx_signature, failure_reason, attempt, occurred_at)
     select * from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (app_id uuid, plan_id uuid, subscription_id uuid,
       subscription_pda text, subscriber_wallet text, status text, source text, further bool, period_start timestamptz, period_end timestamptz,
-      amount_gross int8, platform_fee int8, amount_net int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
+      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
 }
 
 /** Which pulls are recorded: successes by transaction and subscription account. */

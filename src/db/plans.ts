@@ -30,11 +30,13 @@ export interface PlanRow {
   observedAt: Date | null;
   /** As of which the plan was first seen on chain; 0 before. */
   observedSlot: bigint;
+  /** Why no payment can be collected (domain/reasons.ts); null while they can. */
+  collectionBlockedReason: string | null;
   createdAt: Date;
   updatedAt: Date;
 }
 
-export type NewPlan = Omit<PlanRow, 'id' | 'createdAt' | 'updatedAt'>;
+export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
 /** Throws a unique violation of one_live_plan_per_pda when the address is taken by a plan that has not ended. */
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
@@ -163,25 +165,68 @@ export async function activatePlan(
 
 /**
  * Takes plans that are due to be looked at, longest ago first, and marks them as looked at. A pending plan is due after `pendingAgeSeconds`, then each
- * time twice as long after its creation as the time before. Published ones are due together, every `everySeconds` of the clock, since they share requests.
+ * time twice as long after its creation as the time before. Published ones are due together, every `everySeconds` of the clock, blocked ones every
+ * `blockedSeconds`, since they share requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
   {
     everySeconds,
+    blockedSeconds,
     pendingAgeSeconds,
     limit,
-  }: { everySeconds: number; pendingAgeSeconds: number; limit: number },
+  }: { everySeconds: number; blockedSeconds: number; pendingAgeSeconds: number; limit: number },
 ): Promise<PlanRow[]> {
   return sql<PlanRow[]>`
     with stale as (
       select id from plans
       where status <> 'ended' and (observed_at is null or observed_at < now() - case
         when status = 'pending' then greatest(observed_at - created_at, ${pendingAgeSeconds} * interval '1 second')
-        else extract(epoch from now())::numeric % ${everySeconds} * interval '1 second' end)
+        else extract(epoch from now())::numeric % case when collection_blocked_reason is null then ${everySeconds}::int else ${blockedSeconds}::int end
+          * interval '1 second' end)
       order by observed_at nulls first, id limit ${limit} for update skip locked
     )
     update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
+}
+
+/** Locks plans until the transaction ends; in no particular order. */
+export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
+  await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
+}
+
+/** A plan that was marked as blocked, and what its event reports. */
+export interface MarkedPlan {
+  eventId: string;
+  appId: string;
+  planId: string;
+  planPda: string;
+  planName: string;
+  merchantWallet: string;
+}
+
+/** Marks live plans as blocked; returns those that were not. */
+export function markBlocked(
+  sql: Queryable,
+  plans: readonly { planId: string; reason: string }[],
+): Promise<MarkedPlan[]> {
+  const given = plans.map(({ planId: id, reason }) => ({ id, reason }));
+  return sql<MarkedPlan[]>`
+    update plans p set collection_blocked_reason = v.reason, updated_at = now()
+    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, reason text), apps a, merchants m
+    where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason is null and p.status in ('active', 'sunset')
+    returning uuid_v7() as event_id, p.app_id, p.id as plan_id, p.plan_pda, p.name as plan_name, m.wallet as merchant_wallet`;
+}
+
+export async function unmarkBlocked(sql: Queryable, id: string): Promise<void> {
+  await sql`
+    update plans set collection_blocked_reason = null, updated_at = now() where id = ${id} and collection_blocked_reason is not null`;
+}
+
+/** How many plans are blocked, by reason. */
+export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; count: number }[]> {
+  return sql<{ reason: string; count: number }[]>`
+    select collection_blocked_reason as reason, count(*)::int as count from plans
+    where collection_blocked_reason is not null group by 1`;
 }
 
 /** Ends those of these plans that are pending 7 days after their creation. */
@@ -210,6 +255,8 @@ export async function movePlan(
   { from, to, endsAt }: { from: PlanStatus; to: PlanStatus; endsAt: Date | null },
 ): Promise<boolean> {
   const rows = await sql`
-    update plans set status = ${to}, ends_at = ${endsAt}, updated_at = now() where id = ${id} and status = ${from} returning 1`;
+    update plans set status = ${to}, ends_at = ${endsAt}, updated_at = now(),
+      collection_blocked_reason = case when ${to} <> 'ended' then collection_blocked_reason end
+    where id = ${id} and status = ${from} returning 1`;
   return rows.length > 0;
 }

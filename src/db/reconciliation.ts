@@ -13,11 +13,10 @@ type Fields =
   | 'platformFee'
   | 'amountNet';
 
-/** A success, with the treasury of its plan. */
+/** A success, with its receivers. */
 export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
   txSignature: string;
-  treasury: string;
   merchantWallet: string;
 }
 
@@ -28,15 +27,16 @@ export function listRecorded(
 ): Promise<RecordedPayment[]> {
   return sql<RecordedPayment[]>`
     select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net,
-      p.tx_signature, plans.treasury, plans.owner as merchant_wallet
+      p.tx_signature, plans.owner as merchant_wallet
     from payments p join plans on plans.id = p.plan_id
     where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until} and (${after}::uuid is null or p.id > ${after}::uuid)
     order by p.id limit ${limit}`;
 }
 
-/** Every treasury that plans have named. */
+/** Every treasury of a plan's record, and the installation's: a backup may have taken a fee. */
 export async function listTreasuries(sql: Queryable): Promise<string[]> {
-  const rows = await sql<{ treasury: string }[]>`select distinct treasury from plans`;
+  const rows = await sql<{ treasury: string }[]>`
+    select treasury from plans union select unnest(treasuries) from installation`;
   return rows.map(({ treasury }) => treasury);
 }
 

@@ -178,6 +178,32 @@ export async function makeDue(
     from heard where s.id = heard.id`;
 }
 
+/** Rows that one statement makes due. */
+const RELEASED_AT_ONCE = 20_000;
+
+/**
+ * Makes a plan's subscriptions due whose payment was due before this chain time and that wait for a later time. Returns how many. The caller holds the
+ * plan's lock.
+ */
+export async function releaseWaiting(
+  sql: Queryable,
+  planId: string,
+  chainNow: Date,
+): Promise<number> {
+  let released = 0;
+  for (;;) {
+    const { count } = await sql`
+      with waiting as (
+        select id from subscriptions
+        where plan_id = ${planId} and status in ('active', 'past_due') and next_payment_due <= ${chainNow} and due_at > ${chainNow}
+        order by id limit ${RELEASED_AT_ONCE} for update
+      )
+      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
+    released += count;
+    if (count < RELEASED_AT_ONCE) return released;
+  }
+}
+
 /** What may still be sent, and how much had been heard of the subscription when that was read. */
 export interface CollectableRow {
   id: string;

@@ -20,6 +20,14 @@ export interface ChainView {
   readonly subscriberTokens: TokenAccount | null;
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
+  /** Our other treasuries, the preferred one first: they take the fee where the plan's treasury cannot receive. */
+  readonly backupTreasuries?: readonly Receiver[];
+}
+
+/** A wallet and its token account. */
+export interface Receiver {
+  readonly wallet: string;
+  readonly tokens: TokenAccount | null;
 }
 
 /** The accounts of one subscription, or why they cannot be decoded. */
@@ -35,6 +43,8 @@ export interface Pull {
   readonly gross: bigint;
   readonly fee: bigint;
   readonly net: bigint;
+  /** Of a payment of ours: the fee that was left out because no treasury could receive it. */
+  readonly feeOwed?: bigint;
   /** `keeper` when ours, `foreign` when the plan's owner or another puller moved it. */
   readonly source: 'keeper' | 'foreign';
 }

@@ -16,9 +16,15 @@ import {
 } from './decision.ts';
 import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
 import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './pulls.ts';
-import { split } from './money.ts';
+import { split, type Split } from './money.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { delegationObstacle, ourObstacle, pullerAmong, subscriberObstacle } from './obstacles.ts';
+import {
+  delegationObstacle,
+  feeReceiver,
+  planObstacle,
+  pullerAmong,
+  subscriberObstacle,
+} from './obstacles.ts';
 import {
   applyCancelSeen,
   applyDelegation,
@@ -83,7 +89,7 @@ export function decide(
   // Without an account the subscription was cancelled or has ended: both have returned.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
-  const decision = collection(draft, view, account, period, rules);
+  const decision = collection(draft, view, account, period, { rules, findings });
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
@@ -179,12 +185,33 @@ function awaitNextPeriod(draft: Draft, period: PullPeriod): Decision {
   return { draft };
 }
 
+/** The plan can collect nothing in this period, unless it is put right before: that makes its subscriptions due (plan-block.ts). */
+function awaitPlan(draft: Draft, period: PullPeriod): Decision {
+  draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
+  return { draft };
+}
+
+/** What can be collected of `gross`, and who takes the fee: without a treasury that can receive, the net alone. */
+function receivable(
+  gross: bigint,
+  row: HeldSubscription,
+  view: ChainView,
+  rules: Rules,
+): { amounts: Split; treasury: string; feeOwed: bigint } {
+  const amounts = split(gross, row.feeBps ?? rules.feeBps);
+  if (amounts.fee === 0n) return { amounts, treasury: row.treasury, feeOwed: 0n };
+  const treasury = feeReceiver(view, row.treasury);
+  if (treasury !== undefined) return { amounts, treasury, feeOwed: 0n };
+  const { net, fee: feeOwed } = amounts;
+  return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
+}
+
 function collection(
   draft: Draft,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  rules: Rules,
+  { rules, findings }: { rules: Rules; findings: Findings },
 ): Decision {
   const { state, row } = draft;
   const { now } = view;
@@ -214,17 +241,17 @@ function collection(
   const gross = grossOf(row.amount, account, period);
   // Less than a base unit is due before the plan ends.
   if (gross === 0n) return retryAt(draft, period.end + 1n);
-  const amounts = split(gross, row.feeBps ?? rules.feeBps);
-  const receivers = {
-    keepers: rules.keepers,
-    merchant: row.merchantWallet,
-    treasury: row.treasury,
-    mint: row.mint,
-  };
-  const ours = ourObstacle(view, amounts, receivers);
+  const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
+  const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
+  const blocks = planObstacle(view, amounts.net, parties);
+  const isWhole = feeOwed === 0n && treasury === row.treasury;
+  const isDoubted = blocks === 'receiver_account_missing' || !isWhole;
+  if (isDoubted && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
   const keeper = view.plan === null ? undefined : pullerAmong(view.plan, rules.keepers);
-  if (ours !== undefined || keeper === undefined)
-    return { ...ourSetback(draft, view), alert: { reason: ours ?? 'not_a_puller' } };
+  if (blocks !== undefined || keeper === undefined)
+    return { ...awaitPlan(draft, period), blocks: blocks ?? 'not_a_puller' };
+  if (amounts.gross === 0n)
+    return { ...ourSetback(draft, view), alert: { reason: 'destination_refused' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
   if (obstacle !== undefined) {
     const { start: periodStart, end: periodEnd } = period;
@@ -245,5 +272,6 @@ function collection(
     return { draft };
   }
   if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, period);
-  return { draft, collect: { keeper, periodStart: period.start, periodEnd: period.end, amounts } };
+  const { start: periodStart, end: periodEnd } = period;
+  return { draft, collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed } };
 }

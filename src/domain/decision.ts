@@ -3,6 +3,7 @@ import type { OursReason } from '../chain/errors.ts';
 import type { ChainView } from './chain-view.ts';
 import type { FoundPull } from './pulls.ts';
 import type { Split } from './money.ts';
+import type { BlockReason } from './reasons.ts';
 import { timeOf } from '../chain/time.ts';
 import { setbackUntil } from './backoff.ts';
 import type { Draft } from './transitions.ts';
@@ -29,6 +30,8 @@ export interface Findings {
   readonly closingNotFinal?: true;
   /** One endpoint does not have an account that is not gone for sure. */
   readonly absenceDoubted?: true;
+  /** One endpoint does not have the token account of merchant or treasury, which is not gone for sure. */
+  readonly receiverDoubted?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
 }
@@ -40,6 +43,10 @@ export interface Collectable {
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
+  /** The wallet that takes the fee. */
+  readonly treasury: string;
+  /** The fee that is left out because no treasury can receive it. */
+  readonly feeOwed: bigint;
 }
 
 export interface Decision {
@@ -47,6 +54,8 @@ export interface Decision {
   readonly collect?: Collectable;
   /** To be found out first; the decision is then made again. */
   readonly needs?: 'pulls' | 'closing';
+  /** No payment of the plan can be collected: the plan is marked, and its subscriptions wait until the mark is taken off. */
+  readonly blocks?: BlockReason;
   /** A failure that is ours: operators are told. */
   readonly alert?: {
     readonly reason: OursReason | 'pull_not_found' | 'period_mismatch';

@@ -75,7 +75,7 @@ export const unreadableRecord = ({
 export function differenceOf(
   payment: RecordedPayment,
   transaction: Pick<ConfirmedTransaction, 'err'> | null,
-  pulls: readonly Pull[],
+  { pulls, treasuries }: { pulls: readonly Pull[]; treasuries: readonly string[] },
 ): Pick<Difference, 'kind' | 'detail'> | undefined {
   if (transaction === null)
     return { kind: 'not_on_chain', detail: 'recorded, but no RPC endpoint has the transaction' };
@@ -97,8 +97,8 @@ export function differenceOf(
       detail: `recorded ${payment.periodStart.toISOString()} to ${payment.periodEnd.toISOString()}, the chain has ${periods.join(', ')}`,
     };
   }
-  // Where the merchant is the treasury, the chain does not tell fee and net apart.
-  const isOneWallet = payment.merchantWallet === payment.treasury;
+  // Where the merchant is a treasury, the chain does not tell fee and net apart.
+  const isOneWallet = treasuries.includes(payment.merchantWallet);
   const of = (gross: bigint, fee: bigint, net: bigint) =>
     isOneWallet ? gross.toString() : `${gross.toString()} = ${fee.toString()} + ${net.toString()}`;
   const books = of(payment.amountGross, payment.platformFee, payment.amountNet);

@@ -124,6 +124,21 @@ export function planEventBody(
   return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
 }
 
+/** Writes an event of a plan and queues its delivery; returns whom to notify. */
+export function storePlanEvent(
+  sql: Transaction,
+  { eventId: id, appId, planId, planPda, planName, merchantWallet }: PlanEventContext,
+  type: PlanEventType,
+  extra: Extra,
+): Promise<string[]> {
+  const plan = { eventId: id, appId, planId, planPda, planName, merchantWallet };
+  const body = planEventBody(plan, type, extra);
+  const createdAt = timeOfId(id);
+  return insertEvents(sql, [
+    { id, appId, subscriptionId: null, sequence: null, type, createdAt, body },
+  ]);
+}
+
 function textOf(extra: Extra) {
   return Object.fromEntries(
     Object.entries(extra).map(([name, value]) => [

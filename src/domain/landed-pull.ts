@@ -21,7 +21,7 @@ export interface Afterwards {
  * the period as the program counts it.
  */
 export function landedPull(
-  { signature, periodStart, amountGross, platformFee, amountNet }: AttemptRow,
+  { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
   { view, account, at }: Afterwards,
   signedEnd?: bigint,
 ): Pull | undefined {
@@ -43,6 +43,7 @@ export function landedPull(
     gross: amountGross,
     fee: platformFee,
     net: amountNet,
+    feeOwed,
     source: 'keeper',
   };
 }
@@ -53,5 +54,5 @@ export function landedPull(
  */
 export const asSigned = (
   pull: Pull,
-  { amountGross, platformFee: fee, amountNet: net }: AttemptRow,
-): Pull => (pull.gross === amountGross ? { ...pull, fee, net, source: 'keeper' } : pull);
+  { amountGross, platformFee: fee, amountNet: net, feeOwed }: AttemptRow,
+): Pull => (pull.gross === amountGross ? { ...pull, fee, net, feeOwed, source: 'keeper' } : pull);

@@ -1,8 +1,8 @@
 // Why a payment cannot be collected, told from the accounts before anything is sent. The order is the program's own (docs/chain.md, Errors at a pull).
-import type { OursReason, SubscriberReason } from '../chain/errors.ts';
+import type { SubscriberReason } from '../chain/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../chain/layouts.ts';
-import type { ChainView } from './chain-view.ts';
-import type { Split } from './money.ts';
+import type { ChainView, Receiver } from './chain-view.ts';
+import type { BlockReason } from './reasons.ts';
 
 /** Whether the wallet took its delegation back, and how; undefined while it stands. A missing token account is no revocation. */
 export function delegationObstacle(
@@ -42,36 +42,45 @@ export function pullerAmong(
   return keepers.find((keeper) => keeper === owner || pullers.includes(keeper));
 }
 
-export interface Receivers {
+/** Why nothing can be paid to this receiver under the plan; undefined when it can. */
+function receiverObstacle(
+  { destinations }: PlanAccount,
+  { wallet, tokens }: Receiver,
+): BlockReason | undefined {
+  const isNamed = destinations.length === 0 || destinations.includes(wallet);
+  if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
+  // The keeper opens no account: its rent would go to whoever closes it.
+  if (tokens === null) return 'receiver_account_missing';
+  return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
+}
+
+/** Whom a plan's payments need, and their mint. */
+export interface Parties {
   readonly keepers: readonly string[];
   readonly merchant: string;
-  readonly treasury: string;
   readonly mint: string;
 }
 
-/** What on our side or the merchant's stands against collecting; undefined when nothing does. It is never the subscriber's fault. */
-export function ourObstacle(
-  { plan, merchantTokens, treasuryTokens }: ChainView,
-  { net, fee }: Split,
-  { keepers, merchant, treasury, mint }: Receivers,
-): OursReason | undefined {
+/** Why no payment of the plan can be collected, where each moves `net` to the merchant; undefined when they can. It is never the subscribers' fault. */
+export function planObstacle(
+  { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
+  net: bigint,
+  { keepers, merchant, mint }: Parties,
+): BlockReason | undefined {
   if (plan === null) return undefined;
   if (plan.mint !== mint) return 'wrong_program_or_mint';
   if (pullerAmong(plan, keepers) === undefined) return 'not_a_puller';
-  const receivers = [
-    { wallet: merchant, tokens: merchantTokens, amount: net },
-    { wallet: treasury, tokens: treasuryTokens, amount: fee },
-  ].filter(({ amount }) => amount > 0n);
-  const mayReceive = (wallet: string) =>
-    plan.destinations.length === 0 || plan.destinations.includes(wallet);
-  if (
-    receivers.some(
-      ({ wallet, tokens }) => !mayReceive(wallet) || (tokens !== null && tokens.owner !== wallet),
-    )
-  )
-    return 'destination_refused';
-  // The keeper opens no account: its rent would go to whoever closes it.
-  if (receivers.some(({ tokens }) => tokens === null)) return 'receiver_account_missing';
-  if (receivers.some(({ tokens }) => tokens?.state === 'frozen')) return 'receiver_frozen';
-  return undefined;
+  if (net === 0n) return undefined;
+  return receiverObstacle(plan, { wallet: merchant, tokens: merchantTokens });
+}
+
+/** The wallet that takes the fee: the plan's treasury, or else the first of our others that can receive. Undefined when none can. */
+export function feeReceiver(
+  { plan, treasuryTokens, backupTreasuries = [] }: ChainView,
+  treasury: string,
+): string | undefined {
+  if (plan === null) return undefined;
+  return [{ wallet: treasury, tokens: treasuryTokens }, ...backupTreasuries].find(
+    (one) => receiverObstacle(plan, one) === undefined,
+  )?.wallet;
 }

@@ -1,5 +1,5 @@
 // The words by which merchants are told why, each with its meaning: for the API's schemas and the table in docs/merchants.md.
-import type { SubscriberReason } from '../chain/errors.ts';
+import type { OursReason, SubscriberReason } from '../chain/errors.ts';
 
 /** `failureReason` of a failed payment: it is the subscriber's to put right. */
 export const failureReasons = {
@@ -38,6 +38,18 @@ export const endReasons = {
   plan_recreated: 'The plan was closed on chain and opened again with other terms.',
   resubscribed: 'The wallet closed it and subscribed again: the new registration goes on.',
 } as const;
+
+/** `collectionBlockedReason` of a plan: none of its payments can be collected until it is put right. */
+export const blockReasons = {
+  not_a_puller: 'The plan does not name our keeper as a puller any more.',
+  destination_refused:
+    'The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.',
+  receiver_account_missing: 'Your wallet has no USDC account any more.',
+  receiver_frozen: 'Your USDC account is frozen by the issuer.',
+  wrong_program_or_mint: 'The plan collects another token.',
+} as const satisfies Partial<Record<OursReason, string>>;
+
+export type BlockReason = keyof typeof blockReasons;
 
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {

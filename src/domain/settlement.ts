@@ -16,6 +16,8 @@ import {
   type Written,
 } from '../db/subscriptions.ts';
 import { appendEvents, storeEvents } from './events.ts';
+import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
+import type { BlockReason } from './reasons.ts';
 import type { Draft } from './transitions.ts';
 
 /** Seconds that a claim is good for without being renewed. A transaction is usually final after some 15 s. */
@@ -37,6 +39,8 @@ export interface Outcome {
   keep?: true;
   /** The end of the payment that was under way. */
   resolution?: Resolution;
+  /** Nothing of its plan can be collected: the plan is marked in the same transaction. */
+  blocks?: BlockReason | undefined;
 }
 
 /** An outcome, the claim under which it is written, and the row that it was made from. */
@@ -54,6 +58,8 @@ export interface Settled<A> {
   readonly attempts: ReadonlyMap<string, string>;
   /** Pulls that are recorded already, by `recordKey`. */
   readonly recorded: ReadonlySet<string>;
+  /** Plans that were marked as blocked. */
+  readonly blocked: readonly BlockedPlan[];
   /** Endpoints for which deliveries were queued: dispatchers are to be told of them. */
   readonly queued: ReadonlySet<string>;
 }
@@ -62,21 +68,24 @@ export interface Settled<A> {
 export const recordKey = (pull: { txSignature: string | null; subscriptionPda: string }) =>
   `${pull.txSignature ?? ''} ${pull.subscriptionPda}`;
 
+const nothing: Settled<never> = {
+  written: [],
+  changed: [],
+  attempts: new Map(),
+  recorded: new Set(),
+  blocked: [],
+  queued: new Set(),
+};
+
 /** Writes finished assessments. What is no longer held under its claim is in neither list: its new holder goes on. */
 export async function settle<A extends Assessment>(
   sql: Sql,
   assessments: readonly A[],
   chainNow: Date,
 ): Promise<Settled<A>> {
-  if (assessments.length === 0)
-    return {
-      written: [],
-      changed: [],
-      attempts: new Map(),
-      recorded: new Set(),
-      queued: new Set(),
-    };
+  if (assessments.length === 0) return nothing;
   return sql.begin(async (tx) => {
+    await lockBlocked(tx, assessments);
     const versions = new Map(
       (
         await lockHeld(
@@ -96,6 +105,7 @@ export async function settle<A extends Assessment>(
     );
     const isCurrent = new Set<A>(current);
 
+    const blocked = await blockPlans(tx, current);
     const payments = current.flatMap(({ draft }) => draft.payments);
     if (payments.length > 0) await insertPayments(tx, payments);
     const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
@@ -126,6 +136,7 @@ export async function settle<A extends Assessment>(
       changed: held.filter((one) => !isCurrent.has(one)),
       attempts: new Map(attempts.map(({ id, subscriptionId }) => [subscriptionId, id])),
       recorded,
+      blocked,
       queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
     };
   });

@@ -4,6 +4,7 @@ import type { PlanRow } from '../db/plans.ts';
 import { amountDisplay } from '../domain/money.ts';
 import type { OwnTerms, PlanDraft } from '../domain/plans.ts';
 import type { PriceWarning } from '../domain/price-warnings.ts';
+import { blockReasons } from '../domain/reasons.ts';
 import { ServiceError, type Fault } from '../errors.ts';
 import {
   Amount,
@@ -73,6 +74,12 @@ const planFields = {
   graceHours: nullable(graceHours),
   retryHours: nullable(retryHours),
   pastDueDays: nullable(pastDueDays),
+  collectionBlockedReason: nullable(
+    meaning(
+      blockReasons,
+      'Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.',
+    ),
+  ),
   createdAt: Time,
   updatedAt: Time,
 };

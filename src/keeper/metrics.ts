@@ -8,6 +8,7 @@ import { OURS_REASONS } from '../chain/errors.ts';
 import { UNREADABLE_REASONS } from '../chain/rpc-errors.ts';
 import type { Sql } from '../db/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
+import { countBlockedPlans } from '../db/plans.ts';
 import { readBacklog } from '../db/subscriptions.ts';
 import type { Draft } from '../domain/transitions.ts';
 import type { Log } from '../log.ts';
@@ -43,7 +44,8 @@ export interface KeeperMetrics {
   readonly oldestOpenSeconds: Gauge;
   readonly oldestDueSeconds: Gauge;
   readonly waiting: Gauge;
-  readonly sol: Gauge;
+  readonly blockedPlans: Gauge<'reason'>;
+  readonly sol: Gauge<'keeper'>;
   readonly rpcReachable: Gauge;
   readonly accountsFollowed: Gauge;
   readonly endpointUp: Gauge<'endpoint'>;
@@ -65,7 +67,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     ),
     cents: counter(
       'billing_payments_cents_total',
-      'Cents of USDC moved by recorded payments (gross, fee, net)',
+      'Cents of USDC of recorded payments: moved (gross, fee, net), and fees that no treasury could receive (fee_owed)',
       ['kind'],
     ),
     lateness: new Histogram({
@@ -130,7 +132,12 @@ export function createMetrics(registry: Registry): KeeperMetrics {
       'billing_due_waiting',
       'Subscriptions that are due and unclaimed, counted up to 10,000',
     ),
-    sol: gauge('billing_keeper_sol', "SOL of the keeper's wallet"),
+    blockedPlans: gauge(
+      'billing_plans_blocked',
+      'Plans of which no payment can be collected, by reason',
+      ['reason'],
+    ),
+    sol: gauge('billing_keeper_sol', "SOL of each of the keeper's wallets", ['keeper']),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),
     accountsFollowed: gauge(
       'billing_keeper_accounts_followed',
@@ -149,7 +156,7 @@ export function createMetrics(registry: Registry): KeeperMetrics {
   for (const outcome of ['succeeded', 'failed', 'expired'])
     metrics.payments.inc({ outcome, source: 'keeper' }, 0);
   metrics.payments.inc({ outcome: 'succeeded', source: 'foreign' }, 0);
-  for (const kind of ['gross', 'fee', 'net']) metrics.cents.inc({ kind }, 0);
+  for (const kind of ['gross', 'fee', 'net', 'fee_owed']) metrics.cents.inc({ kind }, 0);
   for (const method of STREAM_METHODS) metrics.refusals.inc({ method }, 0);
   for (const reason of UNREADABLE_REASONS) metrics.unreadable.inc({ reason }, 0);
   for (const outcome of ['first', 'again', 'failed']) metrics.sends.inc({ outcome }, 0);
@@ -173,6 +180,7 @@ export function report(
     metrics.cents.inc({ kind: 'gross' }, inCents(payment.amountGross));
     metrics.cents.inc({ kind: 'fee' }, inCents(payment.platformFee));
     metrics.cents.inc({ kind: 'net' }, inCents(payment.amountNet));
+    metrics.cents.inc({ kind: 'fee_owed' }, inCents(payment.feeOwed));
     if (payment.source === 'keeper' && row.dueAt !== null)
       metrics.lateness.observe(
         Math.max(0, payment.occurredAt.getTime() - row.dueAt.getTime()) / 1000,
@@ -225,11 +233,14 @@ export async function measure(
     followed,
   }: { now: Date; endpoints: readonly EndpointHealth[]; followed: number },
 ): Promise<void> {
-  const [{ oldest, waiting }, open] = await Promise.all([
+  const [{ oldest, waiting }, open, blocked] = await Promise.all([
     readBacklog(sql, now),
     measureOpenAttempts(sql),
+    countBlockedPlans(sql),
   ]);
   metrics.waiting.set(waiting);
+  metrics.blockedPlans.reset();
+  for (const { reason, count } of blocked) metrics.blockedPlans.set({ reason }, count);
   metrics.oldestDueSeconds.set(oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1000);
   metrics.openAttempts.set(open.count);
   metrics.oldestOpenSeconds.set(open.oldestSeconds);

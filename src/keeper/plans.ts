@@ -12,11 +12,14 @@ import {
 } from '../db/plans.ts';
 import { activatePlan, type PlanRow, type PlanStatus } from '../db/plans.ts';
 import { planMatches } from '../domain/plans.ts';
+import { recheckBlocked } from './blocked-plans.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;
 /** Streams tell of changes; this finds what they missed. */
 const EVERY_SECONDS = 3600;
+/** Between looks at plans of which nothing can be collected. */
+const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
 
 /** How a plan's record changes by its account; null when it stays. Pure. */
@@ -60,6 +63,7 @@ export function createPlanWatch(context: Context, clock: ChainClock): PlanWatch 
     async turn() {
       const plans = await takeUnwatchedPlans(sql, {
         everySeconds: EVERY_SECONDS,
+        blockedSeconds: BLOCKED_SECONDS,
         pendingAgeSeconds: PENDING_AGE_SECONDS,
         limit: BATCH,
       });
@@ -67,6 +71,7 @@ export function createPlanWatch(context: Context, clock: ChainClock): PlanWatch 
       const ids = plans.map(({ id }) => id);
       try {
         await update(context, clock, plans);
+        await recheckBlocked(context, clock, plans);
         await endAbandonedPlans(sql, ids);
       } catch (error) {
         await returnUnwatchedPlans(sql, ids);
@@ -76,7 +81,9 @@ export function createPlanWatch(context: Context, clock: ChainClock): PlanWatch 
     },
     async look(planPdas, minSlot) {
       const plans = await findPlansAt(sql, planPdas);
-      if (plans.length > 0) await update(context, clock, plans, minSlot);
+      if (plans.length === 0) return;
+      await update(context, clock, plans, minSlot);
+      await recheckBlocked(context, clock, plans, minSlot);
     },
   };
 }

@@ -221,16 +221,34 @@ const SPENDING_AGE_MS = 10_000;
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {
-  /** Reads the balance, unless the last reading is recent enough. Throws as the RPC client does. */
+  /** Reads the balances, but for those of which the last reading is recent enough. Throws as the RPC client does. */
   check(isSpending: boolean): Promise<void>;
-  /** Why nothing can be paid for; undefined while the balance suffices. */
+  /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
   shortage(): string | undefined;
 }
 
-/** Watches the SOL balance of the wallet in use and logs each change of level once. */
+/** Watches the SOL balance of each of the keeper's wallets and logs each change of level once. */
 export function createBalance(
-  { rpc, log, metrics, keypair }: Context,
+  context: Context,
   monotonicMs: () => number = () => performance.now(),
+): Balance {
+  const { keypair, keypairs } = context;
+  const inUse = watchWallet(context, keypair.address, monotonicMs);
+  const others = [...keypairs.keys()]
+    .filter((address) => address !== keypair.address)
+    .map((address) => watchWallet(context, address, monotonicMs));
+  return {
+    async check(isSpending) {
+      await Promise.all([inUse, ...others].map((wallet) => wallet.check(isSpending)));
+    },
+    shortage: () => inUse.shortage(),
+  };
+}
+
+function watchWallet(
+  { rpc, log, metrics }: Context,
+  keeper: string,
+  monotonicMs: () => number,
 ): Balance {
   let level: 'unknown' | 'fine' | 'low' | 'empty' = 'unknown';
   let balance = 0n;
@@ -239,15 +257,15 @@ export function createBalance(
     async check(isSpending) {
       const age = monotonicMs() - readAt;
       if (level === 'fine' && age < (isSpending ? SPENDING_AGE_MS : IDLE_AGE_MS)) return;
-      balance = await rpc.getBalance(keypair.address);
+      balance = await rpc.getBalance(keeper);
       readAt = monotonicMs();
-      metrics.sol.set(Number(balance) / SOL);
+      const facts = { keeper, sol: Number(balance) / SOL };
+      metrics.sol.set({ keeper }, facts.sol);
       const now = balance < EMPTY ? 'empty' : balance < LOW ? 'low' : 'fine';
       if (now === level) return;
-      const facts = { keeper: keypair.address, sol: Number(balance) / SOL };
       if (now === 'empty') {
         metrics.alerts.inc({ reason: 'keeper_out_of_sol' });
-        log.error(facts, 'keeper out of SOL; nothing is collected until it is refilled');
+        log.error(facts, 'keeper out of SOL; nothing is collected with it until it is refilled');
       } else if (now === 'low') log.warn(facts, 'keeper low on SOL; refill it');
       else if (level !== 'unknown') log.info(facts, 'keeper has enough SOL again');
       level = now;
@@ -255,7 +273,7 @@ export function createBalance(
     shortage() {
       if (level === 'unknown') return 'the SOL balance of the keeper has not been read yet';
       return level === 'empty'
-        ? `the keeper ${keypair.address} is out of SOL (${Number(balance) / SOL})`
+        ? `the keeper ${keeper} is out of SOL (${Number(balance) / SOL})`
         : undefined;
     },
   };

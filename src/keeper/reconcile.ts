@@ -63,8 +63,9 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** Transactions read from the chain. */
+/** Who takes fees, and transactions read from the chain. */
 interface Seen {
+  readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
   readonly unreadable: Map<string, UnreadableTransaction>;
 }
@@ -77,7 +78,8 @@ export async function reconcile(
   reconciler: Reconciler,
   { since, until, repair, onProgress }: Range,
 ): Promise<Reconciliation> {
-  const seen: Seen = { transactions: new Map(), unreadable: new Map() };
+  const treasuries = await listTreasuries(reconciler.sql);
+  const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
   const ours = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
@@ -97,8 +99,8 @@ async function keeperPulls(
   range: { since: Date; until: Date },
   onPulls: (count: number) => void,
 ): Promise<KeeperPull[]> {
-  const { sql, rpc, programId, keepers } = reconciler;
-  const treasuries = await listTreasuries(sql);
+  const { rpc, programId, keepers } = reconciler;
+  const { treasuries } = seen;
   const found: KeeperPull[] = [];
   const take = async ({ signature }: SignatureInfo) => {
     // A transaction may name several of our wallets.
@@ -166,25 +168,21 @@ async function compareRecorded(
     const page: RecordedPayment[] = await listRecorded(sql, { since, until, after, limit: PAGE });
     recorded += page.length;
     await each(page, AT_ONCE, async (payment) => {
-      const { txSignature, subscriptionPda, treasury } = payment;
+      const { treasuries } = seen;
+      const { txSignature, subscriptionPda } = payment;
       const transaction = await transactionOf(rpc, seen, txSignature);
       const pulls =
         transaction === null || 'unreadable' in transaction
           ? []
           : decoded(txSignature, () =>
-              pullsIn(transaction, {
-                programId,
-                keepers,
-                treasuries: [treasury],
-                subscriptionPda,
-              }),
+              pullsIn(transaction, { programId, keepers, treasuries, subscriptionPda }),
             );
       const difference =
         'unreadable' in pulls
           ? unreadableRecord(pulls)
           : transaction !== null && 'unreadable' in transaction
             ? unreadableRecord(transaction)
-            : differenceOf(payment, transaction, pulls);
+            : differenceOf(payment, transaction, { pulls, treasuries });
       if (difference !== undefined)
         differences.push({
           ...difference,

@@ -18,6 +18,7 @@ import type { OpenAttempt } from '../domain/in-flight.ts';
 import { type Assessment, recordKey, settle } from '../domain/settlement.ts';
 import type { Closed } from './close.ts';
 import { type Fees, OWN_DATA_BYTES, type Shape } from './fees.ts';
+import { reportBlocked } from './blocked-plans.ts';
 import { report } from './metrics.ts';
 import type { Context } from './preflight.ts';
 import { assess, assessAll, type Snapshot, withRecorded } from './snapshot.ts';
@@ -101,7 +102,7 @@ export class Signer {
       plan: row.planPda,
       subscription: row.subscriptionPda,
       merchant: row.merchantWallet,
-      treasury: row.treasury,
+      treasury: collect.treasury,
       net: collect.amounts.net,
       fee: collect.amounts.fee,
     };
@@ -196,7 +197,8 @@ export async function commit(
       const attempt = attempts?.get(row.id);
       // A row that changed may need a look-up now: the next claim makes it.
       if (decision.needs !== undefined) return [];
-      return [{ claim, row, decision, draft: decision.draft, ...(attempt && { attempt }) }];
+      const { draft, blocks } = decision;
+      return [{ claim, row, decision, draft, blocks, ...(attempt && { attempt }) }];
     });
     const settled = await settle(sql, assessments, timeOf(snapshot.now));
     context.deliveries.notify(settled.queued);
@@ -205,6 +207,7 @@ export async function commit(
       report(context, one.draft, one.decision.alert?.reason, one.decision.alert?.detail);
       taken.push(...openAttempt(one, settled.attempts, snapshot, lease.leasedAt));
     }
+    for (const one of settled.blocked) reportBlocked(context, one);
     for (const key of settled.recorded) recorded.add(key);
     const ids = settled.changed.map(({ row }) => row.id);
     rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
@@ -245,6 +248,7 @@ function attemptsOf(
           amountGross: collect.amounts.gross,
           platformFee: collect.amounts.fee,
           amountNet: collect.amounts.net,
+          feeOwed: collect.feeOwed,
         },
       ]),
     ),

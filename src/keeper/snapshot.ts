@@ -7,17 +7,19 @@ import {
   tokenAccountIn,
 } from '../chain/accounts.ts';
 import { readAccountGroups } from '../chain/account-groups.ts';
-import { authorityAddress, CLOCK_SYSVAR, tokenAccountAddress } from '../chain/addresses.ts';
+import { authorityAddress, CLOCK_SYSVAR } from '../chain/addresses.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
-import type { ReadOptions, Rpc } from '../chain/rpc.ts';
+import type { ReadOptions } from '../chain/rpc.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import { setbackUntil } from '../domain/backoff.ts';
 import type { View } from '../domain/chain-view.ts';
-import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
+import { decide, sameInstance } from '../domain/decide.ts';
 import type { Decision, Findings } from '../domain/decision.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
 import type { Closed } from './close.ts';
+import { type Addressed, addressesOf, backupsOf } from './account-addresses.ts';
+import { findDoubted } from './doubted.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, pullsInBooks } from './pull-history.ts';
 
@@ -29,23 +31,20 @@ export interface Snapshot {
   of(row: HeldSubscription): View;
 }
 
-type Addressed = Pick<
-  HeldSubscription,
-  'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
->;
-
 /**
  * Reads all accounts of these subscriptions, those of one subscription in one request; with `periodsOnly` subscription and plan alone, and the other
  * accounts look absent. Throws as the RPC client does.
  */
 export async function readSnapshot(
-  { rpc, programId }: { rpc: Rpc; programId: string },
+  { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
   rows: readonly Addressed[],
   { periodsOnly = false, ...options }: ReadOptions & { periodsOnly?: boolean } = {},
 ): Promise<Snapshot> {
   const wanted = rows.map((row) => {
     const { subscription, plan, ...others } = addressesOf(row, programId);
-    return [CLOCK_SYSVAR, subscription, plan, ...(periodsOnly ? [] : Object.values(others))];
+    const receivers = backupsOf(row, treasuries).map(({ address }) => address);
+    const rest = [...Object.values(others), ...receivers];
+    return [CLOCK_SYSVAR, subscription, plan, ...(periodsOnly ? [] : rest)];
   });
   // Without rows too, the chain's time is wanted.
   const groups = await readAccountGroups(
@@ -73,7 +72,9 @@ export async function readSnapshot(
     const row = rows[place];
     if (row === undefined) continue;
     const address = authorityAddress(programId, row.subscriberWallet, row.mint).address;
-    views.set(keyOf(row), viewOf(others, programId, { slot, now, authority: address, once }));
+    const backups = backupsOf(row, treasuries).map(({ wallet }) => wallet);
+    const known = { slot, now, authority: address, backups, once };
+    views.set(keyOf(row), viewOf(others, programId, known));
   }
   const least = (values: readonly bigint[]) =>
     values.reduce((low, one) => (one < low ? one : low), values[0] ?? 0n);
@@ -94,17 +95,6 @@ const keyOf = ({ subscriptionPda, treasury }: Addressed) => `${subscriptionPda} 
 /** Decodes an account once. */
 type Decoder = <T>(account: ChainAccount | null, decode: (account: ChainAccount | null) => T) => T;
 
-function addressesOf(row: Addressed, programId: string) {
-  return {
-    subscription: row.subscriptionPda,
-    plan: row.planPda,
-    authority: authorityAddress(programId, row.subscriberWallet, row.mint).address,
-    subscriberTokens: tokenAccountAddress(row.subscriberWallet, row.mint).address,
-    merchantTokens: tokenAccountAddress(row.merchantWallet, row.mint).address,
-    treasuryTokens: tokenAccountAddress(row.treasury, row.mint).address,
-  };
-}
-
 function viewOf(
   accounts: readonly (ChainAccount | null)[],
   programId: string,
@@ -112,11 +102,18 @@ function viewOf(
     slot,
     now,
     authority: authorityAddress,
+    backups,
     once,
-  }: { slot: bigint; now: bigint; authority: string; once: Decoder },
+  }: {
+    slot: bigint;
+    now: bigint;
+    authority: string;
+    backups: readonly string[];
+    once: Decoder;
+  },
 ): View {
   const [subscription = null, plan = null, authority = null, ...tokens] = accounts;
-  const [subscriberTokens = null, merchantTokens = null, treasuryTokens = null] = tokens;
+  const [subscriberTokens = null, merchantTokens = null, treasuryTokens = null, ...others] = tokens;
   try {
     return {
       slot,
@@ -128,6 +125,10 @@ function viewOf(
       subscriberTokens: once(subscriberTokens, tokenAccountIn),
       merchantTokens: once(merchantTokens, tokenAccountIn),
       treasuryTokens: once(treasuryTokens, tokenAccountIn),
+      backupTreasuries: backups.map((wallet, place) => ({
+        wallet,
+        tokens: once(others[place] ?? null, tokenAccountIn),
+      })),
     };
   } catch (error) {
     if (error instanceof ChainDataError) return error;
@@ -201,8 +202,8 @@ export async function assessAll<Row extends HeldSubscription>(
   if (closed !== undefined)
     for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
   context.absence.read(rows.length);
-  for (const id of await findDoubted(context, rows, snapshot, closed))
-    findings.set(id, { ...findings.get(id), absenceDoubted: true });
+  for (const [id, doubt] of await findDoubted(context, rows, snapshot, closed))
+    findings.set(id, { ...findings.get(id), ...doubt });
 
   const decisions = new Map(
     rows.map((row) => [row, assess(context, row, snapshot, findings.get(row.id))]),
@@ -219,28 +220,6 @@ export async function assessAll<Row extends HeldSubscription>(
   for (const row of asking)
     decisions.set(row, assess(context, row, snapshot, findings.get(row.id)));
   return { snapshot, findings, decisions };
-}
-
-/** Subscriptions with an account that this endpoint does not have, and that is not gone for sure. What we closed ourselves is gone. */
-async function findDoubted(
-  { programId, absence }: Context,
-  rows: readonly HeldSubscription[],
-  snapshot: Snapshot,
-  closed: Closed | undefined,
-): Promise<string[]> {
-  const missing = rows.flatMap((row) => {
-    const view = snapshot.of(row);
-    // An account that no keeper has seen yet is waited for anyway.
-    const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
-    if (view instanceof Error || isNew || closed?.has(row.id) === true) return [];
-    const at = addressesOf(row, programId);
-    return (['subscription', 'plan', 'authority', 'subscriberTokens'] as const)
-      .filter((name) => view[name] === null)
-      .map((name) => ({ id: row.id, address: at[name] }));
-  });
-  if (missing.length === 0) return [];
-  const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);
-  return missing.filter(({ address }) => !gone.has(address)).map(({ id }) => id);
 }
 
 async function findInBooks(

@@ -48,7 +48,6 @@ let reason: string = '';
 try {
   const event = verifyWebhook('{}', {}, 'whsec_x');
   if (event.type === 'ping') void event.data.webhookId;
-  else if (event.type === 'plan_blocked') void event.data.collectionBlockedReason;
   else void event.data.sequence.toFixed();
 } catch (error) {
   if (error instanceof WebhookVerificationError) reason = error.reason;

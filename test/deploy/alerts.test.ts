@@ -34,8 +34,12 @@ const well: Record<string, string> = {
   'billing_keeper_alerts_total{reason="keeper_out_of_sol"}': '0x50 1x10',
   'billing_payments_total{outcome="succeeded",source="keeper"}': growing(10),
   'billing_payments_total{outcome="succeeded",source="foreign"}': level(0),
-  'billing_payments_total{outcome="expired",source="keeper"}': level(0),
-  billing_keeper_sol: level(2),
+  'billing_payments_total{outcome="expired",source="keeper",instance="one"}': level(0),
+  'billing_payments_total{outcome="expired",source="keeper",instance="two"}': '0x30 1x30',
+  'billing_payments_cents_total{kind="fee"}': growing(10),
+  'billing_payments_cents_total{kind="fee_owed"}': level(0),
+  'billing_keeper_sol{keeper="a"}': level(2),
+  'billing_keeper_sol{keeper="b"}': level(3),
   billing_keeper_rpc_reachable: level(1),
   'billing_keeper_endpoint_up{endpoint="a"}': level(1),
   'billing_keeper_endpoint_up{endpoint="b"}': level(1),
@@ -78,14 +82,15 @@ const troubles: Record<string, Record<string, string | null>> = {
   BillingPaymentsLate: { billing_due_oldest_seconds: level(1200) },
   BillingPaymentsUnsettled: { billing_attempts_open_oldest_seconds: level(1200) },
   BillingPaymentsExpiring: {
-    'billing_payments_total{outcome="expired",source="keeper"}': '0x30 1x10 3x20',
+    'billing_payments_total{outcome="expired",source="keeper",instance="one"}': '0x40 1x20',
   },
   BillingCollectionRefused: { 'billing_keeper_alerts_total{reason="not_a_puller"}': '0x55 1x5' },
+  BillingFeesOwed: { 'billing_payments_cents_total{kind="fee_owed"}': '0x30 5x30' },
   BillingForeignPull: {
     'billing_payments_total{outcome="succeeded",source="foreign"}': '0x30 1x30',
   },
-  BillingKeeperOutOfSol: { billing_keeper_sol: level(0.004) },
-  BillingKeeperLowOnSol: { billing_keeper_sol: level(0.05) },
+  BillingKeeperOutOfSol: { 'billing_keeper_sol{keeper="b"}': level(0.004) },
+  BillingKeeperLowOnSol: { 'billing_keeper_sol{keeper="b"}': level(0.05) },
   BillingChainUnreachable: { billing_keeper_rpc_reachable: level(0) },
   BillingRpcEndpointDown: { 'billing_keeper_endpoint_up{endpoint="b"}': level(0) },
   BillingRpcEndpointBehind: { 'billing_keeper_endpoint_lag_slots{endpoint="b"}': level(400) },
@@ -123,6 +128,12 @@ void t.test('every alert has a trouble that it is tried with', async (t) => {
       t.ok(Object.hasOwn(well, series), `${alert}: ${series}`);
 });
 
+const sol = (values: string) => ({ 'billing_keeper_sol{keeper="a"}': values });
+const expired = (one: string, two: string) => ({
+  'billing_payments_total{outcome="expired",source="keeper",instance="one"}': one,
+  'billing_payments_total{outcome="expired",source="keeper",instance="two"}': two,
+});
+
 void t.test('no alert fires in normal operation, and each fires alone for its fault', async (t) => {
   const promtool = await installed(t, 'promtool');
   if (promtool === undefined) return;
@@ -145,10 +156,15 @@ void t.test('no alert fires in normal operation, and each fires alone for its fa
   });
   const tests = [
     scenario('all is well', {}, []),
-    scenario('SOL for two hours', { billing_keeper_sol: '20-0.1x60' }, ['BillingKeeperLowOnSol']),
-    scenario('a withdrawal of SOL', { billing_keeper_sol: '100x40 3x20' }, []),
-    scenario('a refill of SOL', { billing_keeper_sol: '3x30 100x30' }, []),
-    scenario('SOL for a day', { billing_keeper_sol: '150-0.1x60' }, []),
+    scenario('SOL for two hours', sol('20-0.1x60'), ['BillingKeeperLowOnSol']),
+    scenario('a withdrawal of SOL', sol('100x40 3x20'), []),
+    scenario('a refill of SOL', sol('3x30 100x30'), []),
+    scenario('SOL for a day', sol('150-0.1x60'), []),
+    // The series of two expired payments may be of one keeper or of two; one expired payment is none of an operator's business.
+    scenario('two expired payments of one keeper', expired('0x20 1x10 2x30', level(0)), [
+      'BillingPaymentsExpiring',
+    ]),
+    scenario('one expired payment', expired('0x20 1x40', level(0)), []),
     ...Object.entries(troubles).map(([alert, changes]) => scenario(alert, changes, [alert])),
   ];
   const file = join(t.testdir(), 'tests.yaml');

@@ -606,13 +606,68 @@ void t.test(
 
 void t.test('a failure that is ours leaves the status alone and is tried again', async (t) => {
   const world = newWorld('wallet');
-  const plan = { ...world.plan!, pullers: [] };
-  const { draft, alert, collect } = decide(world.row, { ...viewOf(world), plan }, rules);
+  // The whole payment is fee, and no treasury can receive it.
+  const view = { ...viewOf(world), treasuryTokens: null };
+  const all = { ...rules, feeBps: 10_000 };
+  const { draft, alert, collect } = decide(world.row, view, all);
   t.equal(collect, undefined);
-  t.equal(alert?.reason, 'not_a_puller');
+  t.equal(alert?.reason, 'destination_refused');
   t.match(draft.state, { status: 'active', failedAttempts: 0, setbacks: 1 });
   t.same(draft.happenings, []);
 });
+
+void t.test(
+  'an obstacle of the plan blocks the plan: the subscription is not set back, and waits for its next period as it was',
+  async (t) => {
+    const length = periodSeconds(terms.periodHours);
+    for (const status of ['active', 'past_due'] as const) {
+      const world = newWorld('wallet');
+      const plan = { ...world.plan!, pullers: [] };
+      const since = status === 'past_due' ? timeOf(START) : null;
+      const row = { ...world.row, status, pastDueSince: since, failedAttempts: since ? 1 : 0 };
+      const { draft, alert, blocks, collect } = decide(row, { ...viewOf(world), plan }, rules);
+      t.same([collect, alert, blocks], [undefined, undefined, 'not_a_puller']);
+      t.same(draft.happenings, []);
+      t.same(draft.state, {
+        ...draftOf(row).state,
+        observedSlot: world.slot,
+        periodAnchor: timeOf(world.account!.periodStart),
+        dueAt: timeOf(world.account!.periodStart + length),
+      });
+    }
+  },
+);
+
+void t.test(
+  'without a treasury that can receive the net alone is collected, and the fee is owed; an endpoint that lacks the account is not believed',
+  async (t) => {
+    const world = newWorld('wallet');
+    const view = { ...viewOf(world), treasuryTokens: null };
+    t.match(decide(world.row, view, rules).collect, {
+      amounts: { gross: 990n, fee: 0n, net: 990n },
+      feeOwed: 10n,
+    });
+    const { collect, draft } = decide(world.row, view, rules, { receiverDoubted: true });
+    t.equal(collect, undefined);
+    t.match(draft.state, { dueAt: timeOf(world.now + 60n), setbacks: 0 });
+    const second = { wallet: 'second', tokens: receiver('second') };
+    const named = { ...world.plan!, destinations: ['merchant', 'treasury', 'second'] };
+    const backed = { ...view, plan: named, backupTreasuries: [second] };
+    t.match(decide(world.row, backed, rules).collect, {
+      amounts: { gross: 1000n, fee: 10n, net: 990n },
+      treasury: 'second',
+      feeOwed: 0n,
+    });
+    // The doubt is about a receiver: with all of them nothing is in doubt.
+    const { collect: certain } = decide(world.row, viewOf(world), rules, { receiverDoubted: true });
+    t.match(certain, { treasury: 'treasury', feeOwed: 0n });
+    const lost = { ...viewOf(world), merchantTokens: null };
+    t.equal(decide(world.row, lost, rules).blocks, 'receiver_account_missing');
+    const doubted = decide(world.row, lost, rules, { receiverDoubted: true });
+    t.equal(doubted.blocks, undefined);
+    t.match(doubted.draft.state, { dueAt: timeOf(world.now + 60n) });
+  },
+);
 
 void t.test(
   'an account whose rent is ours is closed after the prepaid time and not before, whatever ended the subscription',
@@ -778,6 +833,6 @@ void t.test('a plan is collected from with the first of our wallets that it name
     );
   t.equal(pulled(['old', 'stranger'], ['new', 'old']).collect?.keeper, 'old');
   t.equal(pulled(['old', 'new'], ['new', 'old']).collect?.keeper, 'new');
-  t.match(pulled(['old'], ['new']), { alert: { reason: 'not_a_puller' } });
+  t.match(pulled(['old'], ['new']), { blocks: 'not_a_puller' });
   t.equal(pulled(['stranger'], ['other', 'merchant']).collect?.keeper, 'merchant', 'the owner may');
 });

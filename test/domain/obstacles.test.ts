@@ -3,11 +3,15 @@ import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount, TokenAccount } from '../../src/chain/layouts.ts';
 import type { ChainView } from '../../src/domain/chain-view.ts';
-import { delegationObstacle, ourObstacle, subscriberObstacle } from '../../src/domain/obstacles.ts';
+import {
+  delegationObstacle,
+  feeReceiver,
+  planObstacle,
+  subscriberObstacle,
+} from '../../src/domain/obstacles.ts';
 
 const GROSS = 100n;
-const parties = { keepers: ['keeper'], merchant: 'merchant', treasury: 'treasury', mint: 'mint' };
-const amounts = { gross: GROSS, fee: 1n, net: 99n };
+const parties = { keepers: ['keeper'], merchant: 'merchant', mint: 'mint' };
 
 const tokens = (owner: string, changes: Partial<TokenAccount> = {}): TokenAccount => ({
   mint: 'mint',
@@ -111,7 +115,8 @@ const DELEGATION = ['authority_closed', 'authority_replaced', 'delegate_replaced
 void t.test('nothing stands against a payment with exactly enough of everything', async (t) => {
   t.equal(subscriberObstacle(good, subscription, GROSS), undefined);
   t.equal(delegationObstacle(good, subscription), undefined);
-  t.equal(ourObstacle(good, amounts, parties), undefined);
+  t.equal(planObstacle(good, 99n, parties), undefined);
+  t.equal(feeReceiver(good, 'treasury'), 'treasury');
 });
 
 void t.test('of several obstacles the first in order is the reason', async (t) => {
@@ -142,38 +147,62 @@ void t.test(
   },
 );
 
-void t.test('an obstacle of ours or of the merchant is never the subscriber’s', async (t) => {
+void t.test('an obstacle of the plan is never the subscriber’s', async (t) => {
   const plan = good.plan!;
-  const ours: [reason: string | undefined, view: ChainView][] = [
+  const blocked: [reason: string | undefined, view: ChainView][] = [
     ['wrong_program_or_mint', { ...good, plan: { ...plan, mint: 'x' } }],
     ['not_a_puller', { ...good, plan: { ...plan, pullers: ['x'] } }],
     [undefined, { ...good, plan: { ...plan, owner: 'keeper', pullers: [] } }],
-    ['destination_refused', { ...good, plan: { ...plan, destinations: ['merchant'] } }],
     ['destination_refused', { ...good, plan: { ...plan, destinations: ['treasury'] } }],
     [undefined, { ...good, plan: { ...plan, destinations: [] } }],
     ['destination_refused', { ...good, merchantTokens: tokens('x') }],
-    ['receiver_frozen', { ...good, treasuryTokens: tokens('treasury', { state: 'frozen' }) }],
+    ['receiver_frozen', { ...good, merchantTokens: tokens('merchant', { state: 'frozen' }) }],
     ['receiver_account_missing', { ...good, merchantTokens: null }],
-    ['receiver_account_missing', { ...good, treasuryTokens: null }],
     [undefined, { ...good, plan: null }],
   ];
-  for (const [reason, view] of ours) {
-    t.equal(ourObstacle(view, amounts, parties), reason);
+  for (const [reason, view] of blocked) {
+    t.equal(planObstacle(view, 99n, parties), reason);
     t.equal(subscriberObstacle(view, subscription, GROSS), undefined);
   }
 });
 
-void t.test('who receives nothing stands against nothing, and needs no account', async (t) => {
-  const free = { gross: GROSS, fee: 0n, net: GROSS };
-  const whole = { gross: GROSS, fee: GROSS, net: 0n };
-  const bare: ChainView = { ...good, merchantTokens: null, treasuryTokens: null };
-  t.equal(ourObstacle(bare, amounts, parties), 'receiver_account_missing');
-  t.equal(ourObstacle({ ...bare, merchantTokens: good.merchantTokens }, free, parties), undefined);
-  t.equal(ourObstacle({ ...bare, treasuryTokens: good.treasuryTokens }, whole, parties), undefined);
-  const frozen: ChainView = { ...good, treasuryTokens: tokens('treasury', { state: 'frozen' }) };
-  t.equal(ourObstacle(frozen, free, parties), undefined);
-  t.equal(
-    ourObstacle({ ...good, plan: { ...good.plan!, destinations: ['treasury'] } }, whole, parties),
-    undefined,
-  );
+void t.test('a merchant who receives nothing needs no account', async (t) => {
+  t.equal(planObstacle({ ...good, merchantTokens: null }, 0n, parties), undefined);
+  const treasuryOnly = { ...good.plan!, destinations: ['treasury'] };
+  t.equal(planObstacle({ ...good, plan: treasuryOnly }, 0n, parties), undefined);
 });
+
+void t.test(
+  'the fee goes to the plan’s treasury, or to the first other one that the plan names and that can receive',
+  async (t) => {
+    const plan = { ...good.plan!, destinations: ['merchant', 'treasury', 'second', 'third'] };
+    const others = ['second', 'third', 'unnamed'].map((wallet) => ({
+      wallet,
+      tokens: tokens(wallet),
+    }));
+    const view: ChainView = { ...good, plan, backupTreasuries: others };
+    t.equal(feeReceiver(view, 'treasury'), 'treasury');
+    const unable: (TokenAccount | null)[] = [
+      null,
+      tokens('treasury', { state: 'frozen' }),
+      tokens('x'),
+    ];
+    for (const treasuryTokens of unable) {
+      t.equal(feeReceiver({ ...view, treasuryTokens }, 'treasury'), 'second');
+      const [, third, unnamed] = others;
+      const without: ChainView = {
+        ...view,
+        treasuryTokens,
+        backupTreasuries: [{ wallet: 'second', tokens: null }, third!, unnamed!],
+      };
+      t.equal(feeReceiver(without, 'treasury'), 'third');
+      t.equal(
+        feeReceiver({ ...without, backupTreasuries: [unnamed!] }, 'treasury'),
+        undefined,
+        'a wallet that the plan does not name takes nothing',
+      );
+    }
+    const unlisted = { ...plan, destinations: ['merchant', 'second'] };
+    t.equal(feeReceiver({ ...view, plan: unlisted }, 'treasury'), 'second');
+  },
+);

@@ -116,6 +116,7 @@ const attempt = () => ({
   amountGross: 1000n,
   platformFee: 10n,
   amountNet: 990n,
+  feeOwed: 0n,
 });
 
 /** The row's version, its lease, and its attempts. */

@@ -11,6 +11,7 @@ function walletWith(lamports: bigint) {
   const wallet = { lamports };
   const said: string[] = [];
   const keypair = generateKeypair();
+  const keypairs = new Map([[keypair.address, keypair]]);
   const metrics = createMetrics(new Registry());
   const log = pino(
     { level: 'info' },
@@ -23,7 +24,10 @@ function walletWith(lamports: bigint) {
       return address === keypair.address ? wallet.lamports : 0n;
     },
   };
-  const funds = createBalance({ rpc, log, metrics, keypair } as unknown as Context, () => time.ms);
+  const funds = createBalance(
+    { rpc, log, metrics, keypair, keypairs } as unknown as Context,
+    () => time.ms,
+  );
   const figures = async () => ({
     sol: (await metrics.sol.get()).values[0]?.value,
     alerts: (await metrics.alerts.get()).values
@@ -90,6 +94,39 @@ void t.test(
     wallet.lamports = 10_000_000n;
     t.equal(await readsAt(309_999, true), 3);
     t.equal(await readsAt(310_000, false), 4);
+  },
+);
+
+void t.test(
+  'each key has its own balance: an empty former one is alerted and stops nothing else',
+  async (t) => {
+    const [inUse, former] = [generateKeypair(), generateKeypair()];
+    const metrics = createMetrics(new Registry());
+    const said: unknown[] = [];
+    const log = pino(
+      { level: 'info' },
+      { write: (line: string) => void said.push(JSON.parse(line)) },
+    );
+    const lamports = new Map([
+      [inUse.address, 1_000_000_000n],
+      [former.address, 4_000_000n],
+    ]);
+    const funds = createBalance({
+      rpc: { getBalance: async (address: string) => lamports.get(address) },
+      log,
+      metrics,
+      keypair: inUse,
+      keypairs: new Map([inUse, former].map((keypair) => [keypair.address, keypair])),
+    } as unknown as Context);
+    await funds.check(false);
+    t.equal(funds.shortage(), undefined);
+    const { values } = await metrics.sol.get();
+    t.same(Object.fromEntries(values.map(({ labels, value }) => [labels.keeper, value])), {
+      [inUse.address]: 1,
+      [former.address]: 0.004,
+    });
+    t.match(said, [{ keeper: former.address, msg: /^keeper out of SOL/ }]);
+    t.equal(said.length, 1);
   },
 );
 

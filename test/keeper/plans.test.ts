@@ -28,6 +28,7 @@ const record: PlanRow = {
   status: 'pending',
   observedAt: null,
   observedSlot: 0n,
+  collectionBlockedReason: null,
   createdAt: new Date(),
   updatedAt: new Date(),
 };
@@ -180,7 +181,12 @@ void t.test('a pending plan is looked at ever more rarely, and ends after 7 days
       update plans set status = 'pending', chain_created_at = null, plan_pda = ${plan.id}, created_at = now() - ${age}::interval,
         observed_at = now() - ${lookedAt}::interval`;
     const taken = await stage.sql.begin((tx) =>
-      takeUnwatchedPlans(tx, { everySeconds: 300, pendingAgeSeconds: 10, limit: 10 }),
+      takeUnwatchedPlans(tx, {
+        everySeconds: 300,
+        blockedSeconds: 300,
+        pendingAgeSeconds: 10,
+        limit: 10,
+      }),
     );
     return taken.length === 1;
   };

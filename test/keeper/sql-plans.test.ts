@@ -243,7 +243,12 @@ void t.test(
       takeUnwatchedPlans: [
         BATCH,
         (sql) =>
-          takeUnwatchedPlans(sql, { everySeconds: 300, pendingAgeSeconds: 10, limit: BATCH }),
+          takeUnwatchedPlans(sql, {
+            everySeconds: 300,
+            blockedSeconds: 300,
+            pendingAgeSeconds: 10,
+            limit: BATCH,
+          }),
       ],
       findPlansAt: [BATCH, (sql) => findPlansAt(sql, pdas)],
       returnUnwatchedPlans: [BATCH, (sql) => returnUnwatchedPlans(sql, plans)],
@@ -258,6 +263,8 @@ void t.test(
       'insertPayments',
       'listRecorded',
       'listTreasuries',
+      // Reads the plan's subscriptions, of which these are all.
+      'releaseWaiting',
     ]);
     for (const name of [...Object.keys(leases), ...Object.keys(subscriptions)])
       t.ok(told.has(name), `${name} is looked at`);
