@@ -1,8 +1,8 @@
 import { planAddress } from './addresses.ts';
 import { createPlan, type PlanTerms, updatePlan } from './plan-instructions.ts';
 import type { PlanAccount } from './layouts.ts';
-import { unsignedTransaction } from './message.ts';
 import { createTokenAccount } from './system-instructions.ts';
+import { walletTransaction } from './wallet-transaction.ts';
 
 /**
  * The unsigned create-plan transaction (base64) for the merchant's wallet, and the address the plan will have. It creates the wallet's token account
@@ -14,7 +14,7 @@ export function createPlanTransaction(
 ): { transaction: string; plan: string } {
   const plan = planAddress(programId, merchant, terms.planId).address;
   return {
-    transaction: unsignedTransaction(
+    transaction: walletTransaction(
       merchant,
       [
         createTokenAccount({ payer: merchant, owner: merchant, mint: terms.mint }),
@@ -42,7 +42,7 @@ export function sunsetPlanTransaction(
     pullers: seen.pullers,
     metadataUri: seen.metadataUri,
   } as const;
-  return unsignedTransaction(
+  return walletTransaction(
     seen.owner,
     [updatePlan(programId, { owner: seen.owner, plan, edit, seen })],
     blockhash,
@@ -61,9 +61,5 @@ export function pullersUpdateTransaction(
 ): string {
   const { owner, status, endTs, metadataUri } = seen;
   const edit = { status, endTs, metadataUri, pullers };
-  return unsignedTransaction(
-    owner,
-    [updatePlan(programId, { owner, plan, edit, seen })],
-    blockhash,
-  );
+  return walletTransaction(owner, [updatePlan(programId, { owner, plan, edit, seen })], blockhash);
 }

@@ -14,12 +14,8 @@ import {
 } from './instructions.ts';
 import type { Keypair } from './keypair.ts';
 import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from './layouts.ts';
-import {
-  compileMessage,
-  serializeTransaction,
-  signatureOf,
-  unsignedTransaction,
-} from './message.ts';
+import { compileMessage, serializeTransaction, signatureOf } from './message.ts';
+import { walletTransaction } from './wallet-transaction.ts';
 
 /** A transaction ready to send, and the signature that it will have on chain. */
 export interface SignedTransaction {
@@ -96,7 +92,7 @@ export function subscribeTransaction(
         ]),
     subscribe(programId, { subscriber, merchant, plan: plan.address, subscription, terms }),
   ];
-  return { transaction: unsignedTransaction(subscriber, instructions, blockhash), subscription };
+  return { transaction: walletTransaction(subscriber, instructions, blockhash), subscription };
 }
 
 /**
@@ -113,11 +109,7 @@ export function approveTransaction(
   }: { user: string; mint: string; blockhash: string; hasTokenAccount?: boolean },
 ): string {
   const create = hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })];
-  return unsignedTransaction(
-    user,
-    [...create, initAuthority(programId, { user, mint })],
-    blockhash,
-  );
+  return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
 }
 
 /** The unsigned transaction (base64) that revokes a wallet's approval for every plan of this mint. */
@@ -130,11 +122,7 @@ export function revokeTransaction(
 ): string {
   const { user, mint, payer } = authority;
   const receiver = payer === user ? undefined : payer;
-  return unsignedTransaction(
-    user,
-    [revokeAuthority(programId, { user, mint, receiver })],
-    blockhash,
-  );
+  return walletTransaction(user, [revokeAuthority(programId, { user, mint, receiver })], blockhash);
 }
 
 /** The unsigned transaction (base64) that cancels at the end of the period. */
@@ -143,11 +131,7 @@ export function cancelTransaction(
   parties: SubscriptionParties,
   blockhash: string,
 ): string {
-  return unsignedTransaction(
-    parties.subscriber,
-    [cancelSubscription(programId, parties)],
-    blockhash,
-  );
+  return walletTransaction(parties.subscriber, [cancelSubscription(programId, parties)], blockhash);
 }
 
 /** The unsigned transaction (base64) that cancels at once: the subscriber and the plan's owner both sign, the subscriber pays. */
@@ -156,7 +140,7 @@ export function cancelNowTransaction(
   parties: SubscriptionParties & { merchant: string; periodStart: bigint },
   blockhash: string,
 ): string {
-  return unsignedTransaction(
+  return walletTransaction(
     parties.subscriber,
     [cancelSubscriptionNow(programId, parties)],
     blockhash,
@@ -169,11 +153,7 @@ export function resumeTransaction(
   parties: SubscriptionParties & { mint: string; expiresAt: bigint },
   blockhash: string,
 ): string {
-  return unsignedTransaction(
-    parties.subscriber,
-    [resumeSubscription(programId, parties)],
-    blockhash,
-  );
+  return walletTransaction(parties.subscriber, [resumeSubscription(programId, parties)], blockhash);
 }
 
 /** The unsigned transaction (base64) with which the subscriber closes an expired subscription account; the rent goes to `payer`. */
@@ -182,7 +162,7 @@ export function closeTransaction(
   parties: SubscriptionParties & { payer: string },
   blockhash: string,
 ): string {
-  return unsignedTransaction(
+  return walletTransaction(
     parties.subscriber,
     [closeInstruction(programId, parties.subscriber, parties)],
     blockhash,

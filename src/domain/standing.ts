@@ -3,13 +3,14 @@ import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/ac
 import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/layouts.ts';
 import { timeOf } from '../chain/time.ts';
+import { walletFee } from '../chain/wallet-transaction.ts';
 import type { PlanRow } from '../db/plans.ts';
 import { amountDisplay } from './money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './network.ts';
 
 const tokenAccountLength = 165;
-/** Lamports for one signature. Wallets may add a priority fee of their own. */
-const networkFee = 5000n;
+/** Of the longest transaction: token account, authority, closing an ended subscription, subscribe. */
+const networkFee = walletFee(4);
 
 export interface Standing {
   subscriptionPda: string;

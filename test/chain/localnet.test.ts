@@ -433,7 +433,7 @@ void t.test(
       t.equal(await fate(parties), 'cancelled');
 
       const { err } = await subscribe(plan, wallet, { previous: null });
-      t.match(err, { InstructionError: [0, { Custom: 517 }] }, 'the old account is in the way');
+      t.match(err, { InstructionError: [2, { Custom: 517 }] }, 'the old account is in the way');
       t.equal((await subscribe(plan, wallet)).err, null, 'and is closed by the same transaction');
       t.equal((await look(plan, wallet.address)).subscription?.amountPulled, 0n);
 
@@ -509,7 +509,7 @@ void t.test(
       t.equal(await fate(parties), 'paid');
       const late = generateKeypair();
       await fund(late.address, { lamports: 1_000_000_000n, usdc: 1n });
-      t.match((await subscribe(other, late)).err, { InstructionError: [1, { Custom: 500 }] });
+      t.match((await subscribe(other, late)).err, { InstructionError: [3, { Custom: 500 }] });
     });
   },
 );

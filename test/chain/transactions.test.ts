@@ -3,6 +3,7 @@ import bs58 from 'bs58';
 import t from 'tap';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
   planAddress,
   subscriptionAddress,
 } from '../../src/chain/addresses.ts';
@@ -10,7 +11,9 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import type { PlanAccount } from '../../src/chain/layouts.ts';
 import * as plans from '../../src/chain/plan-transactions.ts';
+import { transactionFee } from '../../src/chain/collection.ts';
 import * as transactions from '../../src/chain/transactions.ts';
+import { walletFee } from '../../src/chain/wallet-transaction.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
 const wallet = () => generateKeypair().address;
@@ -43,16 +46,24 @@ interface Read {
   instructions: { programId: string; accounts: string[]; data: Buffer }[];
 }
 
-/** A base64 transaction as a wallet reads it. */
+/** A base64 transaction as a wallet reads it, behind its compute limit and its priority fee, which every one has. */
 function read(base64: string): Read {
   const transaction = Transaction.from(Buffer.from(base64, 'base64'));
+  const [limit, price, ...instructions] = transaction.instructions;
+  t.same(
+    [limit, price].map((budget) => [budget?.programId.toBase58(), budget?.data[0]]),
+    [
+      [COMPUTE_BUDGET_PROGRAM, 2],
+      [COMPUTE_BUDGET_PROGRAM, 3],
+    ],
+  );
   return {
     feePayer: transaction.feePayer!.toBase58(),
     signers: transaction.signatures.map(({ publicKey, signature }) => {
       t.equal(signature, null, 'nobody has signed');
       return publicKey.toBase58();
     }),
-    instructions: transaction.instructions.map(({ programId, keys, data }) => ({
+    instructions: instructions.map(({ programId, keys, data }) => ({
       programId: programId.toBase58(),
       accounts: keys.map(({ pubkey }) => pubkey.toBase58()),
       data,
@@ -234,6 +245,19 @@ void t.test('rent goes back to a sponsor that paid it', (t) => {
   t.same(revoke.instructions[0]!.accounts.at(-1), sponsor);
   t.end();
 });
+
+void t.test(
+  'a wallet’s transaction has room for its appended assertions, and costs what is said before',
+  (t) => {
+    const cancel = transactions.cancelTransaction(program, parties, blockhash);
+    const bytes = Buffer.from(cancel, 'base64');
+    const [limit] = Transaction.from(bytes).instructions;
+    t.equal(limit?.data.readUInt32LE(1), 200_000, 'half of it is the wallet’s');
+    t.equal(transactionFee(bytes), walletFee(1));
+    t.equal(walletFee(4), 15_000n, 'subscribing at its longest');
+    t.end();
+  },
+);
 
 void t.test('a cancellation at once waits for the subscriber and the merchant to sign', (t) => {
   const { feePayer, signers } = read(

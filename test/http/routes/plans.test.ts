@@ -2,7 +2,11 @@
 import { Transaction } from '@solana/web3.js';
 import t from 'tap';
 import { planIn } from '../../../src/chain/accounts.ts';
-import { ASSOCIATED_TOKEN_PROGRAM, planAddress } from '../../../src/chain/addresses.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  planAddress,
+} from '../../../src/chain/addresses.ts';
 import { createPlan } from '../../../src/chain/plan-instructions.ts';
 import { decodePlan } from '../../../src/chain/layouts.ts';
 import { unsignedTransaction } from '../../../src/chain/message.ts';
@@ -61,7 +65,12 @@ void t.test(
     t.equal(unsigned.feePayer?.toBase58(), merchant.wallet);
     t.same(
       unsigned.instructions.map(({ programId }) => programId.toBase58()),
-      [ASSOCIATED_TOKEN_PROGRAM, api.deps.network.programId],
+      [
+        COMPUTE_BUDGET_PROGRAM,
+        COMPUTE_BUDGET_PROGRAM,
+        ASSOCIATED_TOKEN_PROGRAM,
+        api.deps.network.programId,
+      ],
       'it creates the token account of the merchant, too',
     );
     await api.submit(merchant.keypair, created.body.data.transaction);
