@@ -1,7 +1,7 @@
 // Part of "npm run build": writes dist/public, the files that serve hands out as they are: /openapi.json and the pages of /docs.
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { openApiDocument } from './openapi.ts';
 
@@ -16,18 +16,31 @@ const page = `<!doctype html>
 <html lang="en">
   <head>
     <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
     <title>billing API</title>
     <link rel="stylesheet" href="swagger-ui.css" />
-    <link rel="icon" type="image/png" href="favicon-32x32.png" sizes="32x32" />
+    <link rel="stylesheet" href="reference.css" />
+    <link rel="icon" type="image/svg+xml" href="icon.svg" />
   </head>
   <body>
+    <header class="top">
+      <a class="brand" href="/docs/"><img src="icon.svg" alt="" width="26" height="26" />billing API</a>
+      <nav aria-label="Elsewhere">
+        <a href="/openapi.json">openapi.json</a>
+        <a href="/dashboard">Dashboard</a>
+      </nav>
+    </header>
     <div id="swagger-ui"></div>
     <script src="swagger-ui-bundle.js"></script>
     <script src="start.js"></script>
   </body>
 </html>
 `;
-const start = `SwaggerUIBundle({
+const start = `const dark = matchMedia('(prefers-color-scheme: dark)');
+const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+dark.addEventListener('change', follow);
+follow();
+SwaggerUIBundle({
   url: '../openapi.json',
   dom_id: '#swagger-ui',
   deepLinking: true,
@@ -44,5 +57,10 @@ await mkdir(join(target, 'docs'), { recursive: true });
 await writeFile(join(target, 'openapi.json'), JSON.stringify(await openApiDocument(version)));
 await writeFile(join(target, 'docs', 'index.html'), page);
 await writeFile(join(target, 'docs', 'start.js'), start);
-for (const file of ['swagger-ui.css', 'swagger-ui-bundle.js', 'favicon-32x32.png'])
-  await copyFile(join(swaggerUi, file), join(target, 'docs', file));
+for (const file of [
+  join(swaggerUi, 'swagger-ui.css'),
+  join(swaggerUi, 'swagger-ui-bundle.js'),
+  join(root, 'docs', 'reference.css'),
+  join(root, 'src', 'pages', 'icon.svg'),
+])
+  await copyFile(file, join(target, 'docs', basename(file)));

@@ -17,6 +17,7 @@ create table checkout_sessions (
 );
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent: no other can use the session';
 comment on column checkout_sessions.subscription_id is 'what was registered in the session; null while it is open or when it expired';
+create index checkout_sessions_by_app on checkout_sessions (app_id, id);
 
 -- Every unsigned transaction that the service builds for a wallet. The relay sends a signed one only when it is one of these.
 create table offered_transactions (

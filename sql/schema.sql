@@ -220,6 +220,7 @@ create table checkout_sessions (
 );
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent: no other can use the session';
 comment on column checkout_sessions.subscription_id is 'what was registered in the session; null while it is open or when it expired';
+CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 
 create table daemons (
   id uuid not null,

@@ -204,7 +204,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** List the checkout sessions of an app */
+        get: operations["listCheckoutSessions"];
         put?: never;
         /**
          * Create a checkout session
@@ -5516,6 +5517,75 @@ export interface operations {
                      */
                     "application/json": {
                         data: components["schemas"]["Analytics"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCheckoutSessions: {
+        parameters: {
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    Link: components["headers"]["Link"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Next-Cursor": components["headers"]["X-Next-Cursor"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": [
+                     *         {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "url": "text",
+                     *           "status": "open",
+                     *           "externalId": "customer-1",
+                     *           "metadata": {
+                     *             "order": "1234"
+                     *           },
+                     *           "successUrl": "https://coffee.example/welcome",
+                     *           "cancelUrl": "https://coffee.example/welcome",
+                     *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "subscriptionId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "expiresAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["CheckoutSession"][];
                         /**
                          * @description Whether the request was carried out.
                          * @enum {boolean}

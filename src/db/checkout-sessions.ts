@@ -1,5 +1,6 @@
 // Checkout sessions: a plan for one of a merchant's customers, subscribed to once.
 import type { Queryable } from './connect.ts';
+import { type Page, pageOf } from './lists.ts';
 
 export interface CheckoutSessionRow {
   id: string;
@@ -52,6 +53,16 @@ export async function findCheckoutSession(
   const [row] = await sql<CheckoutSessionRow[]>`
     select ${columns(sql)} from checkout_sessions where id = ${id}`;
   return row;
+}
+
+export function listCheckoutSessions(
+  sql: Queryable,
+  appId: string,
+  page: Page,
+): Promise<CheckoutSessionRow[]> {
+  const key = { column: 'app_id', value: sql`${appId}::uuid` };
+  return sql<CheckoutSessionRow[]>`
+    select ${columns(sql)} from checkout_sessions where ${pageOf(sql, key, page)}`;
 }
 
 /** Ties an open session to the wallet whose transaction is about to be sent. False where it is another wallet's, over or used. */

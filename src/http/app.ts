@@ -251,7 +251,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     accessRoutes(api, deps);
-    checkoutRoutes(api, deps);
+    checkoutRoutes(api, deps, pages);
     transactionRoutes(api, deps, pages);
     exportRoutes(api, deps);
     analyticsRoutes(api, deps);

@@ -334,8 +334,17 @@ void t.test(
     const { servers } = await serving(t, 1);
     const { url, running } = servers[0]!;
     const page = await (await fetch(`${url}/docs/`)).text();
-    const loaded = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, file]) => `/docs/${file}`);
-    const documents = ['/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60', '/account', '/dashboard'];
+    const loaded = new Set(
+      [...page.matchAll(/<(?:link|script|img)[^>]*? (?:src|href)="([^"]+)"/g)].map(
+        ([, file]) => `/docs/${file}`,
+      ),
+    );
+    const documents = [
+      '/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60',
+      '/checkout/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60',
+      '/account',
+      '/dashboard',
+    ];
     const assets = new Set<string>();
     for (const document of documents)
       for (const [, file = ''] of (await (await fetch(url + document)).text()).matchAll(
@@ -344,7 +353,7 @@ void t.test(
         assets.add(file);
     t.equal(assets.size, 6, 'three scripts, the demo wallet, a style, an icon');
     const files = ['/openapi.json', '/docs', '/docs/', ...loaded, ...documents, ...assets];
-    t.equal(files.length, 16);
+    t.equal(files.length, 18);
     for (const file of files) {
       const socket = connect(Number(new URL(url).port), '127.0.0.1');
       socket.on('error', () => undefined);

@@ -87,6 +87,11 @@ void t.test(
       { subscriberWallet: subscriber.wallet },
     );
     await insertPayment(api.sql, subscription, '2026-01-01');
+    const session = await api.call<{ id: string }>(
+      'POST',
+      `/merchant/apps/${mine.appId}/checkout-sessions`,
+      { token: mine.key, body: { planId: plan.id } },
+    );
     const { eventId, deliveryId } = await insertEvent(api.sql, subscription);
 
     const known = [
@@ -144,6 +149,11 @@ void t.test(
       description: 'Text',
       transaction: 'AQ==',
       websiteUrl: 'https://a.test/',
+      checkoutSessionId: session.body.data.id,
+      externalId: 'customer-1',
+      returnOrigins: ['https://a.test'],
+      successUrl: 'https://a.test/x',
+      cancelUrl: 'https://a.test/x',
     };
     const fitting = (key: string) =>
       fc.oneof(
@@ -155,7 +165,13 @@ void t.test(
       paths: Record<string, Record<string, Operation>>;
       components: { schemas: Record<string, Schema> };
     };
-    const pages = ['/s/{planId}', '/account', '/dashboard', '/assets/{keyId}'];
+    const pages = [
+      '/s/{planId}',
+      '/checkout/{checkoutSessionId}',
+      '/account',
+      '/dashboard',
+      '/assets/{keyId}',
+    ];
     const operations: { path: string; method: string; operation: Operation }[] = [
       ...Object.entries(document.paths).flatMap(([path, found]) =>
         Object.entries(found).map(([method, operation]) => ({ path, method, operation })),
@@ -173,6 +189,7 @@ void t.test(
         deliveryId: deliveryId!,
         eventId,
         keyId: known[7]!,
+        checkoutSessionId: session.body.data.id,
       };
       const segment = (name: string) =>
         fc.oneof(

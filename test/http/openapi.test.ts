@@ -33,7 +33,8 @@ interface Document {
 // docs/contract.md, Endpoints.
 const promised = `
   GET /merchant/apps/{appId}/access,
-  POST /merchant/apps/{appId}/checkout-sessions, GET /merchant/apps/{appId}/checkout-sessions/{checkoutSessionId},
+  POST /merchant/apps/{appId}/checkout-sessions, GET /merchant/apps/{appId}/checkout-sessions,
+  GET /merchant/apps/{appId}/checkout-sessions/{checkoutSessionId},
   GET /checkout-sessions/{checkoutSessionId},
   POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
   PATCH /merchant/profile, GET /merchant/apps, POST /merchant/apps, GET /merchant/apps/{appId}, PATCH /merchant/apps/{appId},
@@ -214,8 +215,17 @@ void t.test('/docs shows it and loads nothing from another host', async (t) => {
   const start = await api.call('GET', '/docs/start.js');
   t.match(start, { status: 200, text: /validatorUrl: null/ });
   for (const { text } of [page, start]) t.notMatch(text, /https?:/);
-  const loaded = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, url]) => url!);
-  t.same(loaded, ['swagger-ui.css', 'favicon-32x32.png', 'swagger-ui-bundle.js', 'start.js']);
+  const loaded = [...page.text.matchAll(/<(?:link|script|img)[^>]*? (?:src|href)="([^"]+)"/g)].map(
+    ([, url]) => url!,
+  );
+  t.same(loaded, [
+    'swagger-ui.css',
+    'reference.css',
+    'icon.svg',
+    'icon.svg',
+    'swagger-ui-bundle.js',
+    'start.js',
+  ]);
   for (const url of loaded) {
     t.ok(!/^(https?:)?\/\//.test(url), url);
     t.equal(

@@ -5,6 +5,7 @@
 import t from 'tap';
 import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
+import { listCheckoutSessions } from '../../src/db/checkout-sessions.ts';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { listDeliveries } from '../../src/db/deliveries.ts';
 import { listEndpoints } from '../../src/db/endpoints.ts';
@@ -293,6 +294,9 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
   const [deepKey] = await sql<
     { id: string }[]
   >`select id from api_keys where merchant_id = ${many.merchantId} order by id limit 1 offset ${rows / 10}`;
+  const [deepSession] = await sql<
+    { id: string }[]
+  >`select id from checkout_sessions where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
   const [deepPlan] = await sql<
     { id: string }[]
   >`select id from plans where app_id = ${appId} order by id limit 1 offset ${rows / 10}`;
@@ -310,6 +314,11 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     ...[first, { after: deepPlan!.id, limit }].map((page): List => ({
       name: named('plans', {}, page),
       ask: (handle) => listPlans(handle, appId, page),
+      most: limit,
+    })),
+    ...[first, { after: deepSession!.id, limit }].map((page): List => ({
+      name: named('checkout sessions', {}, page),
+      ask: (handle) => listCheckoutSessions(handle, appId, page),
       most: limit,
     })),
     ...combinations({ wallet: many.wallets, page: pages(plain) }).map(({ wallet, page }): List => ({

@@ -1,14 +1,7 @@
 // The account page in a browser: cancel, resume, repair and close, judged by the chain and the database.
 import { type Keypair, PublicKey, Transaction } from '@solana/web3.js';
 import t from 'tap';
-import {
-  barriers,
-  closeBrowser,
-  picture,
-  skipped,
-  type Stage,
-  startStage,
-} from '../fixtures/browser.ts';
+import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
@@ -34,19 +27,17 @@ void t.test('cancel, resume, repair an approval, close', { skip: skipped }, asyn
   await page.getByText('Paid until').waitFor();
 
   await page.goto('/account');
-  await picture(page, 'account-sign-in');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'account-sign-in');
   await page.getByRole('button', { name: /Sign in with/ }).click();
   await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
   await page.getByRole('button', { name: 'Payments' }).click();
   await page.getByText('Succeeded').waitFor();
-  await picture(page, 'account');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'account');
 
   await page.getByRole('button', { name: /Cancel subscription/ }).click();
   await page.getByText('Cancelled. Nothing more is collected').waitFor();
   t.ok((await row()).cancelRequestedAt, 'the service has seen the cancellation');
-  await picture(page, 'account-cancelled');
+  await inspect(t, page, 'account-cancelled');
   await page.getByRole('button', { name: /Resume/ }).click();
   await page.getByText('Your cancellation is taken back').waitFor();
   t.equal((await row()).cancelRequestedAt, null);
@@ -72,7 +63,7 @@ void t.test('cancel, resume, repair an approval, close', { skip: skipped }, asyn
     commitment: 'confirmed',
   });
   t.equal(value, null, 'the account is gone from the chain');
-  await picture(page, 'account-closed');
+  await inspect(t, page, 'account-closed');
   t.same(faults, []);
 });
 

@@ -3,14 +3,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import {
-  barriers,
-  closeBrowser,
-  picture,
-  skipped,
-  type Stage,
-  startStage,
-} from '../fixtures/browser.ts';
+import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
@@ -70,8 +63,7 @@ void t.test(
       await first.page.getByRole('link', { name: /^Back to/ }).getAttribute('href'),
       `${shop.origin}/pricing?session_id=${id}`,
     );
-    await picture(first.page, 'checkout-offer');
-    t.same(await barriers(first.page), []);
+    await inspect(t, first.page, 'checkout-offer');
 
     const second = await visitor(stage);
     await second.page.goto(path);
@@ -88,8 +80,7 @@ void t.test(
 
     await second.page.getByRole('button', { name: /^Subscribe with/ }).click();
     await second.page.getByText('This wallet cannot use this checkout').waitFor();
-    await picture(second.page, 'checkout-another-wallet');
-    t.same(await barriers(second.page), []);
+    await inspect(t, second.page, 'checkout-another-wallet');
     t.equal(
       (await sql`select 1 from offered_transactions where wallet = ${second.wallet.address}`)
         .length,
@@ -97,8 +88,7 @@ void t.test(
     );
     await second.page.reload();
     await second.page.getByText('This checkout is complete').waitFor();
-    await picture(second.page, 'checkout-complete');
-    t.same(await barriers(second.page), []);
+    await inspect(t, second.page, 'checkout-complete');
     t.equal(await second.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
     t.equal((await sql`select 1 from subscriptions`).length, 1, 'used twice, subscribed once');
   },
@@ -116,8 +106,7 @@ void t.test(
     const { page, faults } = await visitor(stage, { dark: true });
     await page.goto(expired.path);
     await page.getByText('This checkout has expired').waitFor();
-    await picture(page, 'checkout-expired-dark');
-    t.same(await barriers(page), []);
+    await inspect(t, page, 'checkout-expired-dark');
 
     const open = await session(stage, plan.id);
     // As if it had been stored while the origin was allowed.

@@ -1,6 +1,6 @@
 // The dashboard in a browser, judged by the chain and the database.
 import t from 'tap';
-import { barriers, closeBrowser, picture, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, skipped, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 
@@ -15,28 +15,40 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
   const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
 
   await page.goto('/dashboard');
-  t.same(await barriers(page), []);
+  await page.getByRole('button', { name: /Sign in with/ }).waitFor();
+  await inspect(t, page, 'dashboard-sign-in');
   await page.getByRole('button', { name: /Sign in with/ }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  for (const [link, empty] of [
+    ['Plans', 'No plans yet'],
+    ['Checkout links', 'No checkout links yet'],
+    ['Subscriptions', 'No subscriptions yet'],
+    ['Payments', 'No payments'],
+  ] as const) {
+    await page.getByRole('link', { name: link, exact: true }).click();
+    await page.getByText(empty).waitFor();
+    await inspect(t, page, `dashboard-empty-${link.toLowerCase().replace(' ', '-')}`);
+  }
 
   await page.getByRole('link', { name: 'Webhook' }).click();
+  await page.getByLabel('URL').waitFor();
+  await inspect(t, page, 'dashboard-empty-webhook');
   await page.getByLabel('URL').fill(receiver.url);
   await page.getByRole('button', { name: 'Add endpoint' }).click();
   await page
     .getByRole('dialog')
     .getByText(/^whsec_/)
     .waitFor();
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-secret');
   await page.getByRole('button', { name: 'I have stored it' }).click();
   await page.getByRole('button', { name: 'Send a test' }).click();
   await page.getByText('Answered 410').waitFor();
 
-  await page.getByRole('link', { name: 'Plans & links' }).click();
+  await page.getByRole('link', { name: 'Plans', exact: true }).click();
   await page.getByRole('button', { name: 'New plan' }).click();
   await page.getByLabel('Name').fill('Tea club');
   await page.getByLabel('Amount in USDC').fill('9.50');
-  await picture(page, 'dashboard-new-plan');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-new-plan');
   await page.getByRole('button', { name: 'Create and publish' }).click();
   await page.getByText('Tea club is published.').waitFor();
   const [plan] = await sql<{ id: string; status: string; amount: bigint; planPda: string }[]>`
@@ -48,8 +60,30 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
   });
   t.ok(value, 'the plan is on chain');
   await page.getByRole('link', { name: /^Open/ }).waitFor();
-  await picture(page, 'dashboard-plans');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-plans');
+
+  // A site to return to, then a link for one customer.
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByLabel('Sites that a checkout may lead back to').fill('https://tea.example');
+  await page.getByRole('button', { name: 'Save' }).first().click();
+  await page.getByText('Saved.').waitFor();
+  await page.getByRole('link', { name: 'Checkout links' }).click();
+  await page.getByRole('button', { name: 'New link' }).click();
+  await page.getByLabel('Your customer’s id').fill('customer-7');
+  await page.getByLabel('After subscribing, go to').fill('https://tea.example/welcome');
+  await inspect(t, page, 'dashboard-new-link');
+  await page.getByRole('button', { name: 'Create link' }).click();
+  const url = (await page.getByRole('dialog').locator('code').textContent()) ?? '';
+  const [made] = await sql<{ id: string; externalId: string; successUrl: string }[]>`
+    select id, external_id, success_url from checkout_sessions`;
+  t.match(made, { externalId: 'customer-7', successUrl: 'https://tea.example/welcome' });
+  t.equal(url, `${stage.origin}/checkout/${made?.id ?? ''}`);
+  await inspect(t, page, 'dashboard-link-made');
+  await page.getByRole('dialog').getByRole('button', { name: 'Copy the link' }).click();
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), url, 'copied');
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('cell', { name: 'customer-7', exact: true }).waitFor();
+  await inspect(t, page, 'dashboard-links');
 
   const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
@@ -61,25 +95,21 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
     async () => (await sql`select 1 from deliveries where status = 'failed'`).length === 2,
   );
 
-  await page.getByRole('link', { name: 'Subscriptions' }).click();
+  await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
   await page.getByRole('region', { name: 'Subscriptions' }).getByText('Active').waitFor();
-  await picture(page, 'dashboard-subscriptions');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-subscriptions');
   await page.getByRole('region', { name: 'Subscriptions' }).getByRole('link').click();
   await page.getByText('Payment: succeeded').waitFor();
-  await picture(page, 'dashboard-subscription');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-subscription');
 
   await page.getByRole('link', { name: 'Payments' }).click();
   await page.getByRole('cell', { name: 'Succeeded' }).waitFor();
-  await picture(page, 'dashboard-payments');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-payments');
 
   await page.getByRole('link', { name: 'Webhook' }).click();
   const failed = page.getByRole('region', { name: 'Failed deliveries' });
   await failed.waitFor();
-  await picture(page, 'dashboard-webhook');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-webhook');
   const before = receiver.requests.length;
   receiver.answer = ok;
   for (const box of await failed.getByRole('checkbox').all()) await box.check();
@@ -92,8 +122,7 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
   );
   await failed.getByRole('link').first().click();
   await page.getByText('Attempts').waitFor();
-  await picture(page, 'dashboard-delivery');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-delivery');
 
   await page.getByRole('link', { name: 'API keys' }).click();
   const [{ keys: keysBefore } = { keys: 0 }] = await sql<{ keys: number }[]>`
@@ -114,18 +143,15 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
     keysBefore,
     'the others stay',
   );
-  await picture(page, 'dashboard-keys');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-keys');
 
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.getByRole('heading', { name: 'Net revenue per day' }).waitFor();
-  await picture(page, 'dashboard-overview');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-overview');
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByLabel('E-mail').fill('ada@example.test');
   await page.getByRole('button', { name: 'Save' }).last().click();
   await page.getByText('Saved.').waitFor();
-  await picture(page, 'dashboard-settings');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'dashboard-settings');
   t.same([...faults, ...shop.faults], []);
 });

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { barriers, closeBrowser, picture, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, skipped, startStage } from '../fixtures/browser.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
@@ -52,8 +52,7 @@ void t.test('hostile text stays text', { skip: skipped }, async (t) => {
   );
   const width = await shop.page.evaluate<number>('document.documentElement.scrollWidth');
   t.ok(width <= 390, `nothing is wider than the screen: ${width}`);
-  await picture(shop.page, 'hostile-subscribe');
-  t.same(await barriers(shop.page), []);
+  await inspect(t, shop.page, 'hostile-subscribe');
   await button.click();
   await shop.page.getByText('You are subscribed').waitFor();
   await receiver.got(1);
@@ -65,7 +64,7 @@ void t.test('hostile text stays text', { skip: skipped }, async (t) => {
   await desk.page.getByRole('link', { name: 'Webhook' }).click();
   await desk.page.getByRole('region', { name: 'Deliveries' }).getByRole('link').first().click();
   await desk.page.getByLabel('Response of attempt 1').waitFor();
-  await picture(desk.page, 'hostile-delivery');
+  await inspect(t, desk.page, 'hostile-delivery');
   t.notMatch(await desk.page.title(), /owned/);
   t.notMatch(await shop.page.title(), /^owned/);
   t.same([...shop.faults, ...desk.faults], []);

@@ -1,9 +1,8 @@
 // Every state of the subscribe page, by the test wallet's switches. Whether anything was paid is read from the chain and the database.
 import t, { type Test } from 'tap';
 import {
-  barriers,
   closeBrowser,
-  picture,
+  inspect,
   skipped,
   type Stage,
   startStage,
@@ -58,10 +57,9 @@ async function scene(
   };
 }
 
-/** Takes a picture, asks axe, and expects a silent console. */
-async function inspect(t: Test, { page, faults }: Viewer, name: string): Promise<void> {
-  await picture(page, `state-${name}`);
-  t.same(await barriers(page), [], `${name}: accessible`);
+/** Inspects the screen, and expects a silent console. */
+async function look(t: Test, { page, faults }: Viewer, name: string): Promise<void> {
+  await inspect(t, page, `state-${name}`);
   t.same(faults, [], `${name}: quiet`);
 }
 
@@ -74,14 +72,14 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     const desk = await stage.open();
     await desk.page.goto(`/s/${id}`);
     await desk.page.getByRole('img', { name: 'QR code of this page' }).waitFor();
-    await inspect(t, desk, 'no-wallet');
+    await look(t, desk, 'no-wallet');
     const phone = await stage.open({ width: 390, phone: true, dark: true });
     await phone.page.goto(`/s/${id}`);
     for (const name of ['Phantom', 'Solflare', 'Backpack']) {
       const link = phone.page.getByRole('link', { name: `Open in ${name}` });
       t.match(await link.getAttribute('href'), encodeURIComponent(`${stage.origin}/s/${id}`));
     }
-    await inspect(t, phone, 'no-wallet-phone');
+    await look(t, phone, 'no-wallet-phone');
   });
 
   await t.test('several wallets: one button each', async (t) => {
@@ -91,7 +89,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.page.reload();
     await one.page.getByRole('button', { name: 'Subscribe with First' }).waitFor();
     await one.page.getByRole('button', { name: 'Subscribe with Second' }).waitFor();
-    await inspect(t, one, 'several');
+    await look(t, one, 'several');
   });
 
   await t.test('another network', async (t) => {
@@ -99,7 +97,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.press();
     await one.sees('is not on the local chain');
     t.same(one.wallet.asked, []);
-    await inspect(t, one, 'wrong-network');
+    await look(t, one, 'wrong-network');
   });
 
   for (const [rejects, text] of [
@@ -112,7 +110,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
       await one.press();
       await one.sees(text);
       t.equal(await one.registrations(), 0);
-      await inspect(t, one, `declined-${rejects}`);
+      await look(t, one, `declined-${rejects}`);
       one.wallet.switches.rejects = undefined;
       await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();
       await one.sees(subscribed);
@@ -123,7 +121,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     const one = await scene(stage, { holds: 'sign' });
     await one.press();
     await one.sees('Confirm the subscription in');
-    await inspect(t, one, 'holding');
+    await look(t, one, 'holding');
     await one.page.getByRole('button', { name: 'Stop waiting' }).click();
     one.wallet.switches.holds = undefined;
     one.wallet.release();
@@ -138,7 +136,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.sees('Confirm the subscription in');
     await one.wallet.switchAccount(one.page, chain.wallet().keypair);
     await one.sees('You switched accounts');
-    await inspect(t, one, 'switched');
+    await look(t, one, 'switched');
     one.wallet.switches.holds = undefined;
     await one.press();
     await one.sees(subscribed);
@@ -151,7 +149,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.sees('Your wallet needs more');
     t.ok(await one.page.getByRole('cell', { name: '7.00' }).isVisible(), 'seven are missing');
     t.equal(await one.registrations(), 0);
-    await inspect(t, one, 'short-usdc');
+    await look(t, one, 'short-usdc');
     chain.fund(one.wallet.address, { usdc: 7_000_000n });
     chain.mineBlocks(3);
     await one.page.getByRole('button', { name: 'Check again' }).click();
@@ -163,7 +161,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.press();
     await one.sees('Your wallet needs more');
     t.equal(await one.registrations(), 0);
-    await inspect(t, one, 'short-sol');
+    await look(t, one, 'short-sol');
   });
 
   await t.test('the blockhash lapsed before the wallet answered', async (t) => {
@@ -175,7 +173,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.press();
     await one.sees('The transaction lapsed');
     t.equal(await one.registrations(), 0);
-    await inspect(t, one, 'lapsed');
+    await look(t, one, 'lapsed');
     one.wallet.switches.beforeSigning = undefined;
     await one.page.getByRole('button', { name: 'Try again' }).click();
     await one.sees(subscribed);
@@ -186,7 +184,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.press();
     await one.sees('Your wallet changed the transaction');
     t.equal(await one.registrations(), 0);
-    await inspect(t, one, 'changed');
+    await look(t, one, 'changed');
   });
 
   await t.test('the wallet appends assertions', async (t) => {
@@ -234,7 +232,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.press();
     await one.sees('You are subscribed already');
     t.equal(await one.registrations(), 1);
-    await inspect(t, one, 'already');
+    await look(t, one, 'already');
   });
 
   await t.test('the plan has ended, is pending, or does not exist', async (t) => {
@@ -244,10 +242,10 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
       await one.page.reload();
       await one.sees('Not available');
     }
-    await inspect(t, one, 'ended');
+    await look(t, one, 'ended');
     await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
     await one.sees('This link leads nowhere');
-    await inspect(t, one, 'nowhere');
+    await look(t, one, 'nowhere');
     await one.page.goto('/s/%3Cscript%3E');
     await one.sees('This link leads nowhere');
   });

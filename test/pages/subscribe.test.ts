@@ -1,7 +1,7 @@
 // The subscribe page in a browser: every state, judged by the chain and the database.
 import t from 'tap';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
-import { barriers, closeBrowser, picture, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, skipped, startStage } from '../fixtures/browser.ts';
 
 t.teardown(closeBrowser);
 
@@ -15,13 +15,11 @@ void t.test('a link leads to a collected payment', { skip: skipped }, async (t) 
   const button = page.getByRole('button', { name: 'Subscribe with Test wallet' });
   await button.waitFor();
   t.same(wallet.asked, [], 'no wallet was asked before the button');
-  await picture(page, 'subscribe-offer');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'subscribe-offer');
   await button.click();
   await page.getByRole('heading', { name: 'You are subscribed' }).waitFor();
   await page.getByText('Paid until').waitFor();
-  await picture(page, 'subscribe-done');
-  t.same(await barriers(page), []);
+  await inspect(t, page, 'subscribe-done');
 
   const { sql } = stage.served;
   const rows = await sql<{ status: string; amountGross: bigint; subscriberWallet: string }[]>`

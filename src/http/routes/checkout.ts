@@ -3,6 +3,7 @@ import {
   type CheckoutSessionRow,
   findCheckoutSession,
   insertCheckoutSession,
+  listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
 import { findApp } from '../../db/apps.ts';
 import { findPlan, findPublicPlan } from '../../db/plans.ts';
@@ -24,6 +25,7 @@ import {
   Wallet,
 } from '../fields.ts';
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { pageQuery, type Pages } from '../pages.ts';
 import { PublicPlan } from './public-plan.ts';
 
 const returnUrl = Type.String({
@@ -66,14 +68,20 @@ const PublicCheckoutSession = Type.Object(
 const tags = ['checkout'];
 
 /** The merchant's side: sessions for its customers. */
-export function checkoutRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, publicUrl } = deps;
-  const view = ({ metadata, ...row }: CheckoutSessionRow) => ({
+export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  createRoute(api, deps);
+  readRoutes(api, deps, pages);
+}
+
+function viewOf({ publicUrl }: ApiDeps, { metadata, ...row }: CheckoutSessionRow) {
+  return {
     ...row,
     metadata: JSON.parse(metadata) as Record<string, string>,
     url: `${publicUrl}/checkout/${row.id}`,
-  });
+  };
+}
 
+function createRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/checkout-sessions',
     {
@@ -107,8 +115,36 @@ export function checkoutRoutes(api: Api, deps: ApiDeps): void {
       return answerOnce(deps, request, reply, 201, async () => {
         await checkPlan(deps, app.id, planId);
         const session = { appId: app.id, planId, externalId, metadata, successUrl, cancelUrl };
-        return async (tx) => view(await insertCheckoutSession(tx, session));
+        return async (tx) => viewOf(deps, await insertCheckoutSession(tx, session));
       });
+    },
+  );
+}
+
+function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  api.get(
+    '/apps/:appId/checkout-sessions',
+    {
+      schema: {
+        summary: 'List the checkout sessions of an app',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: {
+          200: success(Type.Array(CheckoutSession)),
+          ...failures(400, 401, 403, 404),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const rows = await listCheckoutSessions(sql, id, pages.read(request));
+      return pages.send(
+        request,
+        reply,
+        rows.map((row) => viewOf(deps, row)),
+      );
     },
   );
 
@@ -128,7 +164,7 @@ export function checkoutRoutes(api: Api, deps: ApiDeps): void {
       const id = idOf(request.params.checkoutSessionId, 'checkout session');
       const session = await findCheckoutSession(sql, id);
       if (session?.appId !== appId) throw absent('checkout session');
-      return ok(view(session));
+      return ok(viewOf(deps, session));
     },
   );
 }

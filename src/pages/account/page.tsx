@@ -5,6 +5,7 @@ import { usePages } from '../shared/pages.ts';
 import { Address, Button } from '../shared/parts.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
+import { ZoneSwitch } from '../shared/time.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
@@ -17,6 +18,7 @@ export function AccountPage(): ReactElement {
         </a>
         {session !== undefined && (
           <span className="actions">
+            <ZoneSwitch />
             <Address of={session.address} label="your address" />
             <Button kind="link" onClick={() => end()}>
               Sign out

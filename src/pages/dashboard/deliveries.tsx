@@ -4,7 +4,7 @@ import { wordsOf } from '../shared/errors.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Button, Notice } from '../shared/parts.tsx';
-import { hiddenHead, Table } from '../shared/table.tsx';
+import { Table } from '../shared/table.tsx';
 import { Time } from '../shared/time.tsx';
 import { StatusFilter } from './filters.tsx';
 import { liveMs, type Place } from './place.ts';
@@ -58,10 +58,11 @@ export function Deliveries({
     all.refresh();
     failed.refresh();
   };
-  const choose = (id: string, on: boolean) => {
+  const choose = (ids: readonly string[], on: boolean) => {
     const next = new Set(chosen);
-    if (on) next.add(id);
-    else next.delete(id);
+    for (const id of ids)
+      if (on) next.add(id);
+      else next.delete(id);
     setChosen(next);
   };
   const rows = (deliveries: readonly Delivery[], name: string) => (
@@ -84,9 +85,11 @@ export function Deliveries({
           {rows(failed.rows, 'Failed deliveries')}
         </>
       )}
-      {failed.rows.length > 0 && status === undefined && <h3>All</h3>}
-      <div className="filters">
-        <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
+      <div className="view-head">
+        <h3>{failed.rows.length > 0 && status === undefined ? 'All' : 'By status'}</h3>
+        <div className="filters">
+          <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
+        </div>
       </div>
       <ListOf
         list={all}
@@ -112,7 +115,7 @@ function Rows({
   deliveries: readonly Delivery[];
   name: string;
   chosen: ReadonlySet<string>;
-  choose: (id: string, on: boolean) => void;
+  choose: (ids: readonly string[], on: boolean) => void;
 }): ReactElement {
   return (
     <Table
@@ -120,13 +123,25 @@ function Rows({
       rows={deliveries}
       columns={[
         {
-          head: hiddenHead('Choose'),
+          head: (
+            <input
+              type="checkbox"
+              aria-label={`Choose all: ${name}`}
+              checked={deliveries.every(({ id }) => chosen.has(id))}
+              onChange={({ target }) =>
+                choose(
+                  deliveries.map(({ id }) => id),
+                  target.checked,
+                )
+              }
+            />
+          ),
           cell: ({ id, eventType }) => (
             <input
               type="checkbox"
               aria-label={`Choose the delivery of ${eventType}`}
               checked={chosen.has(id)}
-              onChange={({ target }) => choose(id, target.checked)}
+              onChange={({ target }) => choose([id], target.checked)}
             />
           ),
         },

@@ -55,6 +55,7 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
             <Plot
               title="Net revenue per day"
               kind="bars"
+              least={0.01}
               points={data.daily.map(({ date, net }) => ({
                 date,
                 value: Number(net) / 1e6,

@@ -5,9 +5,11 @@ import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
 import { foreign } from '../shared/text.ts';
+import { ZoneSwitch } from '../shared/time.tsx';
 import { FirstApp, NewApp } from './apps.tsx';
 import { ApiKeys } from './api-keys.tsx';
 import { Delivery } from './delivery.tsx';
+import { Links } from './links.tsx';
 import { Overview } from './overview.tsx';
 import { Payments } from './payments.tsx';
 import { Plans } from './plans.tsx';
@@ -19,13 +21,22 @@ import { Subscriptions } from './subscriptions.tsx';
 import { Webhook } from './webhook.tsx';
 
 const views = [
-  ['', 'Overview'],
-  ['plans', 'Plans & links'],
-  ['subscriptions', 'Subscriptions'],
-  ['payments', 'Payments'],
-  ['webhook', 'Webhook'],
-  ['keys', 'API keys'],
-  ['settings', 'Settings'],
+  ['', 'Overview', 'M2 13.5h12M4 11V7.5M8 11V3M12 11V5.5'],
+  ['plans', 'Plans', 'M2.5 4.5 8 2l5.5 2.5L8 7ZM2.5 8 8 10.5 13.5 8M2.5 11.5 8 14l5.5-2.5'],
+  [
+    'links',
+    'Checkout links',
+    'M6.5 9.5l3-3M7 4.5l1.6-1.6a2.8 2.8 0 0 1 4 4L11 8.5M9 11.5l-1.6 1.6a2.8 2.8 0 0 1-4-4L5 7.5',
+  ],
+  [
+    'subscriptions',
+    'Subscriptions',
+    'M3 6.5A5.3 5.3 0 0 1 12.5 5M13 9.5A5.3 5.3 0 0 1 3.5 11M12.8 2.5V5h-2.5M3.2 13.5V11h2.5',
+  ],
+  ['payments', 'Payments', 'M2 4.5h12v7.5H2ZM2 7.2h12M4.5 9.7h2.5'],
+  ['webhook', 'Webhook', 'M9 2 4 9h4l-1 5 5-7H8Z'],
+  ['keys', 'API keys', 'M10.5 8.5a3 3 0 1 0-2.7-1.7L2.5 12v1.8h2.2v-1.5h1.5v-1.5h1.3l1.2-1.3'],
+  ['settings', 'Settings', 'M2 4.5h7M12 4.5h2M2 11.5h2M7 11.5h7M10.5 3v3M5.5 10v3'],
 ] as const;
 
 export function DashboardPage(): ReactElement {
@@ -138,13 +149,21 @@ function Shell({
 }): ReactElement {
   const [view = '', id] = useHash();
   const main = useRef<HTMLElement>(null);
+  const nav = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
+    // On a phone the links scroll sideways.
+    nav.current
+      ?.querySelector('[aria-current]')
+      ?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     if (!first.current) main.current?.focus();
     first.current = false;
   }, [view, id]);
   return (
     <div className="shell">
+      <button type="button" className="button plain skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
       <header className="side">
         <span className="brand">
           <Brand text="billing" />
@@ -163,15 +182,19 @@ function Shell({
             <option value="">New app…</option>
           </select>
         </label>
-        <nav aria-label="Dashboard">
-          {views.map(([name, text]) => (
+        <nav aria-label="Dashboard" ref={nav}>
+          {views.map(([name, text, icon]) => (
             <a key={name} href={`#/${name}`} aria-current={view === name ? 'page' : undefined}>
+              <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
+                <path d={icon} />
+              </svg>
               {text}
             </a>
           ))}
         </nav>
         <div className="foot muted">
           <Address of={place.session.address} label="your wallet" />
+          <ZoneSwitch />
           <a href="/docs">API reference</a>
           <Button kind="link" onClick={() => end()}>
             Sign out
@@ -199,6 +222,8 @@ function View({
   switch (view) {
     case 'plans':
       return <Plans place={place} />;
+    case 'links':
+      return <Links place={place} />;
     case 'subscriptions':
       return id === undefined ? (
         <Subscriptions place={place} />

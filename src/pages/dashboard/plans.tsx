@@ -74,7 +74,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
   return (
     <>
       <div className="view-head">
-        <h1>Plans &amp; links</h1>
+        <h1>Plans</h1>
         <Button kind="primary" onClick={() => setMaking(true)}>
           New plan
         </Button>

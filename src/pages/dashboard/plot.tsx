@@ -15,9 +15,9 @@ const left = 44;
 const bottom = 20;
 const top = 8;
 
-/** A step of 1, 2 or 5 times a power of ten that divides up to `most` in four. */
-function stepFor(most: number): number {
-  const rough = most / 4 || 0.25;
+/** A step of 1, 2 or 5 times a power of ten, at least `least`, that divides up to `most` in four. */
+function stepFor(most: number, least: number): number {
+  const rough = Math.max(most / 4, least);
   const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= rough) ?? 10 * power;
 }
@@ -25,20 +25,30 @@ function stepFor(most: number): number {
 const label = (value: number) =>
   new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 }).format(value);
 
+const dayFormat = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  timeZone: 'UTC',
+});
+const shortDay = (date = '') => (date === '' ? '' : dayFormat.format(new Date(date)));
+
 /** Bars or a line over days, with the same figures as a table. */
 export function Plot({
   title,
   kind,
   unit = '',
+  least = 1,
   points,
 }: {
   title: string;
   kind: 'bars' | 'line';
   unit?: string;
+  /** The smallest distance of two grid lines. */
+  least?: number;
   points: readonly Point[];
 }): ReactElement {
   const known = points.map(({ value }) => value ?? 0);
-  const step = stepFor(Math.max(...known, 0));
+  const step = stepFor(Math.max(...known, 0), least);
   const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
   const x = (index: number) => left + ((index + 0.5) * (width - left)) / points.length;
   const y = (value: number) => top + (1 - value / ceiling) * (height - top - bottom);
@@ -91,10 +101,10 @@ export function Plot({
         {points.length > 0 && (
           <>
             <text x={left} y={height - 4}>
-              {points[0]?.date}
+              {shortDay(points[0]?.date)}
             </text>
             <text x={width} y={height - 4} textAnchor="end">
-              {points.at(-1)?.date}
+              {shortDay(points.at(-1)?.date)}
             </text>
           </>
         )}

@@ -18,15 +18,22 @@ export function Secret({
   return (
     <Dialog title={title} onClose={onClose}>
       <Notice kind="warning">{text}</Notice>
-      <div className="secret">
-        <code>{secret}</code>
-        <Copy text={secret} label={label} />
-      </div>
+      <Shown text={secret} label={label} />
       <div className="actions end">
         <Button kind="primary" onClick={onClose}>
           I have stored it
         </Button>
       </div>
     </Dialog>
+  );
+}
+
+/** A text to copy. */
+export function Shown({ text, label }: { text: string; label: string }): ReactElement {
+  return (
+    <div className="secret">
+      <code>{text}</code>
+      <Copy text={text} label={label} />
+    </div>
   );
 }

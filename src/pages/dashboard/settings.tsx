@@ -25,6 +25,12 @@ export function Settings({
           ['name', 'Name', app.name],
           ['description', 'Description', app.description ?? ''],
           ['websiteUrl', 'Website', app.websiteUrl ?? ''],
+          [
+            'returnOrigins',
+            'Sites that a checkout may lead back to',
+            app.returnOrigins.join(' '),
+            'https://coffee.example',
+          ],
         ]}
         save={async (values) => {
           await session.client.patch('/merchant/apps/{appId}', {
@@ -33,6 +39,7 @@ export function Settings({
               name: values.name ?? app.name,
               description: orNull(values.description),
               websiteUrl: orNull(values.websiteUrl),
+              returnOrigins: (values.returnOrigins ?? '').split(/[\s,]+/).filter(Boolean),
             } satisfies Partial<App>,
           });
           onChanged();
@@ -70,7 +77,7 @@ function Fields({
 }: {
   title: string;
   text: string;
-  fields: readonly (readonly [name: string, label: string, value: string])[];
+  fields: readonly (readonly [name: string, label: string, value: string, example?: string])[];
   save: (values: Partial<Record<string, string>>) => Promise<void>;
 }): ReactElement {
   const [values, setValues] = useState<Record<string, string>>(() =>
@@ -96,11 +103,12 @@ function Fields({
         <h2>{title}</h2>
         <p className="muted small">{text}</p>
       </div>
-      {fields.map(([name, label]) => (
+      {fields.map(([name, label, , example]) => (
         <label key={name}>
           {label}
           <input
             value={values[name] ?? ''}
+            placeholder={example}
             onChange={({ target }) => setValues({ ...values, [name]: target.value })}
           />
         </label>

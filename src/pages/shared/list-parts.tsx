@@ -1,7 +1,7 @@
 import type { ReactElement, ReactNode } from 'react';
 import { wordsOf } from './errors.ts';
 import type { PagedList } from './pages.ts';
-import { Button, Notice, Spinner } from './parts.tsx';
+import { Button, Notice, Skeleton } from './parts.tsx';
 
 /** A list's loading, empty and failed states, its rows, and the way to its next page. */
 export function ListOf<T>({
@@ -23,7 +23,7 @@ export function ListOf<T>({
           </Button>
         </Notice>
       )}
-      {!list.loaded && list.error === undefined && <Spinner>Loading…</Spinner>}
+      {!list.loaded && list.error === undefined && <Skeleton />}
       {list.loaded && list.rows.length === 0 && <div className="empty">{empty}</div>}
       {list.rows.length > 0 && children}
       {list.more && list.rows.length > 0 && (

@@ -45,6 +45,17 @@ export function Spinner({ children }: { children: ReactNode }): ReactElement {
   );
 }
 
+/** Stands for rows that are still to come. */
+export function Skeleton(): ReactElement {
+  return (
+    <div className="skeleton" role="status" aria-label="Loading">
+      <span />
+      <span />
+      <span />
+    </div>
+  );
+}
+
 /** A message to the reader. Errors are announced at once, the rest politely. */
 export function Notice({
   kind,
@@ -124,6 +135,8 @@ export function Signature({ of }: { of: string }): ReactElement {
 const badges: Readonly<Record<string, [tone: string, text: string]>> = {
   active: ['good', 'Active'],
   pending: ['warn', 'Pending'],
+  open: ['warn', 'Open'],
+  complete: ['good', 'Complete'],
   past_due: ['bad', 'Past due'],
   cancelled: ['dim', 'Cancelled'],
   expired: ['dim', 'Expired'],

@@ -1,15 +1,30 @@
-import type { ReactElement } from 'react';
+import { type ReactElement, useSyncExternalStore } from 'react';
+import { Button } from './parts.tsx';
 
-const day = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
-const minute = new Intl.DateTimeFormat(undefined, {
-  year: 'numeric',
-  month: 'short',
-  day: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
+const dayParts = { year: 'numeric', month: 'short', day: 'numeric' } as const;
+const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const;
+const formats = (timeZone: string | undefined) => ({
+  day: new Intl.DateTimeFormat(undefined, { ...dayParts, timeZone }),
+  minute: new Intl.DateTimeFormat(undefined, { ...minuteParts, timeZone }),
 });
+const local = formats(undefined);
+const utc = formats('UTC');
 
-/** A time in the reader's zone, with UTC as its title. */
+// One choice for all times of the page.
+let shown = local;
+const watchers = new Set<() => void>();
+
+function useFormats(): typeof local {
+  return useSyncExternalStore(
+    (changed) => {
+      watchers.add(changed);
+      return () => watchers.delete(changed);
+    },
+    () => shown,
+  );
+}
+
+/** A time in the reader's zone with UTC as its title, or in UTC where the reader chose so. */
 export function Time({
   at,
   dateOnly = false,
@@ -17,11 +32,30 @@ export function Time({
   at: string | Date;
   dateOnly?: boolean;
 }): ReactElement {
+  const { day, minute } = useFormats();
   const time = new Date(at);
-  const utc = `${time.toISOString().replace('T', ' ').slice(0, 19)} UTC`;
+  const title = `${time.toISOString().replace('T', ' ').slice(0, 19)} UTC`;
   return (
-    <time dateTime={time.toISOString()} title={utc}>
+    <time dateTime={time.toISOString()} title={title}>
       {(dateOnly ? day : minute).format(time)}
     </time>
+  );
+}
+
+/** Says in which zone times are shown, and changes it for the whole page. */
+export function ZoneSwitch(): ReactElement {
+  const isUtc = useFormats() === utc;
+  const zone = local.day.resolvedOptions().timeZone;
+  return (
+    <Button
+      kind="link"
+      onClick={() => {
+        shown = isUtc ? local : utc;
+        for (const changed of watchers) changed();
+      }}
+    >
+      Times: {isUtc ? 'UTC' : (zone.split('/').at(-1)?.replaceAll('_', ' ') ?? zone)}
+      <span className="visually-hidden"> Show {isUtc ? zone : 'UTC'}</span>
+    </Button>
   );
 }

@@ -77,6 +77,31 @@ void t.test(
   },
 );
 
+void t.test('an app’s sessions are listed newest first, page by page', async (t) => {
+  const { api, merchant, session } = await stage(t);
+  const made: string[] = [];
+  for (let run = 0; run < 3; run += 1) made.unshift((await session()).id);
+  const list = `/merchant/apps/${merchant.appId}/checkout-sessions`;
+  const first = await api.call<Session[]>('GET', `${list}?limit=2`, { token: merchant.key });
+  t.match(first.body.data, [{ status: 'open' }, { id: made[1] }]);
+  t.same(
+    first.body.data[0],
+    await api
+      .call<Session>('GET', `${list}/${made[0]!}`, { token: merchant.key })
+      .then(({ body }) => body.data),
+  );
+  const cursor = String(first.headers['x-next-cursor']);
+  const rest = await api.call<Session[]>('GET', `${list}?limit=2&cursor=${cursor}`, {
+    token: merchant.key,
+  });
+  t.same(
+    rest.body.data.map(({ id }) => id),
+    made.slice(2),
+  );
+  const other = await api.merchant();
+  t.equal((await api.call('GET', list, { token: other.key })).status, 403);
+});
+
 void t.test(
   'two wallets in one session: the first to send has it, and nothing of the other is sent',
   async (t) => {

@@ -1,0 +1,159 @@
+import { type ReactElement, useState } from 'react';
+import { wordsOf } from '../shared/errors.ts';
+import { formatUsdc } from '../shared/money.ts';
+import { Button, Dialog, Notice } from '../shared/parts.tsx';
+import { everyPeriod } from '../shared/period.ts';
+import type { Plan } from '../shared/session.ts';
+import { foreign } from '../shared/text.ts';
+import type { Place } from './place.ts';
+import { Shown } from './secret.tsx';
+
+const filled = (text: string) => (text.trim() === '' ? undefined : text.trim());
+
+/** A form that makes a checkout session, and then its link to copy. */
+export function NewLink({
+  place: { session, app },
+  plans,
+  onMade,
+  onClose,
+}: {
+  place: Place;
+  plans: readonly Plan[];
+  onMade: () => void;
+  onClose: () => void;
+}): ReactElement {
+  const [url, setUrl] = useState<string>();
+  const [values, setValues] = useState({
+    planId: '',
+    externalId: '',
+    successUrl: '',
+    cancelUrl: '',
+  });
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const planId = values.planId === '' ? plans[0]?.id : values.planId;
+  const make = async () => {
+    if (planId === undefined) return;
+    setBusy(true);
+    setProblem(undefined);
+    const [externalId, successUrl, cancelUrl] = [
+      filled(values.externalId),
+      filled(values.successUrl),
+      filled(values.cancelUrl),
+    ];
+    try {
+      const made = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
+        path: { appId: app.id },
+        body: {
+          planId,
+          ...(externalId !== undefined && { externalId }),
+          ...(successUrl !== undefined && { successUrl }),
+          ...(cancelUrl !== undefined && { cancelUrl }),
+        },
+      });
+      setUrl(made.url);
+      onMade();
+    } catch (error) {
+      setProblem(wordsOf(error));
+    }
+    setBusy(false);
+  };
+  const field = (name: 'externalId' | 'successUrl' | 'cancelUrl') => ({
+    value: values[name],
+    onChange: ({ target }: { target: HTMLInputElement }) =>
+      setValues({ ...values, [name]: target.value }),
+  });
+
+  if (url !== undefined)
+    return (
+      <Dialog title="The link is ready" onClose={onClose}>
+        <p className="muted">Send it to your customer. It works once, for 24 hours.</p>
+        <Shown text={url} label="Copy the link" />
+        <div className="actions end">
+          <Button kind="primary" onClick={onClose}>
+            Done
+          </Button>
+        </div>
+      </Dialog>
+    );
+  return (
+    <Dialog title="New checkout link" onClose={onClose}>
+      {plans.length === 0 && (
+        <Notice kind="info">
+          There is no active plan to subscribe to. Publish one under <a href="#/plans">Plans</a>.
+        </Notice>
+      )}
+      <form
+        className="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void make();
+        }}
+      >
+        <label>
+          Plan
+          <select
+            value={planId}
+            required
+            autoFocus
+            onChange={({ target }) => setValues({ ...values, planId: target.value })}
+          >
+            {plans.map((plan) => (
+              <option key={plan.id} value={plan.id}>
+                {foreign(plan.name, 60)} · {formatUsdc(plan.amount)} USDC{' '}
+                {everyPeriod(plan.periodHours)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>
+            Your customer’s id <span className="muted">(optional)</span>
+          </span>
+          <input {...field('externalId')} maxLength={120} placeholder="customer-1042" />
+        </label>
+        <ReturnUrls origins={app.returnOrigins} field={field} />
+        {problem !== undefined && <Notice kind="error">{problem}</Notice>}
+        <div className="actions end">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" busy={busy} disabled={planId === undefined}>
+            Create link
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function ReturnUrls({
+  origins,
+  field,
+}: {
+  origins: readonly string[];
+  field: (name: 'successUrl' | 'cancelUrl') => object;
+}): ReactElement {
+  const [origin] = origins;
+  if (origin === undefined)
+    return (
+      <p className="muted small">
+        To bring customers back to your site afterwards, name it under{' '}
+        <a href="#/settings">Settings</a> first.
+      </p>
+    );
+  return (
+    <>
+      <label>
+        <span>
+          After subscribing, go to <span className="muted">(optional)</span>
+        </span>
+        <input {...field('successUrl')} type="url" placeholder={`${origin}/welcome`} />
+      </label>
+      <label>
+        <span>
+          When nothing was bought, back to <span className="muted">(optional)</span>
+        </span>
+        <input {...field('cancelUrl')} type="url" placeholder={`${origin}/pricing`} />
+      </label>
+    </>
+  );
+}
