@@ -223,6 +223,7 @@ void t.test(
       await api.call('POST', '/merchant/apps', { token: mine.key, body: { name: `App ${n}` } });
       await api.call('POST', '/merchant/api-keys', { token: mine.token });
       await insertPlan(api.sql, mine);
+      await api.sql`insert into checkout_sessions (app_id, plan_id) values (${appId}, ${planId})`;
       await insertSubscription(api.sql, { appId, planId }, { subscriberWallet: subscriber.wallet });
       await insertEvent(api.sql, subscriptionId);
       await insertPayment(api.sql, subscriptionId, `2026-01-0${n + 1}`);
@@ -232,7 +233,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 13);
+    t.equal(lists.length, 14);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

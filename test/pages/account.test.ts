@@ -1,8 +1,8 @@
 // The account page in a browser: cancel, resume, repair and close, judged by the chain and the database.
-import { type Keypair, PublicKey, Transaction } from '@solana/web3.js';
 import t from 'tap';
 import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
-import { TOKEN_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { revokeApproval } from '../../src/chain/system-instructions.ts';
+import { walletTransaction } from '../../src/chain/wallet-transaction.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
@@ -43,7 +43,13 @@ void t.test('cancel, resume, repair an approval, close', { skip: skipped }, asyn
   t.equal((await row()).cancelRequestedAt, null);
 
   // The wallet takes its approval back with the token program alone.
-  await revoke(stage, subscriber.keypair);
+  await stage.land(subscriber.keypair, (blockhash) =>
+    walletTransaction(
+      subscriber.address,
+      [revokeApproval({ owner: subscriber.address, mint: chain.mint })],
+      blockhash,
+    ),
+  );
   await page.reload();
   await page.getByRole('button', { name: /Sign in with/ }).click();
   await page.getByRole('button', { name: /Approve payments again/ }).click();
@@ -72,46 +78,4 @@ async function pdaOf(sql: Stage['served']['sql']): Promise<string> {
     { subscriptionPda: string }[]
   >`select subscription_pda from subscriptions`;
   return row?.subscriptionPda ?? '';
-}
-
-/** SPL Token's Revoke. */
-async function revoke({ chain }: Stage, keypair: Keypair): Promise<void> {
-  const latest = (
-    await chain.rpc<{ value: { blockhash: string; lastValidBlockHeight: number } }>(
-      'getLatestBlockhash',
-    )
-  ).value;
-  const transaction = new Transaction({ feePayer: keypair.publicKey, ...latest });
-  transaction.add({
-    programId: new PublicKey(TOKEN_PROGRAM),
-    keys: [
-      {
-        pubkey: new PublicKey(
-          tokenAccountAddress(keypair.publicKey.toBase58(), chain.mint).address,
-        ),
-        isSigner: false,
-        isWritable: true,
-      },
-      { pubkey: keypair.publicKey, isSigner: true, isWritable: false },
-    ],
-    data: Buffer.of(5),
-  });
-  transaction.sign(keypair);
-  const signature = await chain.rpc<string>(
-    'sendTransaction',
-    transaction.serialize().toString('base64'),
-    { encoding: 'base64' },
-  );
-  for (;;) {
-    const { value } = await chain.rpc<{ value: ({ confirmationStatus: string } | null)[] }>(
-      'getSignatureStatuses',
-      [signature],
-    );
-    if (
-      value[0]?.confirmationStatus === 'confirmed' ||
-      value[0]?.confirmationStatus === 'finalized'
-    )
-      return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
 }
