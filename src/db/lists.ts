@@ -17,13 +17,19 @@ export interface Span {
 
 export type Fragment = PendingQuery<Row[]>;
 
+/** The first column of an index on (column, id), and the value to read by it (a fragment with its type). */
+export interface Key {
+  column: string;
+  value: Fragment;
+}
+
 /**
- * The end of a list statement, from its condition on: rows whose `column` has `value` (a fragment with its type), by an index on (column, id).
+ * The end of a list statement, from its condition on: rows whose `column` has `value`, by an index on (column, id).
  * The array and the column in the order keep the planner off the primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,
-  { column, value }: { column: string; value: Fragment },
+  { column, value }: Key,
   { after, limit, since = null, until = null }: Page & Partial<Span>,
   filters: readonly Fragment[] = [],
 ): Fragment {

@@ -1,6 +1,6 @@
 // Subscriptions as the API sees them: registered, listed, cancelled. What the keeper does with them is in subscriptions.ts.
 import type { Queryable, Transaction } from './connect.ts';
-import { among, type Fragment, type Page, pageOf, type Span } from './lists.ts';
+import { among, type Fragment, type Key, type Page, pageOf, type Span } from './lists.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
@@ -156,7 +156,8 @@ export function listSubscriptionsOfWallet(
   wallet: string,
   page: Page,
 ): Promise<SubscriptionRow[]> {
-  return listPage(sql, pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page));
+  const found = pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page);
+  return listPage(sql, found, sql`s.app_id`);
 }
 
 /** Of the creation, and other filters. */
@@ -183,13 +184,15 @@ export function listSubscriptionsOfApp(
   page: Page,
 ): Promise<SubscriptionRow[]> {
   const filters = among(sql, 'status', status);
+  const listed = (key: Key) =>
+    listPage(sql, pageOf(sql, key, { ...page, ...span }, filters), sql`${appId}::uuid`);
   if (subscriptionPda !== null) {
     const key = { column: 'subscription_pda', value: sql`${subscriptionPda}` };
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
     if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
     if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
     if (externalId !== null) filters.push(sql`and external_id is not distinct from ${externalId}`);
-    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+    return listed(key);
   }
   if (externalId === null && wallet === null) {
     const key =
@@ -199,19 +202,19 @@ export function listSubscriptionsOfApp(
             column: 'plan_id',
             value: sql`(select id from plans where id = ${planId} and app_id = ${appId})`,
           };
-    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+    return listed(key);
   }
   // Not "=" on what is large on the whole but small on the average: the planner would leave the index of the customer for that of the plan.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
     const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
-    return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+    return listed(key);
   }
   filters.push(sql`and app_id = ${appId}::uuid`);
   if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
   const key = { column: 'external_id', value: sql`${externalId}` };
-  return listPage(sql, pageOf(sql, key, { ...page, ...span }, filters));
+  return listed(key);
 }
 
 /** The subscriptions of all apps of a merchant, newest first. */
@@ -239,20 +242,20 @@ export function listSubscriptionsOfMerchant(
     filters,
   );
   return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId}) as merchant_wallet
     from (
       select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as each
       where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
-    ) as s
-      join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    ) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
 }
 
-function listPage(sql: Queryable, page: Fragment) {
+/** The rows of a page, with the wallet of the merchant whose app this is: read once where the app is the same for all rows. */
+function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
-    from (select * from subscriptions where ${page}) as s
-      join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    select ${columns(sql)}, p.grace_hours,
+      (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as merchant_wallet
+    from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
 }
 

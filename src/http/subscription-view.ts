@@ -2,17 +2,16 @@
 import type { SubscriptionRow } from '../db/registrations.ts';
 import { accessUntil } from '../domain/access.ts';
 
-export type SubscriptionView = Omit<SubscriptionRow, 'metadata' | 'graceHours'> & {
+export type SubscriptionView = Omit<SubscriptionRow, 'metadata'> & {
   metadata: Record<string, string>;
   accessUntil: Date | null;
 };
 
-/** The fields of the schema `Subscription`. */
+/** The fields of the schema `Subscription`, which says what is shown of them. */
 export function subscriptionView(row: SubscriptionRow): SubscriptionView {
-  const { metadata, graceHours, ...fields } = row;
   return {
-    ...fields,
-    metadata: JSON.parse(metadata) as Record<string, string>,
-    accessUntil: accessUntil({ ...fields, graceHours }),
+    ...row,
+    metadata: JSON.parse(row.metadata) as Record<string, string>,
+    accessUntil: accessUntil(row),
   };
 }

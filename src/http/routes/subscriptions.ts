@@ -203,13 +203,10 @@ async function viewOf(
   rows: readonly SubscriptionRow[],
   { expand: wanted = [] }: { expand?: 'plan'[] },
 ) {
-  const ids = wanted.includes('plan') ? [...new Set(rows.map(({ planId }) => planId))] : [];
-  const found = ids.length === 0 ? [] : await findPlans(sql, ids);
+  if (!wanted.includes('plan')) return subscriptionView;
+  const found = await findPlans(sql, [...new Set(rows.map(({ planId }) => planId))]);
   const plans = new Map(found.map((plan) => [plan.id, planView(plan)]));
-  return (row: SubscriptionRow) => {
-    const plan = plans.get(row.planId);
-    return { ...subscriptionView(row), ...(plan !== undefined && { plan }) };
-  };
+  return (row: SubscriptionRow) => ({ ...subscriptionView(row), plan: plans.get(row.planId) });
 }
 
 function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
