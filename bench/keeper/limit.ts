@@ -2,8 +2,8 @@
 // them, and in batches as no RPC provider would like them.
 import { atOnce, type Chain, type Plan, signPayments, type Subscriber } from './scene.ts';
 
-/** A blockhash lives for 150 blocks, signing included: here 15 s. */
-export const LIMIT_BLOCK_MS = 100;
+/** A blockhash lives for 150 blocks, signing included: here a minute. */
+export const LIMIT_BLOCK_MS = 400;
 const AT_A_TIME = 1000;
 /** Payments of the round in batches. */
 const IN_BATCHES = 4000;
