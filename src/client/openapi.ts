@@ -3291,7 +3291,7 @@ export interface components {
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
                 /**
-                 * @description Signature of the transaction on chain, in Base58.
+                 * @description Signature of the transaction on chain, in Base58. Several payments may share one.
                  * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
                  */
                 txSignature: string;
