@@ -5,6 +5,7 @@ import { format, resolveConfig } from 'prettier';
 import { describeVariables } from '../src/config/describe.ts';
 import {
   cancelRequesters,
+  blockReasons,
   endReasons,
   failureReasons,
   revocationReasons,
@@ -50,6 +51,7 @@ const reasons = [
   ['`endReason` of a subscription and of `cancel_finalized`', endReasons],
   ['`cancelRequestedBy`', cancelRequesters],
   ['`reason` of `delegation_revoked`', revocationReasons],
+  ['`collectionBlockedReason` of a plan and of `plan_blocked`', blockReasons],
   ['`error` of a delivery’s attempt', failureMeanings],
 ] as const;
 const [start, end] = ['<!-- reasons: made by "npm run docs" -->', '<!-- /reasons -->'];

@@ -635,7 +635,7 @@ export interface paths {
         };
         /**
          * Export transactions as CSV (Pro)
-         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.
+         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
         put?: never;
@@ -2706,7 +2706,7 @@ export interface components {
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
                 /**
-                 * @description Where it failed on chain. Other payments of the transaction may be paid later.
+                 * @description Where it failed on chain.
                  * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
                  */
                 txSignature?: string;
@@ -2848,7 +2848,7 @@ export interface components {
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
                 /**
-                 * @description Signature of the transaction on chain, in Base58. Several payments may share one.
+                 * @description Signature of the transaction on chain, in Base58.
                  * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
                  */
                 txSignature: string;
@@ -3291,7 +3291,7 @@ export interface components {
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
                 /**
-                 * @description Signature of the transaction on chain, in Base58. Several payments may share one.
+                 * @description Signature of the transaction on chain, in Base58.
                  * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
                  */
                 txSignature: string;

@@ -60,14 +60,13 @@ export function connect(
   url: string,
   { max, name, byIndexes = false, limits }: ConnectOptions,
 ): Sql {
-  const silence = limits && createSilence(limits.silentMs);
-  const sql = postgres(url, {
+  const options = {
     max,
     types,
     transform: postgres.camel,
     connect_timeout: 5,
     // Seconds. The default of postgres.js goes up to 20 s, and each daemon would wait that long after Postgres is back.
-    backoff: (attempt) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
+    backoff: (attempt: number) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
     connection: {
@@ -82,9 +81,14 @@ export function connect(
             idle_in_transaction_session_timeout: limits.idleInTransactionMs,
           }),
     },
-    ...(silence && { socket: silence.open }),
-  } as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>);
-  const watched = answered(sql, silence);
+  };
+  return openPool((own) => postgres(url, { ...options, ...own }), limits?.silentMs);
+}
+
+/** A pool that `open` makes with the options it is given, and that drops connections on which it hears nothing for `silentMs`; none are dropped without it. */
+export function openPool(open: (own: object) => Sql, silentMs?: number): Sql {
+  const silence = silentMs === undefined ? undefined : createSilence(silentMs);
+  const watched = answered(open(silence === undefined ? {} : { socket: silence.open }), silence);
   if (silence !== undefined) silences.set(watched, silence);
   return watched;
 }

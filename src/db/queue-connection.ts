@@ -1,8 +1,7 @@
 // Connections for the dispatcher. Its statements are planned each time: a plan that was made while the queue was empty reads a full one for 200 ms.
 // No statement is waited for without end: where the peer is gone without a word, TCP takes a quarter of an hour to find out.
-import { connect as connectSocket, type Socket } from 'node:net';
 import postgres from 'postgres';
-import type { Sql } from './connect.ts';
+import { openPool, type Sql } from './connect.ts';
 
 // Before its first ANALYZE a queue is taken to be short, and the whole backlog would be read and sorted for each claim.
 const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
@@ -12,7 +11,7 @@ const answerMs = 10_000;
 
 /**
  * A pool of its own to the same database, at most `max` connections. The caller ends it. The server gives a slow statement up. Where nothing is heard
- * within `limitMs`, all connections are dropped: pending statements are rejected, and the next ones, and LISTEN, get new connections.
+ * within `limitMs`, the connections are dropped: pending statements are rejected, and the next ones, and LISTEN, get new connections.
  */
 export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
   return connectPlanning(sql, max, limitMs, {});
@@ -30,9 +29,7 @@ function connectPlanning(
   settings: Record<string, string>,
 ): Sql {
   const { connection, host, port, path, ...options } = sql.options;
-  const sockets = new Set<Socket>();
-  let turn = 0;
-  const own = {
+  const planned = {
     ...options,
     host,
     port,
@@ -50,51 +47,12 @@ function connectPlanning(
       statement_timeout: Math.ceil(limitMs * 0.8),
     },
     shared: { retries: 0, typeArrayMap: {} },
-    socket: () => {
-      for (const socket of sockets) if (socket.destroyed) sockets.delete(socket);
-      // Of several servers each gets its turn, as postgres.js has it; the driver ends a connection to one that is not what the URL asks for.
-      const at = turn++ % host.length;
-      const name = host[at] ?? 'localhost';
-      const socket = path
-        ? connectSocket(path)
-        : connectSocket({ host: name, port: port[at] ?? 5432 });
-      sockets.add(socket);
-      // postgres.js checks the server's certificate against this.
-      return Object.assign(socket, { host: name });
-    },
   };
-  const drop = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  return limited(
-    postgres(own as unknown as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>),
+  return openPool(
+    (own) =>
+      postgres({ ...planned, ...own } as unknown as postgres.Options<{
+        bigint: postgres.PostgresType<bigint>;
+      }>),
     limitMs,
-    drop,
   );
-}
-
-/** The same pool, which calls `onLate` for each statement that has not ended after `limitMs`. */
-function limited(sql: Sql, limitMs: number, onLate: () => void): Sql {
-  return new Proxy(sql, {
-    apply(target, self, args) {
-      const made: unknown = Reflect.apply(target, self, args);
-      // A statement begins when it is first waited for; a part of one never is.
-      if (made instanceof Promise) {
-        const then = made.then.bind(made);
-        let begun = false;
-        made.then = (...handlers) => {
-          if (!begun) {
-            begun = true;
-            const timer = setTimeout(onLate, limitMs);
-            const end = () => {
-              clearTimeout(timer);
-            };
-            void then(end, end);
-          }
-          return then(...handlers);
-        };
-      }
-      return made;
-    },
-  });
 }

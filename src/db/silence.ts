@@ -43,7 +43,8 @@ export function createSilence(silentMs: number): Silence {
       else if (socket.bytesRead !== heard.bytes)
         sockets.set(socket, { bytes: socket.bytesRead, look });
     }
-    const late = [...waiting].filter((work) => look - work.look >= looks);
+    // Work that begins between two looks has waited for less than its looks.
+    const late = [...waiting].filter((work) => look - work.look > looks);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();
     if (waiting.size > 0) return;

@@ -38,6 +38,17 @@ export type AttemptEnd =
   | { readonly kind: 'unsent' }
   | { readonly kind: 'expired' };
 
+/** Whether the failure `err` of a transaction is this payment's: that of the instruction that failed, or of none in particular. */
+export function isCharged(
+  programId: string,
+  { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
+  err: unknown,
+): boolean {
+  const place = failedInstruction(err);
+  if (attempt.payments === 1 || place === null) return true;
+  return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(place);
+}
+
 /** What the failure `err` of a transaction means for one of its payments. Only the payment of the instruction that failed is charged with it. */
 export function failedEnd(
   programId: string,
@@ -45,11 +56,9 @@ export function failedEnd(
   err: unknown,
   view: View,
 ): AttemptEnd {
-  const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
   const error = describeTransactionError(err);
-  const place = failedInstruction(err);
-  if (attempt.payments > 1 && place !== null && !pulls.includes(place))
-    return { kind: 'spared', error };
+  if (!isCharged(programId, { attempt, row }, err)) return { kind: 'spared', error };
+  const pulls = transferPlaces(attempt.transaction, programId, row.subscriptionPda);
   const failure = classifyPullError(err, {
     layout: { pulls },
     logs: null,

@@ -22,7 +22,7 @@ import { type Loop, startLoop } from '../loop.ts';
 import { rpcObserver } from '../metrics.ts';
 import { Collector, recover } from './claim.ts';
 import { Fees } from './fees.ts';
-import { createMetrics, createUnreadableReport, measure } from './metrics.ts';
+import { createMetrics, measure } from './metrics.ts';
 import { Notifications } from './notifications.ts';
 import { createPlanWatch, type PlanWatch } from './plans.ts';
 import {
@@ -41,6 +41,7 @@ import { createResolver } from './resolve.ts';
 import { Signer } from './sign.ts';
 import { createSweep, type Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
+import { createUnreadableReport } from './unreadable-report.ts';
 
 /** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
 const GRACE_MS = 8000;

@@ -1,7 +1,7 @@
 // Metrics, their names and meanings are part of the operators' interface; and reports of what was written or could not be read.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { AbsenceAlarm } from '../chain/absence.ts';
-import type { SignatureStatus, UnreadableTransaction } from '../chain/answers.ts';
+import type { SignatureStatus } from '../chain/answers.ts';
 import { transactionFee } from '../chain/collection.ts';
 import type { EndpointHealth } from '../chain/endpoint.ts';
 import { OURS_REASONS } from '../chain/errors.ts';
@@ -10,6 +10,8 @@ import type { Sql } from '../db/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
 import { readBacklog } from '../db/subscriptions.ts';
+import { isCharged } from '../domain/attempt-end.ts';
+import type { Outgoing } from '../domain/in-flight.ts';
 import type { Draft } from '../domain/transitions.ts';
 import type { Log } from '../log.ts';
 
@@ -39,6 +41,7 @@ export interface KeeperMetrics {
   readonly paymentsPerTransaction: Histogram;
   readonly lamportsPerPayment: Histogram;
   readonly failedLamports: Counter;
+  readonly merchantLamports: Counter<'merchant' | 'outcome'>;
   readonly inFlight: Gauge;
   readonly openAttempts: Gauge;
   readonly oldestOpenSeconds: Gauge;
@@ -110,13 +113,18 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     }),
     lamportsPerPayment: new Histogram({
       name: 'billing_lamports_per_payment',
-      help: 'Fee of the network for each payment that landed: its part of its transaction',
+      help: 'Fee of the network for each transaction that landed, divided by its payments',
       buckets: [500, 550, 600, 700, 1000, 2000, 5000, 10_000],
       registers,
     }),
     failedLamports: counter(
       'billing_failed_transaction_lamports_total',
-      'Lamports that transactions cost which failed on chain',
+      'Fees of the network for transactions that failed on chain',
+    ),
+    merchantLamports: counter(
+      'billing_merchant_lamports_total',
+      "Fees of the network for a merchant's payments, by outcome (landed, failed)",
+      ['merchant', 'outcome'],
     ),
     inFlight: gauge('billing_keeper_in_flight', 'Signed payments that this keeper watches'),
     openAttempts: gauge('billing_attempts_open', 'Open attempts of all keepers'),
@@ -255,40 +263,23 @@ export async function measure(
 
 /** Counts the network's fee of a transaction that is final: for its payments, or for nothing where it failed. */
 export function reportTransaction(
-  { metrics }: { metrics: KeeperMetrics },
-  { bytes, size }: { bytes: Buffer; size: number },
+  { metrics, programId }: { metrics: KeeperMetrics; programId: string },
+  { bytes, size, payments }: Outgoing,
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
+  // Only the payment of the instruction that failed is charged; its merchant caused the fee.
+  const charged = [...payments.values()].filter(
+    ({ attempt, row }) => err === null || isCharged(programId, { attempt, row }, err),
+  );
+  const outcome = err === null ? 'landed' : 'failed';
+  const share = lamports / (err === null ? size : charged.length);
+  for (const { row } of charged)
+    metrics.merchantLamports.inc({ merchant: row.merchantWallet, outcome }, share);
   if (err !== null) {
     metrics.failedLamports.inc(lamports);
     return;
   }
   metrics.paymentsPerTransaction.observe(size);
-  for (let payment = 0; payment < size; payment += 1)
-    metrics.lamportsPerPayment.observe(lamports / size);
-}
-
-/** Signatures that are remembered. A signature that was forgotten is counted again. */
-const MOST_KNOWN = 10_000;
-
-/** Counts and logs unreadable transactions, each signature once. */
-export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
-
-/** Reports to `log` and `metrics`. */
-export function createUnreadableReport(
-  log: Pick<Log, 'warn'>,
-  metrics: Pick<KeeperMetrics, 'unreadable'>,
-): ReportUnreadable {
-  const known = new Set<string>();
-  return (found) => {
-    for (const { signature, unreadable: reason } of found) {
-      if (known.has(signature)) continue;
-      known.add(signature);
-      const [oldest] = known;
-      if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
-      metrics.unreadable.inc({ reason });
-      log.warn({ signature, reason }, 'transaction unreadable');
-    }
-  };
+  metrics.lamportsPerPayment.observe(lamports / size);
 }

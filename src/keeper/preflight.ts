@@ -17,7 +17,8 @@ import type { Notifier } from '../db/notify.ts';
 import type { Rules } from '../domain/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { alarm, type KeeperMetrics, type ReportUnreadable } from './metrics.ts';
+import { alarm, type KeeperMetrics } from './metrics.ts';
+import type { ReportUnreadable } from './unreadable-report.ts';
 
 /** What every step of the keeper works with. */
 export interface Context {

@@ -53,6 +53,12 @@ const added = ['instance', 'job'];
 /** Values that a healthy service does not show. */
 const unseen: Partial<Record<string, string[]>> = { status: ['500'] };
 
+/** What is said with a merchant's first payment (src/keeper/metrics.ts). */
+const withPayments: Sample[] = ['landed', 'failed'].map((outcome) => ({
+  metric: 'billing_merchant_lamports_total',
+  labels: { merchant: 'a', outcome },
+}));
+
 /** All three daemons, once each has said everything it can say at rest. One of two RPC endpoints is down. */
 async function scrape(t: Test): Promise<Sample[]> {
   const env = await daemonEnv(t);
@@ -90,7 +96,7 @@ async function scrape(t: Test): Promise<Sample[]> {
 void t.test(
   'every selector of a rule or a panel picks samples that the daemons have, and every label is one of theirs',
   async (t) => {
-    const samples = await scrape(t);
+    const samples = [...(await scrape(t)), ...withPayments];
     t.ok(samples.length > 200);
     for (const [label, values = []] of Object.entries(unseen)) {
       const withIt = samples.filter(({ labels }) => labels[label] !== undefined);

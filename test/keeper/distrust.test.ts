@@ -15,6 +15,11 @@ type Sickness = (accounts: Answered['value'], addresses: readonly string[]) => A
 const withoutAny: Sickness = (accounts) => accounts.map(() => null);
 const withoutAnyButClock: Sickness = (accounts, addresses) =>
   accounts.map((account, place) => (addresses[place] === CLOCK_SYSVAR ? account : null));
+/** A sickness of its own each time: every hundredth account is missing, whichever it is. */
+const withoutOneInAHundred = (): Sickness => {
+  let read = 0;
+  return (accounts) => accounts.map((account) => ((read += 1) % 100 === 0 ? null : account));
+};
 const aDayAhead: Sickness = (accounts, addresses) =>
   accounts.map((account, place) => {
     if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
@@ -94,7 +99,9 @@ async function nothingEnded(
       ['subscription_created', ...Array.from({ length: payments }, () => 'payment_success')],
     );
   }
-  t.same(await stage.sql`select status from plans`, [{ status: 'active' }]);
+  t.same(await stage.sql`select status, collection_blocked_reason as blocked from plans`, [
+    { status: 'active', blocked: null },
+  ]);
 }
 
 void t.test('beside a good endpoint, one without any account is passed over', async (t) => {
@@ -148,3 +155,20 @@ void t.test(
     await nothingEnded(t, stage, subscriptions, 1);
   },
 );
+
+for (const beside of [true, false])
+  void t.test(
+    `${beside ? 'beside a good endpoint' : 'alone'}, one without every hundredth account: nothing ends, at most one alert`,
+    async (t) => {
+      const { stage, subscriptions, start, alerts } = await scene(t, withoutOneInAHundred());
+      const keeper = await start(beside);
+      for (let round = 0; round < 12; round += 1) {
+        await stage.quiet();
+        await stage.sql`update plans set observed_at = null`;
+        await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+        await stage.sql`select pg_notify('billing_due', '')`;
+      }
+      await nothingEnded(t, stage, subscriptions, 1);
+      t.ok((await alerts(keeper)).length <= 1);
+    },
+  );
