@@ -1,6 +1,6 @@
 // An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
 import { Type } from '@sinclair/typebox';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { listEndpoints } from '../../db/endpoints.ts';
 import type { Cursors } from '../../domain/cursors.ts';
 import { openSecrets } from '../../domain/endpoints.ts';
@@ -61,14 +61,39 @@ const params = Type.Object({ appId: PathId });
 const tags = ['events'];
 
 export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
-  const { sql, environment, secretBox, ping, wakeDispatchers } = deps;
+  nextRoute(api, deps, cursors);
+  sampleRoute(api, deps);
+}
+
+const nextQuery = Type.Object(
+  {
+    after: Type.Optional(
+      Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' }),
+    ),
+    wait: Type.Integer({
+      minimum: 0,
+      maximum: longestWait,
+      default: 0,
+      description: 'Seconds.',
+    }),
+    limit: Type.Integer({
+      minimum: 1,
+      maximum: 100,
+      default: 100,
+      description: 'Events per answer.',
+    }),
+  },
+  { additionalProperties: false },
+);
+
+function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
+  const { sql } = deps;
   const feed = new EventFeed(sql);
-  const closing = new AbortController();
+  const places = new WaitingPlaces();
   api.addHook('preClose', (done) => {
-    closing.abort();
+    places.close();
     done();
   });
-  const waiting = new Map<string, number>();
   const scopeOf = (request: FastifyRequest, appId: string) =>
     `feed ${appId} ${merchantOf(request).id}`;
 
@@ -81,26 +106,7 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
           'Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.',
         tags,
         params,
-        querystring: Type.Object(
-          {
-            after: Type.Optional(
-              Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' }),
-            ),
-            wait: Type.Integer({
-              minimum: 0,
-              maximum: longestWait,
-              default: 0,
-              description: 'Seconds.',
-            }),
-            limit: Type.Integer({
-              minimum: 1,
-              maximum: 100,
-              default: 100,
-              description: 'Events per answer.',
-            }),
-          },
-          { additionalProperties: false },
-        ),
+        querystring: nextQuery,
         response: { 200: success(Feed), ...failures(400, 401, 403, 404) },
       },
     },
@@ -116,29 +122,9 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
       const seal = (page: FeedPage) => cursors.seal(JSON.stringify(page), scopeOf(request, id));
       if (place === null) return ok({ events: [], cursor: seal(await startFeed(sql)) });
 
-      const { id: merchantId } = merchantOf(request);
-      const others = waiting.get(merchantId) ?? 0;
-      if (wait > 0 && others >= mostWaiting) {
-        reply.header('retry-after', 1);
-        throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests wait for events already.`);
-      }
-      const gone = new AbortController();
-      const leave = () => gone.abort();
-      reply.raw.once('close', leave);
-      const signal = AbortSignal.any([closing.signal, gone.signal]);
-      waiting.set(merchantId, others + 1);
-      const { rows, next } = await feed
-        .next(id, JSON.parse(place) as FeedPage, {
-          limit,
-          waitMs: wait * 1000,
-          signal,
-        })
-        .finally(() => {
-          const left = (waiting.get(merchantId) ?? 1) - 1;
-          if (left === 0) waiting.delete(merchantId);
-          else waiting.set(merchantId, left);
-          reply.raw.off('close', leave);
-        });
+      const { rows, next } = await places.use(request, reply, wait, (signal) =>
+        feed.next(id, JSON.parse(place) as FeedPage, { limit, waitMs: wait * 1000, signal }),
+      );
       const events = rows.map(({ type, ...event }) => ({
         ...event,
         type: type as (typeof sampleTypes)[number],
@@ -146,7 +132,48 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
       return ok({ events, cursor: seal(next) });
     },
   );
+}
 
+/** The requests of each merchant that wait in this process. */
+class WaitingPlaces {
+  private readonly taken = new Map<string, number>();
+  private readonly closing = new AbortController();
+
+  /** Ends all waits. */
+  close(): void {
+    this.closing.abort();
+  }
+
+  /** Runs `work` in a place of the request's merchant; its signal is aborted when the client leaves or the server closes. Throws RATE_LIMITED where a request that waits finds no place. */
+  async use<T>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    waitSeconds: number,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { id } = merchantOf(request);
+    const others = this.taken.get(id) ?? 0;
+    if (waitSeconds > 0 && others >= mostWaiting) {
+      reply.header('retry-after', 1);
+      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests wait for events already.`);
+    }
+    const gone = new AbortController();
+    const leave = () => gone.abort();
+    reply.raw.once('close', leave);
+    this.taken.set(id, others + 1);
+    try {
+      return await work(AbortSignal.any([this.closing.signal, gone.signal]));
+    } finally {
+      const left = (this.taken.get(id) ?? 1) - 1;
+      if (left === 0) this.taken.delete(id);
+      else this.taken.set(id, left);
+      reply.raw.off('close', leave);
+    }
+  }
+}
+
+function sampleRoute(api: Api, deps: ApiDeps): void {
+  const { sql, environment, secretBox, ping, wakeDispatchers } = deps;
   api.post(
     '/apps/:appId/events/sample',
     {
