@@ -115,9 +115,13 @@ const own: Record<EventType, TProperties> = {
       'Why nothing can be collected from the plan. The plan’s own field is null again once it can.',
     ),
   },
-  subscription_paused: {},
+  subscription_paused: {
+    pausedAt: { ...Time, description: 'Nothing is collected from then on.' },
+  },
   subscription_unpaused: { nextPaymentDue: due },
   refund_recorded: {
+    refundId: { ...Id, description: 'The refund.' },
+    transactionId: { ...Id, description: 'The payment of which it gives back.' },
     amount: { ...Amount, description: 'What the subscriber got back, USDC base units.' },
     txSignature: signature,
   },

@@ -17,6 +17,7 @@ create table plans (
   grace_hours int check (grace_hours between 0 and 72),
   retry_hours int[] check (cardinality(retry_hours) between 1 and 10),
   past_due_days int check (past_due_days between 1 and 90),
+  trial_hours int check (trial_hours between 1 and 8760),
   chain_created_at timestamptz,
   status text not null default 'pending' check (status in ('pending', 'active', 'sunset', 'ended')),
   observed_at timestamptz,
@@ -31,6 +32,7 @@ comment on column plans.amount is 'USDC base units (6 decimals) per period';
 comment on column plans.grace_hours is 'access is granted so long after paid_through while a payment is due; null: a tenth of the period, 72 at the most';
 comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
 comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
+comment on column plans.trial_hours is 'a new subscription pays nothing for so long, once per wallet and app; null: no trial';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
 comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
 comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
@@ -48,6 +50,12 @@ create table subscriptions (
   status text not null default 'active' check (status in ('active', 'past_due', 'cancelled', 'expired')),
   amount int8 not null check (amount > 0),
   period_hours int not null check (period_hours between 1 and 8760),
+  trial_ends_at timestamptz,
+  discount_percent int check (discount_percent between 1 and 99),
+  discount_amount int8 check (discount_amount > 0),
+  discount_periods int check (discount_periods >= 0),
+  paused_at timestamptz,
+  unpaused_at timestamptz,
   paid_through timestamptz,
   next_payment_due timestamptz,
   cancel_requested_at timestamptz,
@@ -74,12 +82,20 @@ create table subscriptions (
   claim_id uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  constraint discount_is_whole check (num_nonnulls(discount_percent, discount_amount) <= 1 and (discount_periods is null or num_nonnulls(discount_percent, discount_amount) = 1)),
+  constraint discount_leaves_something check (discount_amount < amount),
+  constraint paused_is_active check (paused_at is null or status <> 'past_due'),
   constraint cancel_request_is_whole check ((cancel_requested_at is null) = (cancel_requested_by is null)),
   constraint cancelled_has_time check ((status = 'cancelled') = (cancelled_at is not null)),
   constraint ended_has_time check ((status in ('cancelled', 'expired')) = (ended_at is not null)),
   constraint past_due_has_start check ((status = 'past_due') = (past_due_since is not null)),
   constraint lease_is_whole check ((lease_until is null) = (claim_id is null))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+comment on column subscriptions.amount is 'the plan''s amount, which the chain enforces: no period takes more';
+comment on column subscriptions.trial_ends_at is 'nothing is collected before this chain time; null where there was no trial';
+comment on column subscriptions.discount_periods is 'payments that the discount still reduces; null: all, 0: it is used up';
+comment on column subscriptions.paused_at is 'nothing is collected since; null while it is not paused';
+comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended: of the period that ran then, only the rest is charged';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
@@ -93,6 +109,7 @@ comment on column subscriptions.setbacks is 'failures in a row that are ours, fo
 comment on column subscriptions.failed_packs is 'transactions in a row that failed because of another payment in them; from two on the payment goes alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda) where status in ('active', 'past_due');
+create unique index one_trial_per_wallet on subscriptions (app_id, subscriber_wallet) where trial_ends_at is not null;
 create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
 create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
 -- Lists go by the id, which is made in order of time: one index for each column that a list can begin with.

@@ -204,12 +204,18 @@ create table checkout_sessions (
   plan_id uuid not null,
   external_id text,
   metadata jsonb not null default '{}'::jsonb,
+  discount_percent integer,
+  discount_amount bigint,
+  discount_periods integer,
   success_url text,
   cancel_url text,
   subscriber_wallet text,
   subscription_id uuid,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
+  constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
+  constraint checkout_sessions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
+  constraint checkout_sessions_discount_periods_check CHECK ((discount_periods > 0)),
   constraint checkout_sessions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint checkout_sessions_metadata_check CHECK ((jsonb_typeof(metadata) = 'object'::text)),
   constraint completed_by_a_wallet CHECK (((subscription_id IS NULL) OR (subscriber_wallet IS NOT NULL))),
@@ -498,6 +504,7 @@ create table plans (
   grace_hours integer,
   retry_hours integer[],
   past_due_days integer,
+  trial_hours integer,
   chain_created_at timestamp with time zone,
   status text not null default 'pending'::text,
   observed_at timestamp with time zone,
@@ -514,6 +521,7 @@ create table plans (
   constraint plans_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint plans_retry_hours_check CHECK (((cardinality(retry_hours) >= 1) AND (cardinality(retry_hours) <= 10))),
   constraint plans_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'active'::text, 'sunset'::text, 'ended'::text]))),
+  constraint plans_trial_hours_check CHECK (((trial_hours >= 1) AND (trial_hours <= 8760))),
   constraint seen_on_chain_unless_pending CHECK (((status = ANY (ARRAY['pending'::text, 'ended'::text])) OR (chain_created_at IS NOT NULL))),
   constraint plans_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint plans_pkey PRIMARY KEY (id)
@@ -522,6 +530,7 @@ comment on column plans.amount is 'USDC base units (6 decimals) per period';
 comment on column plans.grace_hours is 'access is granted so long after paid_through while a payment is due; null: a tenth of the period, 72 at the most';
 comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
 comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
+comment on column plans.trial_hours is 'a new subscription pays nothing for so long, once per wallet and app; null: no trial';
 comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
 comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
 comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
@@ -593,6 +602,12 @@ create table subscriptions (
   status text not null default 'active'::text,
   amount bigint not null,
   period_hours integer not null,
+  trial_ends_at timestamp with time zone,
+  discount_percent integer,
+  discount_amount bigint,
+  discount_periods integer,
+  paused_at timestamp with time zone,
+  unpaused_at timestamp with time zone,
   paid_through timestamp with time zone,
   next_payment_due timestamp with time zone,
   cancel_requested_at timestamp with time zone,
@@ -621,11 +636,17 @@ create table subscriptions (
   updated_at timestamp with time zone not null default now(),
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
+  constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
+  constraint discount_leaves_something CHECK ((discount_amount < amount)),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
+  constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
+  constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
+  constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
+  constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
   constraint subscriptions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_failed_packs_check CHECK ((failed_packs >= 0)),
@@ -638,6 +659,11 @@ create table subscriptions (
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
+comment on column subscriptions.amount is 'the plan''s amount, which the chain enforces: no period takes more';
+comment on column subscriptions.trial_ends_at is 'nothing is collected before this chain time; null where there was no trial';
+comment on column subscriptions.discount_periods is 'payments that the discount still reduces; null: all, 0: it is used up';
+comment on column subscriptions.paused_at is 'nothing is collected since; null while it is not paused';
+comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended: of the period that ran then, only the rest is charged';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
@@ -659,6 +685,7 @@ CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (su
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
+CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
 
 create table sweeps (

@@ -209,7 +209,7 @@ export interface paths {
         put?: never;
         /**
          * Create a checkout session
-         * @description Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId and metadata.
+         * @description Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -543,8 +543,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change your own ids of a subscription
-         * @description Fields that are left out stay as they are. metadata is replaced as a whole; null clears externalId.
+         * Change your own ids and the discount of a subscription
+         * @description Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.
          */
         patch: operations["updateSubscription"];
         trace?: never;
@@ -569,6 +569,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a subscription
+         * @description Nothing is collected until it is unpaused, and periods that go by are never charged. Access ends with what is paid. A past-due one becomes active and is no longer tried.
+         */
+        post: operations["pauseSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         parameters: {
             query?: never;
@@ -583,6 +603,26 @@ export interface paths {
         get: operations["getSubscriptionTimeline"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unpause a subscription
+         * @description The next payment is due after what is paid, else at once: then for the rest of the period that runs.
+         */
+        post: operations["unpauseSubscription"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1151,10 +1191,10 @@ export interface components {
             /** @description Whether to grant access now. */
             hasAccess: boolean;
             /**
-             * @description paid and grace grant access. grace: a payment is due, and the plan’s grace is not over.
+             * @description paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over.
              * @enum {string}
              */
-            reason: "paid" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "cancelled" | "expired";
+            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
             /**
              * Format: date-time
              * @description The answer holds until then: ask again afterwards.
@@ -1703,6 +1743,18 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             createdAt: string;
+            /** @description What the next payments are reduced by; null when nothing. */
+            discount: {
+                /**
+                 * @description USDC base units off each payment.
+                 * @example 10000000
+                 */
+                amountOff: string | null;
+                /** @description Percent of the amount, 1 to 99. */
+                percentOff: number | null;
+                /** @description Payments that it still reduces; null: all. */
+                periodsLeft: number | null;
+            } | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -2150,6 +2202,11 @@ export interface components {
              */
             transaction?: string;
             /**
+             * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+             * @example 168
+             */
+            trialHours: number | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -2349,6 +2406,11 @@ export interface components {
              */
             status: "pending" | "active" | "sunset" | "ended";
             /**
+             * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+             * @example 168
+             */
+            trialHours: number | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -2374,12 +2436,12 @@ export interface components {
         OwnSubscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
+             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              * @example 2026-01-31T12:00:00.000Z
              */
             accessUntil: string | null;
             /**
-             * @description USDC base units (6 decimals) as a string.
+             * @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next.
              * @example 10000000
              */
             amount: string;
@@ -2421,6 +2483,18 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             delegationRevokedAt: string | null;
+            /** @description What the next payments are reduced by; null when nothing. */
+            discount: {
+                /**
+                 * @description USDC base units off each payment.
+                 * @example 10000000
+                 */
+                amountOff: string | null;
+                /** @description Percent of the amount, 1 to 99. */
+                percentOff: number | null;
+                /** @description Payments that it still reduces; null: all. */
+                periodsLeft: number | null;
+            } | null;
             /**
              * @description Why it ended; null while it runs, and when a cancellation ended it.
              *
@@ -2446,6 +2520,11 @@ export interface components {
              */
             merchantWallet: string;
             /**
+             * @description What the next payment takes, USDC base units; null when none is due.
+             * @example 10000000
+             */
+            nextAmount: string | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -2457,6 +2536,12 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * @description Nothing is collected since; null while it is not paused.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            pausedAt: string | null;
             /** @description Length of a period in hours. */
             periodHours: number;
             /**
@@ -2482,6 +2567,12 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             subscriptionPda: string;
+            /**
+             * Format: date-time
+             * @description Nothing is collected before this time; null where there is no trial.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            trialEndsAt: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -3014,6 +3105,11 @@ export interface components {
              */
             status: "pending" | "active" | "sunset" | "ended";
             /**
+             * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+             * @example 168
+             */
+            trialHours: number | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -3124,6 +3220,18 @@ export interface components {
         PublicCheckoutSession: {
             /** @description Where the page leads when nothing was bought. */
             cancelUrl: string | null;
+            /** @description What the next payments are reduced by; null when nothing. */
+            discount: {
+                /**
+                 * @description USDC base units off each payment.
+                 * @example 10000000
+                 */
+                amountOff: string | null;
+                /** @description Percent of the amount, 1 to 99. */
+                percentOff: number | null;
+                /** @description Payments that it still reduces; null: all. */
+                periodsLeft: number | null;
+            } | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -3196,6 +3304,8 @@ export interface components {
              * @enum {string}
              */
             status: "pending" | "active" | "sunset" | "ended";
+            /** @description A new subscription pays nothing for so many hours, once per wallet and app. */
+            trialHours: number | null;
             /** @description The app’s website. */
             websiteUrl: string | null;
         };
@@ -3263,6 +3373,12 @@ export interface components {
                  * @example Coffee club
                  */
                 planName: string;
+                /**
+                 * Format: uuid
+                 * @description The refund.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                refundId: string;
                 /** @description 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
                 /**
@@ -3290,6 +3406,12 @@ export interface components {
                 subscriptionPda: string;
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
+                /**
+                 * Format: uuid
+                 * @description The payment of which it gives back.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                transactionId: string;
                 /**
                  * @description Signature of the transaction on chain, in Base58.
                  * @example 5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW
@@ -3398,6 +3520,11 @@ export interface components {
              */
             status: "pending" | "active" | "sunset" | "ended";
             /**
+             * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+             * @example 168
+             */
+            trialHours: number | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -3407,12 +3534,12 @@ export interface components {
         RelayedSubscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
+             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              * @example 2026-01-31T12:00:00.000Z
              */
             accessUntil: string | null;
             /**
-             * @description USDC base units (6 decimals) as a string.
+             * @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next.
              * @example 10000000
              */
             amount: string;
@@ -3454,6 +3581,18 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             delegationRevokedAt: string | null;
+            /** @description What the next payments are reduced by; null when nothing. */
+            discount: {
+                /**
+                 * @description USDC base units off each payment.
+                 * @example 10000000
+                 */
+                amountOff: string | null;
+                /** @description Percent of the amount, 1 to 99. */
+                percentOff: number | null;
+                /** @description Payments that it still reduces; null: all. */
+                periodsLeft: number | null;
+            } | null;
             /**
              * @description Why it ended; null while it runs, and when a cancellation ended it.
              *
@@ -3479,6 +3618,11 @@ export interface components {
              */
             merchantWallet: string;
             /**
+             * @description What the next payment takes, USDC base units; null when none is due.
+             * @example 10000000
+             */
+            nextAmount: string | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -3490,6 +3634,12 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * @description Nothing is collected since; null while it is not paused.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            pausedAt: string | null;
             /** @description Length of a period in hours. */
             periodHours: number;
             /**
@@ -3515,6 +3665,12 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             subscriptionPda: string;
+            /**
+             * Format: date-time
+             * @description Nothing is collected before this time; null where there is no trial.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            trialEndsAt: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -3797,13 +3953,15 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             subscriptionPda: string;
+            /** @description The trial that the wallet would get; null: none (any more). */
+            trialHours: number | null;
             /**
              * @description The wallet’s USDC, base units.
              * @example 10000000
              */
             usdc: string;
             /**
-             * @description The first payment, base units.
+             * @description What subscribing takes at once, base units: the first payment, 0 with a trial.
              * @example 10000000
              */
             usdcNeeded: string;
@@ -3811,12 +3969,12 @@ export interface components {
         Subscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.
+             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              * @example 2026-01-31T12:00:00.000Z
              */
             accessUntil: string | null;
             /**
-             * @description USDC base units (6 decimals) as a string.
+             * @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next.
              * @example 10000000
              */
             amount: string;
@@ -3858,6 +4016,18 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             delegationRevokedAt: string | null;
+            /** @description What the next payments are reduced by; null when nothing. */
+            discount: {
+                /**
+                 * @description USDC base units off each payment.
+                 * @example 10000000
+                 */
+                amountOff: string | null;
+                /** @description Percent of the amount, 1 to 99. */
+                percentOff: number | null;
+                /** @description Payments that it still reduces; null: all. */
+                periodsLeft: number | null;
+            } | null;
             /**
              * @description Why it ended; null while it runs, and when a cancellation ended it.
              *
@@ -3898,6 +4068,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * @description What the next payment takes, USDC base units; null when none is due.
+             * @example 10000000
+             */
+            nextAmount: string | null;
+            /**
              * Format: date-time
              * @description ISO 8601, UTC.
              * @example 2026-01-31T12:00:00.000Z
@@ -3909,6 +4084,12 @@ export interface components {
              * @example 2026-01-31T12:00:00.000Z
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * @description Nothing is collected since; null while it is not paused.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            pausedAt: string | null;
             /** @description Length of a period in hours. */
             periodHours: number;
             plan?: components["schemas"]["Plan"];
@@ -3935,6 +4116,12 @@ export interface components {
              * @example 7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2
              */
             subscriptionPda: string;
+            /**
+             * Format: date-time
+             * @description Nothing is collected before this time; null where there is no trial.
+             * @example 2026-01-31T12:00:00.000Z
+             */
+            trialEndsAt: string | null;
             /**
              * Format: date-time
              * @description ISO 8601, UTC.
@@ -4089,6 +4276,12 @@ export interface components {
                  * @example 2026-01-31T12:00:00.000Z
                  */
                 paidThrough: string | null;
+                /**
+                 * Format: date-time
+                 * @description Nothing is collected from then on.
+                 * @example 2026-01-31T12:00:00.000Z
+                 */
+                pausedAt: string;
                 /**
                  * Format: uuid
                  * @description UUIDv7 in lower case.
@@ -4853,6 +5046,7 @@ export interface operations {
                      *           "status": "pending",
                      *           "amount": "10000000",
                      *           "periodHours": 1,
+                     *           "trialHours": 1,
                      *           "endsAt": "2026-01-31T12:00:00.000Z",
                      *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *           "appName": "text",
@@ -4860,6 +5054,11 @@ export interface operations {
                      *           "websiteUrl": "text",
                      *           "merchantName": "text",
                      *           "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM"
+                     *         },
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
                      *         }
                      *       }
                      *     }
@@ -5573,6 +5772,11 @@ export interface operations {
                      *           "metadata": {
                      *             "order": "1234"
                      *           },
+                     *           "discount": {
+                     *             "percentOff": 1,
+                     *             "amountOff": "10000000",
+                     *             "periodsLeft": 1
+                     *           },
                      *           "successUrl": "https://coffee.example/welcome",
                      *           "cancelUrl": "https://coffee.example/welcome",
                      *           "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
@@ -5621,6 +5825,25 @@ export interface operations {
                      * @example https://coffee.example/welcome
                      */
                     cancelUrl?: string;
+                    /**
+                     * @description percentOff or amountOff. What is left of the amount is rounded down.
+                     * @example {
+                     *       "percentOff": 25,
+                     *       "periods": 3
+                     *     }
+                     */
+                    discount?: {
+                        /**
+                         * Format: amount
+                         * @description USDC base units off each payment, as a string.
+                         * @example 10000000
+                         */
+                        amountOff?: string;
+                        /** @description Percent of the amount. */
+                        percentOff?: number;
+                        /** @description Payments that it reduces. null or absent: all. */
+                        periods?: number | null;
+                    };
                     /**
                      * Format: name
                      * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
@@ -5675,6 +5898,11 @@ export interface operations {
                      *         "externalId": "customer-1",
                      *         "metadata": {
                      *           "order": "1234"
+                     *         },
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
                      *         },
                      *         "successUrl": "https://coffee.example/welcome",
                      *         "cancelUrl": "https://coffee.example/welcome",
@@ -5739,6 +5967,11 @@ export interface operations {
                      *         "externalId": "customer-1",
                      *         "metadata": {
                      *           "order": "1234"
+                     *         },
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
                      *         },
                      *         "successUrl": "https://coffee.example/welcome",
                      *         "cancelUrl": "https://coffee.example/welcome",
@@ -6401,6 +6634,7 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z",
                      *           "warnings": []
@@ -6495,6 +6729,11 @@ export interface operations {
                      *     ]
                      */
                     retryHours?: number[] | null;
+                    /**
+                     * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+                     * @example 168
+                     */
+                    trialHours?: number | null;
                 };
             };
         };
@@ -6533,6 +6772,7 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "collectionBlockedReason": "not_a_puller",
+                     *         "trialHours": 168,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": [],
@@ -6605,6 +6845,7 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "collectionBlockedReason": "not_a_puller",
+                     *         "trialHours": 168,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": []
@@ -6673,6 +6914,11 @@ export interface operations {
                      * @enum {string}
                      */
                     status?: "sunset";
+                    /**
+                     * @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.
+                     * @example 168
+                     */
+                    trialHours?: number | null;
                 };
             };
         };
@@ -6710,6 +6956,7 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "collectionBlockedReason": "not_a_puller",
+                     *         "trialHours": 168,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z",
                      *         "warnings": []
@@ -7118,9 +7365,17 @@ export interface operations {
                      *           "status": "active",
                      *           "amount": "10000000",
                      *           "periodHours": 1,
+                     *           "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *           "paidThrough": "2026-01-31T12:00:00.000Z",
                      *           "accessUntil": "2026-01-31T12:00:00.000Z",
                      *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "nextAmount": "10000000",
+                     *           "discount": {
+                     *             "percentOff": 1,
+                     *             "amountOff": "10000000",
+                     *             "periodsLeft": 1
+                     *           },
+                     *           "pausedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedBy": "subscriber",
                      *           "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -7152,6 +7407,7 @@ export interface operations {
                      *             ],
                      *             "pastDueDays": 1,
                      *             "collectionBlockedReason": "not_a_puller",
+                     *             "trialHours": 168,
                      *             "createdAt": "2026-01-31T12:00:00.000Z",
                      *             "updatedAt": "2026-01-31T12:00:00.000Z"
                      *           }
@@ -7218,9 +7474,17 @@ export interface operations {
                      *         "status": "active",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *         "paidThrough": "2026-01-31T12:00:00.000Z",
                      *         "accessUntil": "2026-01-31T12:00:00.000Z",
                      *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedBy": "subscriber",
                      *         "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -7252,6 +7516,7 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7297,6 +7562,25 @@ export interface operations {
                  */
                 "application/json": {
                     /**
+                     * @description percentOff or amountOff. What is left of the amount is rounded down.
+                     * @example {
+                     *       "percentOff": 25,
+                     *       "periods": 3
+                     *     }
+                     */
+                    discount?: {
+                        /**
+                         * Format: amount
+                         * @description USDC base units off each payment, as a string.
+                         * @example 10000000
+                         */
+                        amountOff?: string;
+                        /** @description Percent of the amount. */
+                        percentOff?: number;
+                        /** @description Payments that it reduces. null or absent: all. */
+                        periods?: number | null;
+                    } | null;
+                    /**
                      * Format: name
                      * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                      * @example customer-1
@@ -7338,9 +7622,17 @@ export interface operations {
                      *         "status": "active",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *         "paidThrough": "2026-01-31T12:00:00.000Z",
                      *         "accessUntil": "2026-01-31T12:00:00.000Z",
                      *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedBy": "subscriber",
                      *         "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -7372,6 +7664,7 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7447,9 +7740,17 @@ export interface operations {
                      *         "status": "active",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *         "paidThrough": "2026-01-31T12:00:00.000Z",
                      *         "accessUntil": "2026-01-31T12:00:00.000Z",
                      *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedBy": "subscriber",
                      *         "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -7481,6 +7782,119 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    pauseSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -7549,6 +7963,118 @@ export interface operations {
                     "application/json": {
                         /** @description The answer. */
                         data: components["schemas"]["TimelineEntry"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    unpauseSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                appId: string;
+                /**
+                 * @description UUIDv7 in lower case.
+                 * @example 019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60
+                 */
+                subscriptionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "planId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *         "subscriptionPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *         "subscriberWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "merchantWallet": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *         "status": "active",
+                     *         "amount": "10000000",
+                     *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
+                     *         "paidThrough": "2026-01-31T12:00:00.000Z",
+                     *         "accessUntil": "2026-01-31T12:00:00.000Z",
+                     *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
+                     *         "cancelRequestedBy": "subscriber",
+                     *         "cancelledAt": "2026-01-31T12:00:00.000Z",
+                     *         "delegationRevokedAt": "2026-01-31T12:00:00.000Z",
+                     *         "endReason": "past_due",
+                     *         "externalId": "customer-1",
+                     *         "metadata": {
+                     *           "order": "1234"
+                     *         },
+                     *         "createdAt": "2026-01-31T12:00:00.000Z",
+                     *         "updatedAt": "2026-01-31T12:00:00.000Z",
+                     *         "plan": {
+                     *           "id": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "appId": "019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60",
+                     *           "name": "Coffee club",
+                     *           "status": "pending",
+                     *           "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                     *           "mint": "9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM",
+                     *           "amount": "10000000",
+                     *           "amountDisplay": "10.00 USDC",
+                     *           "periodHours": 730,
+                     *           "endsAt": "2026-01-31T12:00:00.000Z",
+                     *           "metadataUri": "text",
+                     *           "graceHours": 0,
+                     *           "retryHours": [
+                     *             1,
+                     *             12,
+                     *             48
+                     *           ],
+                     *           "pastDueDays": 1,
+                     *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
+                     *           "createdAt": "2026-01-31T12:00:00.000Z",
+                     *           "updatedAt": "2026-01-31T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Subscription"];
                         /**
                          * @description Whether the request was carried out.
                          * @enum {boolean}
@@ -8658,9 +9184,17 @@ export interface operations {
                      *           "status": "active",
                      *           "amount": "10000000",
                      *           "periodHours": 1,
+                     *           "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *           "paidThrough": "2026-01-31T12:00:00.000Z",
                      *           "accessUntil": "2026-01-31T12:00:00.000Z",
                      *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "nextAmount": "10000000",
+                     *           "discount": {
+                     *             "percentOff": 1,
+                     *             "amountOff": "10000000",
+                     *             "periodsLeft": 1
+                     *           },
+                     *           "pausedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedBy": "subscriber",
                      *           "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -8692,6 +9226,7 @@ export interface operations {
                      *             ],
                      *             "pastDueDays": 1,
                      *             "collectionBlockedReason": "not_a_puller",
+                     *             "trialHours": 168,
                      *             "createdAt": "2026-01-31T12:00:00.000Z",
                      *             "updatedAt": "2026-01-31T12:00:00.000Z"
                      *           }
@@ -8856,6 +9391,7 @@ export interface operations {
                      *           ],
                      *           "pastDueDays": 1,
                      *           "collectionBlockedReason": "not_a_puller",
+                     *           "trialHours": 168,
                      *           "createdAt": "2026-01-31T12:00:00.000Z",
                      *           "updatedAt": "2026-01-31T12:00:00.000Z"
                      *         }
@@ -8921,6 +9457,7 @@ export interface operations {
                      *         "status": "pending",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialHours": 1,
                      *         "endsAt": "2026-01-31T12:00:00.000Z",
                      *         "planPda": "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
                      *         "appName": "text",
@@ -9037,6 +9574,7 @@ export interface operations {
                      *         ],
                      *         "pastDueDays": 1,
                      *         "collectionBlockedReason": "not_a_puller",
+                     *         "trialHours": 168,
                      *         "createdAt": "2026-01-31T12:00:00.000Z",
                      *         "updatedAt": "2026-01-31T12:00:00.000Z"
                      *       }
@@ -9091,6 +9629,7 @@ export interface operations {
                      *         "planOpen": true,
                      *         "usdc": "10000000",
                      *         "usdcNeeded": "10000000",
+                     *         "trialHours": 1,
                      *         "lamports": "2039280",
                      *         "lamportsNeeded": "2039280"
                      *       }
@@ -9241,9 +9780,17 @@ export interface operations {
                      *           "status": "active",
                      *           "amount": "10000000",
                      *           "periodHours": 1,
+                     *           "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *           "paidThrough": "2026-01-31T12:00:00.000Z",
                      *           "accessUntil": "2026-01-31T12:00:00.000Z",
                      *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "nextAmount": "10000000",
+                     *           "discount": {
+                     *             "percentOff": 1,
+                     *             "amountOff": "10000000",
+                     *             "periodsLeft": 1
+                     *           },
+                     *           "pausedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedBy": "subscriber",
                      *           "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -9348,9 +9895,17 @@ export interface operations {
                      *         "status": "active",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *         "paidThrough": "2026-01-31T12:00:00.000Z",
                      *         "accessUntil": "2026-01-31T12:00:00.000Z",
                      *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedBy": "subscriber",
                      *         "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -9411,9 +9966,17 @@ export interface operations {
                      *         "status": "active",
                      *         "amount": "10000000",
                      *         "periodHours": 1,
+                     *         "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *         "paidThrough": "2026-01-31T12:00:00.000Z",
                      *         "accessUntil": "2026-01-31T12:00:00.000Z",
                      *         "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *         "nextAmount": "10000000",
+                     *         "discount": {
+                     *           "percentOff": 1,
+                     *           "amountOff": "10000000",
+                     *           "periodsLeft": 1
+                     *         },
+                     *         "pausedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *         "cancelRequestedBy": "subscriber",
                      *         "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -9781,9 +10344,17 @@ export interface operations {
                      *           "status": "active",
                      *           "amount": "10000000",
                      *           "periodHours": 1,
+                     *           "trialEndsAt": "2026-01-31T12:00:00.000Z",
                      *           "paidThrough": "2026-01-31T12:00:00.000Z",
                      *           "accessUntil": "2026-01-31T12:00:00.000Z",
                      *           "nextPaymentDue": "2026-01-31T12:00:00.000Z",
+                     *           "nextAmount": "10000000",
+                     *           "discount": {
+                     *             "percentOff": 1,
+                     *             "amountOff": "10000000",
+                     *             "periodsLeft": 1
+                     *           },
+                     *           "pausedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedAt": "2026-01-31T12:00:00.000Z",
                      *           "cancelRequestedBy": "subscriber",
                      *           "cancelledAt": "2026-01-31T12:00:00.000Z",
@@ -9871,6 +10442,8 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/plans',
   '/merchant/apps/{appId}/replays',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause',
+  '/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause',
   '/merchant/apps/{appId}/webhooks',
   '/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret',

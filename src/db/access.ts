@@ -7,6 +7,8 @@ export interface AccessTerms {
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
+  trialEndsAt: Date | null;
+  pausedAt: Date | null;
   periodHours: number;
   /** The plan's; null is the default. */
   graceHours: number | null;
@@ -83,11 +85,11 @@ async function ask(
   if (asked.length === 0) return [];
   return sql<Answer[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at,
-      s.period_hours, p.grace_hours
+      s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
     from jsonb_to_recordset(${JSON.stringify(asked)}::text::jsonb) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (
-        select id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, period_hours from subscriptions
+        select id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at, paused_at, period_hours from subscriptions
         where app_id = asked.app_id and ${isCustomer} and (asked.plan_id is null or plan_id = asked.plan_id)
         order by id desc limit ${most}
       ) as s on true

@@ -1,8 +1,9 @@
 // Checkout sessions: a plan for one of a merchant's customers, subscribed to once.
 import type { Queryable } from './connect.ts';
 import { type Page, pageOf } from './lists.ts';
+import type { DiscountTerms } from './subscription-changes.ts';
 
-export interface CheckoutSessionRow {
+export interface CheckoutSessionRow extends DiscountTerms {
   id: string;
   appId: string;
   planId: string;
@@ -20,7 +21,7 @@ export interface CheckoutSessionRow {
   expiresAt: Date;
 }
 
-export interface NewCheckoutSession {
+export interface NewCheckoutSession extends DiscountTerms {
   appId: string;
   planId: string;
   externalId: string | null;
@@ -30,7 +31,7 @@ export interface NewCheckoutSession {
 }
 
 const columns = (sql: Queryable) => sql`
-  id, app_id, plan_id, external_id, metadata::text as metadata, success_url, cancel_url, subscriber_wallet, subscription_id, created_at, expires_at,
+  id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount, discount_periods, success_url, cancel_url, subscriber_wallet, subscription_id, created_at, expires_at,
   case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else 'open' end as status`;
 
 export async function insertCheckoutSession(
@@ -38,9 +39,12 @@ export async function insertCheckoutSession(
   session: NewCheckoutSession,
 ): Promise<CheckoutSessionRow> {
   const { appId, planId, externalId, metadata, successUrl, cancelUrl } = session;
+  const { discountPercent, discountAmount, discountPeriods } = session;
   const [row] = await sql<CheckoutSessionRow[]>`
-    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url)
-    values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${successUrl}, ${cancelUrl})
+    insert into checkout_sessions (app_id, plan_id, external_id, metadata, success_url, cancel_url, discount_percent, discount_amount,
+      discount_periods)
+    values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${successUrl}, ${cancelUrl}, ${discountPercent},
+      ${discountAmount}, ${discountPeriods})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a checkout session was not stored');
   return row;

@@ -53,6 +53,8 @@ export interface EventContext {
   /** What access depends on besides (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
+  trialEndsAt: Date | null;
+  pausedAt: Date | null;
   periodHours: number;
   graceHours: number | null;
 }
@@ -76,7 +78,8 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
     where s.id = wanted.id::uuid and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
     returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
       s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name, s.subscriber_wallet, m.wallet as merchant_wallet,
-      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at, s.period_hours, p.grace_hours`;
+      s.external_id, s.metadata::text as metadata, s.next_payment_due, s.cancel_requested_at, s.trial_ends_at,
+      s.paused_at, s.period_hours, p.grace_hours`;
 }
 
 /** Stores events and queues one delivery of each for the app's live endpoint, if it has one that takes the type. Returns whom to notify: the names of these endpoints and of the apps, each once. */

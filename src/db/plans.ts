@@ -25,6 +25,8 @@ export interface PlanRow {
   retryHours: number[] | null;
   /** Days after the first failure; null is the operator's. */
   pastDueDays: number | null;
+  /** A new subscription pays nothing for so many hours, once per wallet and app; null is no trial. */
+  trialHours: number | null;
   chainCreatedAt: Date | null;
   status: PlanStatus;
   observedAt: Date | null;
@@ -42,9 +44,9 @@ export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdA
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, ends_at, metadata_uri,
-      grace_hours, retry_hours, past_due_days, chain_created_at, status, observed_at, observed_slot)
+      grace_hours, retry_hours, past_due_days, trial_hours, chain_created_at, status, observed_at, observed_slot)
     values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller},
-      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours}, ${plan.retryHours}, ${plan.pastDueDays}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
+      ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours}, ${plan.retryHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt}, ${plan.status}, ${plan.observedAt},
       ${plan.observedSlot})
     returning *`;
   if (row === undefined) throw new Error('a plan was not stored');
@@ -63,6 +65,7 @@ export interface PublicPlanRow {
   status: PlanStatus;
   amount: bigint;
   periodHours: number;
+  trialHours: number | null;
   endsAt: Date | null;
   planPda: string;
   appName: string;
@@ -78,7 +81,7 @@ export async function findPublicPlan(
   id: string,
 ): Promise<PublicPlanRow | undefined> {
   const [row] = await sql<PublicPlanRow[]>`
-    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.ends_at, p.plan_pda, a.name as app_name,
+    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at, p.plan_pda, a.name as app_name,
       a.description as app_description, a.website_url, m.name as merchant_name, m.wallet as merchant_wallet
     from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id where p.id = ${id}`;
   return row;
@@ -119,13 +122,14 @@ export interface PlanChanges {
   graceHours?: number | null | undefined;
   retryHours?: number[] | null | undefined;
   pastDueDays?: number | null | undefined;
+  trialHours?: number | null | undefined;
 }
 
 /** Writes the fields that are given; null sets one to its default. */
 export async function updatePlan(
   sql: Queryable,
   id: string,
-  { name, graceHours, retryHours, pastDueDays }: PlanChanges,
+  { name, graceHours, retryHours, pastDueDays, trialHours }: PlanChanges,
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set
@@ -133,6 +137,7 @@ export async function updatePlan(
       grace_hours = case when ${graceHours !== undefined} then ${graceHours ?? null} else grace_hours end,
       retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else retry_hours end,
       past_due_days = case when ${pastDueDays !== undefined} then ${pastDueDays ?? null}::int else past_due_days end,
+      trial_hours = case when ${trialHours !== undefined} then ${trialHours ?? null}::int else trial_hours end,
       updated_at = now()
     where id = ${id}
     returning *`;

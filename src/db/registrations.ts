@@ -1,10 +1,11 @@
 // Subscriptions as the API sees them: registered, listed, cancelled. What the keeper does with them is in subscriptions.ts.
-import type { Queryable, Transaction } from './connect.ts';
+import type { Queryable } from './connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './lists.ts';
+import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
-export interface SubscriptionRow {
+export interface SubscriptionRow extends DiscountTerms {
   id: string;
   appId: string;
   planId: string;
@@ -12,8 +13,14 @@ export interface SubscriptionRow {
   subscriberWallet: string;
   merchantWallet: string;
   status: SubscriptionStatus;
+  /** The plan's: the ceiling of a period. */
   amount: bigint;
   periodHours: number;
+  trialEndsAt: Date | null;
+  pausedAt: Date | null;
+  unpausedAt: Date | null;
+  /** A period start of the on-chain account; null before a keeper or the registration saw it. */
+  periodAnchor: Date | null;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
@@ -30,18 +37,14 @@ export interface SubscriptionRow {
   updatedAt: Date;
 }
 
-/** The merchant's own names for a subscription. */
-export interface OwnIds {
-  externalId?: string | null | undefined;
-  metadata?: Readonly<Record<string, string>> | undefined;
-}
-
-export interface NewRegistration extends OwnIds {
+export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
-  /** Chain time from which the first payment is due. */
+  /** Chain time from which the first payment is due, where there is no trial. */
   dueAt: Date;
+  /** Chain time at which a trial begins: the start of the period that runs. */
+  trialFrom: Date;
   /** Slot as of which the account was seen on chain: no older state of it is believed. */
   observedSlot: bigint;
   /** Of the account: with its period start it tells it from a later account at the same address. */
@@ -64,6 +67,8 @@ export interface EarlierRegistration {
 const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours,
+  s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
+  coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
   s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
 
@@ -95,38 +100,41 @@ export async function endReplacedRegistration(
 }
 
 /**
- * Stores a registration with the plan's terms and returns its id; undefined when the plan takes none any more.
- * Throws a unique violation of one_live_registration_per_pda while the address is registered.
+ * Stores a registration with the plan's terms, and its trial where the wallet had none in the app yet, and returns its id; undefined when the plan takes
+ * none any more. The keeper looks at it at once, also in a trial: it has to have seen the account. Throws a unique violation of one_live_registration_per_pda while the address is registered.
  */
 export async function insertRegistration(
   sql: Queryable,
   registration: NewRegistration,
 ): Promise<string | undefined> {
   const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
-  const { initId, periodStart, externalId = null, metadata = {} } = registration;
+  const { initId, periodStart, trialFrom, externalId = null, metadata = {} } = registration;
+  const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
+  // Two registrations of a wallet at once would both find no earlier trial.
+  await sql`
+    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0)) from plans where id = ${planId} and trial_hours is not null`;
   const [row] = await sql<{ id: string }[]>`
-    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at,
-      observed_slot, chain_init_id, chain_period_start, external_id, metadata)
-    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours, ${dueAt}, ${dueAt}, ${observedSlot},
-      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb
-    from plans, uuid_v7() as new_id
+    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
+      observed_slot, chain_init_id, chain_period_start, external_id, metadata, discount_percent, discount_amount, discount_periods)
+    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours,
+      trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
+      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${discountPercent}::int,
+      ${discountAmount}::int8, ${discountPeriods}::int
+    from plans, uuid_v7() as new_id, lateral (
+      select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
+      where not exists (select from subscriptions where app_id = plans.app_id and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
+      union all select null limit 1
+    ) as trial
     where id = ${planId} and status = 'active'
     returning id`;
   return row?.id;
 }
 
-/** Writes the fields that are given; a null externalId clears it. The keeper's claim stays: nothing that it decides by is changed. */
-export async function updateOwnIds(
-  sql: Queryable,
-  id: string,
-  { externalId, metadata }: OwnIds,
-): Promise<void> {
-  await sql`
-    update subscriptions set
-      external_id = case when ${externalId !== undefined} then ${externalId ?? null} else external_id end,
-      metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb, metadata),
-      updated_at = now()
-    where id = ${id}`;
+/** Whether the wallet had a trial in this app: it gets no other. */
+export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet} and trial_ends_at is not null`;
+  return rows.length > 0;
 }
 
 export async function findSubscription(
@@ -257,41 +265,4 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
       (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as merchant_wallet
     from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
-}
-
-// A merchant's cancel takes the row away from the keeper that holds it: with its claim gone, that keeper can neither commit a new attempt nor write
-// its result, and reads the row afresh before it sends.
-
-/** Nothing more is collected; due for its end at paid_through, at once when nothing was paid. Undefined unless live and not yet asked to end. */
-export async function requestCancellation(
-  sql: Transaction,
-  id: string,
-): Promise<{ cancelRequestedAt: Date } | undefined> {
-  const [row] = await sql<{ cancelRequestedAt: Date }[]>`
-    update subscriptions set cancel_requested_at = date_trunc('milliseconds', now()), cancel_requested_by = 'merchant',
-      next_payment_due = null, due_at = coalesce(paid_through, created_at), lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
-    returning cancel_requested_at`;
-  return row;
-}
-
-/** Ends it now; due once more when what was paid is over, since the keeper may have an account to close. Undefined when it has ended already. */
-export async function forceCancellation(
-  sql: Transaction,
-  id: string,
-): Promise<{ cancelledAt: Date } | undefined> {
-  const [row] = await sql<{ cancelledAt: Date }[]>`
-    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
-      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced', past_due_since = null,
-      ended_at = ${endedNow(sql, id)},
-      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due')
-    returning cancelled_at`;
-  return row;
-}
-
-/** Now, as the chain's clock may say it: it is not known here, but no payment of the subscription is later. */
-function endedNow(sql: Queryable, id: string) {
-  return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments where subscription_id = ${id}))`;
 }

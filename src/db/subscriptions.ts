@@ -23,6 +23,8 @@ export interface SubscriptionState {
   setbacks: number;
   /** Transactions in a row that failed because of another payment in them. */
   failedPacks: number;
+  /** Payments that the discount still reduces; null: all, 0: it is used up. */
+  discountPeriods: number | null;
 }
 
 export interface HeldSubscription extends SubscriptionState {
@@ -33,6 +35,12 @@ export interface HeldSubscription extends SubscriptionState {
   subscriberWallet: string;
   amount: bigint;
   periodHours: number;
+  trialEndsAt: Date | null;
+  discountPercent: number | null;
+  discountAmount: bigint | null;
+  /** Nothing is collected since; null while it is not paused. */
+  pausedAt: Date | null;
+  unpausedAt: Date | null;
   planPda: string;
   /** created_at of the Plan account that the subscription is to; null while the plan was never seen. */
   planCreatedAt: Date | null;
@@ -71,6 +79,7 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
       s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
+      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       s.status in ('cancelled', 'expired') and coalesce((
         select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
@@ -134,6 +143,7 @@ export async function writeStates(
     observed_slot: state.observedSlot.toString(),
     setbacks: state.setbacks,
     failed_packs: state.failedPacks,
+    discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
   }));
   return sql<Written[]>`
@@ -144,7 +154,7 @@ export async function writeStates(
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
-      period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+      period_pulled = v.period_pulled, failed_packs = v.failed_packs, discount_periods = v.discount_periods,
       lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep then s.claim_id end,
       event_sequence = s.event_sequence + v.tells::int,
       updated_at = case
@@ -155,7 +165,7 @@ export async function writeStates(
     from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
-      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8)
+      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
@@ -210,7 +220,7 @@ export interface CollectableRow {
   notices: number;
 }
 
-/** Of those held under these claims, the ones whose payment may still be sent: live, and no cancellation asked for. */
+/** Of those held under these claims, the ones whose payment may still be sent: live, not paused, and no cancellation asked for. */
 export function readCollectable(
   sql: Queryable,
   claims: readonly Held[],
@@ -219,7 +229,7 @@ export function readCollectable(
     select s.id, s.notices
     from subscriptions s
     join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
-    where s.status in ('active', 'past_due') and s.cancel_requested_at is null`;
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null and s.paused_at is null`;
 }
 
 /** Subscriptions that still have a timer, by account or by wallet, and have no transaction under way. */

@@ -1,7 +1,8 @@
 // Until when a subscriber has access (docs/merchants.md). Pure: the same rule for the API, the events and the access endpoint.
 //
 // While a payment is due, access goes on for the plan's grace after what is paid: a renewal takes seconds to be final, and a subscriber whose payment
-// failed has time to mend it. Once nothing more is due (cancel asked, plan gone, ended) access ends with what is paid.
+// failed has time to mend it. Once nothing more is due (cancel asked, paused, plan gone, ended) access ends with what is paid. A trial is like a paid
+// time as long as the subscription lives.
 import type { AccessTerms } from '../db/access.ts';
 
 const HOUR_MS = 3_600_000;
@@ -17,29 +18,41 @@ export function graceMs({
     : graceHours * HOUR_MS;
 }
 
-/** Access is granted while now is before this time; null before the first payment. */
+/** The end of what is paid, or of the trial while the subscription lives, whichever is later; null where there is neither. */
+export function coveredUntil({
+  status,
+  paidThrough,
+  trialEndsAt,
+}: Pick<AccessTerms, 'status' | 'paidThrough' | 'trialEndsAt'>): Date | null {
+  if (trialEndsAt === null || !isLive(status)) return paidThrough;
+  return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
+}
+
+/** Access is granted while now is before this time; null before the first payment where there is no trial. */
 export function accessUntil(terms: AccessTerms): Date | null {
-  const { paidThrough } = terms;
-  if (paidThrough === null || !isRenewing(terms)) return paidThrough;
-  return new Date(paidThrough.getTime() + graceMs(terms));
+  const covered = coveredUntil(terms);
+  if (covered === null || !isRenewing(terms)) return covered;
+  return new Date(covered.getTime() + graceMs(terms));
+}
+
+function isLive(status: string): boolean {
+  return status === 'active' || status === 'past_due';
 }
 
 /** Whether a further payment is due at some time. */
 function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms): boolean {
-  return (
-    (status === 'active' || status === 'past_due') &&
-    nextPaymentDue !== null &&
-    cancelRequestedAt === null
-  );
+  return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
 }
 
-/** Why access is granted (the first two) or not. */
+/** Why access is granted (the first three) or not. */
 export const accessReasons = [
   'paid',
+  'trial',
   'grace',
   'no_subscription',
   'first_payment_pending',
   'payment_overdue',
+  'paused',
   'cancelled',
   'expired',
 ] as const;
@@ -55,8 +68,8 @@ export interface Access {
   status: string | null;
 }
 
-/** How long an answer may be kept, in milliseconds: what is paid cannot be taken back, the rest can change with the next payment. */
-const keep = { paid: HOUR_MS, grace: 60_000, none: 10_000 };
+/** How long an answer may be kept, in milliseconds: what is paid cannot be taken back, the rest can change with the next payment or a forced end. */
+const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 
 /** Whether a customer with these subscriptions has access at `now`. The one that grants it longest decides, else the newest. */
 export function judgeAccess(
@@ -79,15 +92,21 @@ export function judgeAccess(
   const facts = { accessUntil: until, subscriptionId: terms.id, status: terms.status };
   if (until === null || until <= now)
     return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
-  const reason = terms.paidThrough !== null && terms.paidThrough > now ? 'paid' : 'grace';
-  const certain = reason === 'paid' ? terms.paidThrough : until;
+  const reason = whyGranted(terms, now);
+  const certain = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
   const latest = after(keep[reason]);
   const revalidateAfter = certain !== null && certain < latest ? certain : latest;
   return { hasAccess: true, ...facts, revalidateAfter, reason };
 }
 
+function whyGranted({ paidThrough, trialEndsAt }: AccessTerms, now: Date) {
+  if (paidThrough !== null && paidThrough > now) return 'paid';
+  return trialEndsAt !== null && trialEndsAt > now ? 'trial' : 'grace';
+}
+
 function whyNot(terms: AccessTerms): Access['reason'] {
   if (terms.status === 'cancelled' || terms.status === 'expired') return terms.status;
   if (terms.cancelRequestedAt !== null) return 'cancelled';
-  return terms.paidThrough === null ? 'first_payment_pending' : 'payment_overdue';
+  if (terms.pausedAt !== null) return 'paused';
+  return coveredUntil(terms) === null ? 'first_payment_pending' : 'payment_overdue';
 }

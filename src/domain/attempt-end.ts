@@ -142,7 +142,7 @@ function applyFailedAttempt(
   }: { view: View; now: bigint; account: SubscriptionAccount | null; rules: Rules },
 ): string | undefined {
   const { row, state } = draft;
-  const live = isLive(state) && state.cancelRequestedAt === null;
+  const live = isLive(state) && state.cancelRequestedAt === null && row.pausedAt === null;
   const plan = view instanceof Error ? null : view.plan;
   if (failure.kind === 'subscriber' && live) {
     const periodStart = unixSeconds(attempt.periodStart);

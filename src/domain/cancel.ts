@@ -1,6 +1,6 @@
 // A merchant ends a subscription (docs/contract.md, Subscription status). The row is what binds the keepers: it reads it again before each send.
 import type { Transaction } from '../db/connect.ts';
-import { forceCancellation, requestCancellation } from '../db/registrations.ts';
+import { forceCancellation, requestCancellation } from '../db/subscription-changes.ts';
 import { ServiceError } from '../errors.ts';
 import { appendEvents } from './events.ts';
 

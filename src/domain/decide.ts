@@ -17,6 +17,7 @@ import {
 import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
 import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './pulls.ts';
 import { split, type Split } from './money.ts';
+import { amountDue, notInTrial } from './price.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   delegationObstacle,
@@ -33,10 +34,13 @@ import {
   type Draft,
   draftOf,
   isLive,
+  setNextDue,
 } from './transitions.ts';
 
 /** Within so many seconds before a period's end nothing is signed for it any more. */
 const CLOSING_SECONDS = 60n;
+/** Between looks at a paused subscription; streams and the sweep tell of a cancellation sooner. */
+const PAUSED_LOOK_SECONDS = 86_400n;
 /** Between reads of an account that may be missing at one endpoint only. */
 const DOUBT_SECONDS = 60n;
 /** Seconds after which a new registration's account is believed to be missing rather than not yet seen by the endpoint that we asked. */
@@ -134,7 +138,7 @@ function observeRepair(
 ): void {
   if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
   if (period.end - view.now <= CLOSING_SECONDS) return;
-  const gross = grossOf(row.amount, account, period);
+  const gross = amountDue(row, period);
   if (subscriberObstacle(view, account, gross) !== undefined) return;
   const now = timeOf(view.now);
   if (now < state.nextPaymentDue) state.nextPaymentDue = now;
@@ -167,20 +171,10 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
     : timeOf(period.start);
 }
 
-/** What is due for a period: the whole amount, or of a period that the plan's end cuts short the part before that, rounded down. */
-function grossOf(
-  amount: bigint,
-  { periodHours }: Pick<SubscriptionAccount, 'periodHours'>,
-  { start, end }: Pick<PullPeriod, 'start' | 'end'>,
-): bigint {
-  const length = periodSeconds(periodHours);
-  return end - start >= length ? amount : (amount * (end - start)) / length;
-}
-
-/** A payment signed now could land in the next period: that one is due. */
+/** A payment signed now could land in the next period, or nothing is left to charge of this one: the next one is due. */
 function awaitNextPeriod(draft: Draft, period: PullPeriod): Decision {
   const { state } = draft;
-  state.nextPaymentDue = startOfNext(period);
+  setNextDue(draft, startOfNext(period));
   state.dueAt = state.nextPaymentDue ?? timeOf(period.end + 1n);
   return { draft };
 }
@@ -206,18 +200,22 @@ function receivable(
   return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
 }
 
-function collection(
+/** The decision where nothing is to be collected now: it is paused, paid, in a trial, or the chain shows what cannot be. */
+function notYet(
   draft: Draft,
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  { rules, findings }: { rules: Rules; findings: Findings },
-): Decision {
+): Decision | undefined {
   const { state, row } = draft;
   const { now } = view;
+  if (row.pausedAt !== null) {
+    setNextDue(draft, null);
+    return retryAt(draft, now + PAUSED_LOOK_SECONDS);
+  }
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
   if (paidUntil !== null && paidUntil > period.start) {
-    state.nextPaymentDue = startOfNext(period);
+    setNextDue(draft, startOfNext(period));
     state.dueAt = state.nextPaymentDue ?? state.paidThrough;
     state.setbacks = 0;
     return { draft };
@@ -233,14 +231,30 @@ function collection(
       },
     };
   }
-  if (state.nextPaymentDue !== null && state.nextPaymentDue > timeOf(now)) {
-    state.dueAt = state.nextPaymentDue;
+  const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
+  if (due > timeOf(now)) {
+    state.nextPaymentDue = due;
+    state.dueAt = due;
     return { draft };
   }
+  return undefined;
+}
 
-  const gross = grossOf(row.amount, account, period);
-  // Less than a base unit is due before the plan ends.
-  if (gross === 0n) return retryAt(draft, period.end + 1n);
+function collection(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+  { rules, findings }: { rules: Rules; findings: Findings },
+): Decision {
+  const { state, row } = draft;
+  const { now } = view;
+  const waiting = notYet(draft, view, account, period);
+  if (waiting !== undefined) return waiting;
+
+  const gross = amountDue(row, period);
+  // Less than a base unit is due before the plan or the period ends.
+  if (gross === 0n) return awaitNextPeriod(draft, period);
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);

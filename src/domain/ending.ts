@@ -6,7 +6,7 @@ import type { ChainView } from './chain-view.ts';
 import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
 import { hasUnknownPull, isGivenUp, oldestFirst, recordPull, recordPulls } from './pulls.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { applyEnd, type Draft } from './transitions.ts';
+import { applyEnd, coverOf, type Draft } from './transitions.ts';
 
 const DAY = 86_400n;
 
@@ -33,7 +33,7 @@ export function planEnd(
   return null;
 }
 
-/** Nothing is collected any more: the end comes at paidThrough, at once when nothing is paid. */
+/** Nothing is collected any more: the end comes when what is paid, or the trial, is over; at once where there is neither. */
 export function end(
   draft: Draft,
   view: ChainView,
@@ -43,15 +43,18 @@ export function end(
   endReason: string | null,
 ): Decision {
   const { state } = draft;
-  const prepaid = () => state.paidThrough !== null && unixSeconds(state.paidThrough) > view.now;
+  const isCovered = () => {
+    const cover = coverOf(draft);
+    return cover !== null && unixSeconds(cover) > view.now;
+  };
   const waiting =
-    account === null && (findings.closingNotFinal === true || !prepaid())
+    account === null && (findings.closingNotFinal === true || !isCovered())
       ? lastLook(draft, view, findings)
       : undefined;
   if (waiting !== undefined) return waiting;
-  if (prepaid()) {
+  if (isCovered()) {
     state.nextPaymentDue = null;
-    state.dueAt = state.paidThrough;
+    state.dueAt = coverOf(draft);
     return { draft };
   }
   if (account !== null && closable(view, account, rules) && findings.closingFailed !== true)

@@ -85,7 +85,7 @@ export function planFaults(
 }
 
 /** The terms of a plan that are no part of the chain's. */
-export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays'>;
+export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays' | 'trialHours'>;
 
 /** What a merchant asks for; the plan is not on chain yet. */
 export interface PlanDraft extends OwnTerms {
@@ -125,6 +125,7 @@ export function draftPlan(
     graceHours: draft.graceHours,
     retryHours: draft.retryHours,
     pastDueDays: draft.pastDueDays,
+    trialHours: draft.trialHours,
     chainCreatedAt: null,
     status: 'pending',
     observedAt: null,

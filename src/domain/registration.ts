@@ -1,6 +1,7 @@
 // Registration checks the chain: what is stored is a live on-chain subscription of this wallet to this plan, on these terms.
 import { planIn, subscriptionIn } from '../chain/accounts.ts';
 import { subscriptionAddress } from '../chain/addresses.ts';
+import { pullPeriod } from '../chain/period.ts';
 import { ChainDataError, type PlanAccount, type SubscriptionAccount } from '../chain/layouts.ts';
 import { findApp } from '../db/apps.ts';
 import { completeCheckoutSession } from '../db/checkout-sessions.ts';
@@ -13,8 +14,8 @@ import {
   findNewestRegistration,
   insertRegistration,
   type NewRegistration,
-  type OwnIds,
 } from '../db/registrations.ts';
+import type { DiscountTerms, OwnIds } from '../db/subscription-changes.ts';
 import { isDuplicate } from '../db/violations.ts';
 import { ServiceError } from '../errors.ts';
 import { openCheckoutSession, refusedCheckout } from './checkout.ts';
@@ -60,9 +61,10 @@ export async function checkRegistration(
     plan.planPda,
   ]);
   const [subscription = null, onChain = null] = accounts;
+  const onChainPlan = decoding(() => planIn(onChain, network.programId));
   const account = judgeRegistration(request, plan, network, {
     subscription: decoding(() => subscriptionIn(subscription, network.programId)),
-    plan: decoding(() => planIn(onChain, network.programId)),
+    plan: onChainPlan,
     now,
   });
   return {
@@ -70,6 +72,7 @@ export async function checkRegistration(
     subscriptionPda: request.subscriptionPda,
     subscriberWallet: request.wallet,
     dueAt: timeOf(now),
+    trialFrom: timeOf(pullPeriod(account, onChainPlan, now).start),
     observedSlot: slot,
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
@@ -77,19 +80,23 @@ export async function checkRegistration(
   };
 }
 
-/** Given by the caller, or by the checkout session. Throws as openCheckoutSession does. */
+/** The merchant's own ids as the caller gives them, or with a discount as the checkout session does. Throws as openCheckoutSession does. */
 async function ownIdsOf(
   sql: Sql,
   { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
-): Promise<OwnIds & { checkoutSessionId?: string }> {
+): Promise<OwnIds & Partial<DiscountTerms> & { checkoutSessionId?: string }> {
   if (checkoutSessionId === undefined) return { externalId, metadata };
   if (externalId !== undefined || metadata !== undefined)
     throw invalid('checkoutSessionId', 'gives externalId and metadata: leave them out');
   const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
+  const { externalId: customer, discountPercent, discountAmount, discountPeriods } = session;
   return {
     checkoutSessionId,
-    externalId: session.externalId,
+    externalId: customer,
     metadata: JSON.parse(session.metadata) as Record<string, string>,
+    discountPercent,
+    discountAmount,
+    discountPeriods,
   };
 }
 

@@ -28,13 +28,13 @@ export async function createSample(
   app: { appId: string; webhookId: string | null; merchantWallet: string },
 ): Promise<Sample> {
   return sql.begin(async (tx) => {
-    const sample = sampleEvent(type, app, await newIds(tx, 3), new Date());
+    const sample = sampleEvent(type, app, await newIds(tx, 5), new Date());
     await insertSample(tx, { ...sample, appId: app.appId, type });
     return sample;
   });
 }
 
-/** One sample; `ids` of the event, its subscription and its plan. Pure but for the addresses, which are random. */
+/** One sample; `ids` of the event, its subscription, its plan, a refund and a payment. Pure but for the addresses, which are random. */
 function sampleEvent(
   type: SampleType,
   {
@@ -42,7 +42,7 @@ function sampleEvent(
     webhookId,
     merchantWallet,
   }: { appId: string; webhookId: string | null; merchantWallet: string },
-  [id = '', subscriptionId = '', planId = '']: readonly string[],
+  [id = '', subscriptionId = '', planId = '', refundId = '', transactionId = '']: readonly string[],
   now: Date,
 ): Sample {
   if (type === 'ping') {
@@ -60,7 +60,7 @@ function sampleEvent(
     };
   }
   const periodEnd = new Date(now.getTime() + monthMs);
-  const { extra, status, paid } = scenes(now, periodEnd)[type];
+  const { extra, status, paid } = scenes(now, periodEnd, { refundId, transactionId })[type];
   const context = {
     eventId: id,
     sequence: 0n,
@@ -75,6 +75,8 @@ function sampleEvent(
     metadata: '{"order":"1234"}',
     nextPaymentDue: periodEnd,
     cancelRequestedAt: type === 'cancel_requested' ? now : null,
+    trialEndsAt: null,
+    pausedAt: null,
     periodHours: 730,
     graceHours: null,
   };
@@ -88,7 +90,11 @@ interface Scene {
 }
 
 /** What a subscription is like when each of these happens (docs/contract.md, Subscription status), and the data fields of its own. */
-function scenes(now: Date, periodEnd: Date): Record<SubscriptionEventType, Scene> {
+function scenes(
+  now: Date,
+  periodEnd: Date,
+  ids: { refundId: string; transactionId: string },
+): Record<SubscriptionEventType, Scene> {
   const lacking: SubscriberReason = 'insufficient_funds';
   const revoked: SubscriberReason = 'delegate_replaced';
   const retryAt = new Date(now.getTime() + 3_600_000);
@@ -99,9 +105,7 @@ function scenes(now: Date, periodEnd: Date): Record<SubscriptionEventType, Scene
       status: 'active',
       paid: true,
       extra: {
-        amountGross: gross,
-        platformFee: fee,
-        amountNet: net,
+        ...{ amountGross: gross, platformFee: fee, amountNet: net },
         txSignature: madeUp(64),
         nextPaymentDue: periodEnd,
         periodStart: now,
@@ -140,19 +144,14 @@ function scenes(now: Date, periodEnd: Date): Record<SubscriptionEventType, Scene
     renewal_upcoming: {
       status: 'active',
       paid: true,
-      extra: {
-        dueAt: periodEnd,
-        amount: gross,
-        canPay: false,
-        issue: 'insufficient_balance',
-      },
+      extra: { dueAt: periodEnd, amount: gross, canPay: false, issue: 'insufficient_balance' },
     },
-    subscription_paused: { status: 'active', paid: true },
+    subscription_paused: { status: 'active', paid: true, extra: { pausedAt: now } },
     subscription_unpaused: { status: 'active', paid: true, extra: { nextPaymentDue: periodEnd } },
     refund_recorded: {
       status: 'active',
       paid: true,
-      extra: { amount: net, txSignature: madeUp(64) },
+      extra: { ...ids, amount: net, txSignature: madeUp(64) },
     },
   };
 }

@@ -246,6 +246,8 @@ async function tell(
       metadata,
       periodHours,
       graceHours,
+      trialEndsAt,
+      pausedAt,
     } = row;
     const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = state;
     const parties = {
@@ -260,7 +262,7 @@ async function tell(
       metadata,
     };
     const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
-    const terms = { periodHours, graceHours };
+    const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
     return [
       { context: { eventId, createdAt, sequence, ...parties, ...access, ...terms }, ...happening },
     ];

@@ -3,11 +3,15 @@
 //
 //   registered -> active <-> past_due            cancel asked -> unchanged until paidThrough -> cancelled
 //                    \          \-> expired       plan gone    -> unchanged until paidThrough -> expired
+//
+// Beside the status: in a trial (trialEndsAt) nothing is due yet, while paused (pausedAt, by the API) nothing is, and access ends with what is covered.
 import type { PaymentRow } from '../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import type { Happening } from './events.ts';
+import { coveredUntil } from './access.ts';
+import { notInTrial, usesDiscount } from './price.ts';
 import { timeOf } from '../chain/time.ts';
 
 /** What becomes of a subscription: its new state, the events that tell of it, in order, and the payments to record. */
@@ -37,6 +41,7 @@ export function draftOf(row: HeldSubscription): Draft {
     periodPulled: row.periodPulled,
     setbacks: row.setbacks,
     failedPacks: row.failedPacks,
+    discountPeriods: row.discountPeriods,
   };
   return { row, state, happenings: [], payments: [] };
 }
@@ -46,9 +51,22 @@ export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
   return status === 'active' || status === 'past_due';
 }
 
+/**
+ * The next payment is due at `next`, as far as the chain has a say (null: never). In a trial it is due at the trial's end; after a cancel request and
+ * while paused none is. Every change of what is due next but a failure's retry comes by here.
+ */
+export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: Date | null): void {
+  const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
+  state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
+}
+
+/** Until when the subscriber has what was promised without a payment that is still due: what is paid, or the trial. */
+export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | null =>
+  coveredUntil({ ...row, ...state });
+
 /** Paid up to the end of a period; the next collection is at `next`, null when there will be none. */
 function settleUp(
-  state: SubscriptionState,
+  { row, state }: Pick<Draft, 'row' | 'state'>,
   periodEnd: Date,
   pulled: bigint,
   next: Date | null,
@@ -63,8 +81,8 @@ function settleUp(
   state.failedAttempts = 0;
   state.failedPacks = 0;
   state.setbacks = 0;
-  state.nextPaymentDue = state.cancelRequestedAt === null ? next : null;
-  state.dueAt = state.nextPaymentDue ?? state.paidThrough;
+  setNextDue({ row, state }, next);
+  state.dueAt = state.nextPaymentDue ?? coverOf({ row, state });
 }
 
 /** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
@@ -76,9 +94,16 @@ export function applyPayment(
   const payment = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
+  const period = { start: pull.periodStart, end: pull.periodEnd };
+  const due = pull.gross + (pull.feeOwed ?? 0n);
+  if (
+    pull.source === 'keeper' &&
+    usesDiscount({ ...row, discountPeriods: state.discountPeriods }, period, due)
+  )
+    state.discountPeriods = (state.discountPeriods ?? 1) - 1;
   // An old period that comes to light late changes nothing but the books.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
-    settleUp(state, periodEnd, pull.gross, next);
+    settleUp({ row, state }, periodEnd, pull.gross, next);
   happenings.push({
     type: 'payment_success',
     extra: {
@@ -96,11 +121,11 @@ export function applyPayment(
 
 /** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
 export function applyCover(
-  { state }: Draft,
+  { row, state }: Draft,
   pull: Pick<Pull, 'periodEnd' | 'gross'>,
   next: Date | null,
 ): void {
-  settleUp(state, timeOf(pull.periodEnd), pull.gross, next);
+  settleUp({ row, state }, timeOf(pull.periodEnd), pull.gross, next);
 }
 
 /** Somebody else pulled once more in a period that is paid: it is in the books, and changes nothing besides. The period was told of already. */
@@ -205,11 +230,12 @@ export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void
 }
 
 /** The subscriber took the cancellation back; the next collection is at `next`. */
-export function applyResume({ state, happenings }: Draft, next: Date | null): void {
+export function applyResume({ row, state, happenings }: Draft, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
-  state.nextPaymentDue = next;
-  happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue: next } });
+  setNextDue({ row, state }, next);
+  const { nextPaymentDue } = state;
+  happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue } });
 }
 
 /** The delegation is gone: told once; `undefined` says that it stands (again). */

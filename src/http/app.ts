@@ -38,6 +38,7 @@ import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
 import { standingRoutes } from './routes/standing.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
+import { pauseRoutes } from './routes/pause.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
@@ -250,6 +251,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     appRoutes(api, deps, pages);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
+    pauseRoutes(api, deps);
     accessRoutes(api, deps);
     checkoutRoutes(api, deps, pages);
     transactionRoutes(api, deps, pages);

@@ -109,6 +109,8 @@ export const Amount = Type.Unsafe<bigint>({
   description: 'USDC base units (6 decimals) as a string.',
   examples: ['10000000'],
 });
+/** The same where it may be null: a string in code too, since no bigint is written for a field of two types. */
+export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
 /** The same in a request. */
 export const AmountInput = Type.String({
   format: 'amount',

@@ -49,11 +49,19 @@ const pastDueDays = Type.Integer({
   description:
     'An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed.',
 });
+const trialHours = Type.Integer({
+  minimum: 1,
+  maximum: 8760,
+  description:
+    'New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.',
+  examples: [168],
+});
 /** No part of the chain's terms: they can be changed at any time. */
 export const ownTerms = {
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
   pastDueDays: Type.Optional(nullable(pastDueDays)),
+  trialHours: Type.Optional(nullable(trialHours)),
 };
 
 const planFields = {
@@ -80,6 +88,7 @@ const planFields = {
       'Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.',
     ),
   ),
+  trialHours: nullable(trialHours),
   createdAt: Time,
   updatedAt: Time,
 };
@@ -160,7 +169,8 @@ export function refuseSmall(path: string, amount: bigint, minimum: bigint): void
 /** Of the input, with defaults. */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
-  return { graceHours: grace, retryHours: retries, pastDueDays: days };
+  const { trialHours: trial = null } = body;
+  return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
 }
 
 /** Throws VALIDATION_ERROR for delays that do not ascend. */

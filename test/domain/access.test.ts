@@ -28,22 +28,28 @@ const terms: fc.Arbitrary<AccessTerms> = fc.record({
     fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
   ),
   cancelRequestedAt: fc.option(fc.constant(new Date(start))),
+  trialEndsAt: fc.option(
+    fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
+  ),
+  pausedAt: fc.option(fc.constant(new Date(start))),
   periodHours: fc.integer({ min: 1, max: 8760 }),
   graceHours: fc.option(fc.integer({ min: 0, max: 72 })),
 });
 
 void t.test(
-  'nothing paid is no access; access never ends before what is paid, and never later than the grace after it',
+  'neither paid nor in a trial is no access; access never ends before what is paid or a live trial, and never later than the grace after it',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {
         const until = accessUntil(given);
-        if (given.paidThrough === null) return until === null;
-        const beyond = until!.getTime() - given.paidThrough.getTime();
-        const renewing =
-          ['active', 'past_due'].includes(given.status) &&
-          given.cancelRequestedAt === null &&
-          given.nextPaymentDue !== null;
+        const live = ['active', 'past_due'].includes(given.status);
+        const covered = Math.max(
+          given.paidThrough?.getTime() ?? 0,
+          live ? (given.trialEndsAt?.getTime() ?? 0) : 0,
+        );
+        if (covered === 0) return until === null;
+        const beyond = until!.getTime() - covered;
+        const renewing = live && given.cancelRequestedAt === null && given.nextPaymentDue !== null;
         return beyond === (renewing ? graceMs(given) : 0);
       }),
       { numRuns: 2000 },
@@ -61,7 +67,8 @@ void t.test(
         fc.option(fc.integer({ min: 1, max: 72 })),
         fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 24, maxLength: 24 }),
         (periodHours, graceHours, delays) => {
-          const base = { status: 'active', cancelRequestedAt: null, periodHours, graceHours };
+          const terms = { trialEndsAt: null, pausedAt: null, periodHours, graceHours };
+          const base = { status: 'active', cancelRequestedAt: null, ...terms };
           let paidThrough = new Date(start + periodHours * hour);
           for (const delay of delays) {
             // Until the payment is final the row shows the period before.
@@ -90,7 +97,7 @@ void t.test(
         const answer = judgeAccess(subscriptions, now);
         if (answer.hasAccess !== longest > now.getTime()) return false;
         if ((answer.accessUntil?.getTime() ?? 0) !== longest) return false;
-        if (answer.hasAccess !== ['paid', 'grace'].includes(answer.reason)) return false;
+        if (answer.hasAccess !== ['paid', 'trial', 'grace'].includes(answer.reason)) return false;
         if (answer.revalidateAfter <= now) return false;
         // A later look within the time that it holds gives the same.
         const span = answer.revalidateAfter.getTime() - now.getTime();

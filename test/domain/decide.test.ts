@@ -54,7 +54,18 @@ function newAccount(now: bigint, payer: string): SubscriptionAccount {
   };
 }
 
-function newWorld(payer: string): World {
+type Terms = Pick<
+  HeldSubscription,
+  'trialEndsAt' | 'discountPercent' | 'discountAmount' | 'discountPeriods'
+>;
+const plain: Terms = {
+  trialEndsAt: null,
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+};
+
+function newWorld(payer: string, given: Terms = plain): World {
   const due = timeOf(START + 10n);
   return {
     row: {
@@ -66,6 +77,9 @@ function newWorld(payer: string): World {
       amount: terms.amount,
       periodHours: Number(terms.periodHours),
       planPda: 'plan',
+      ...given,
+      pausedAt: null,
+      unpausedAt: null,
       planCreatedAt: timeOf(START),
       merchantWallet: 'merchant',
       mint: 'mint',
@@ -78,7 +92,7 @@ function newWorld(payer: string): World {
       ageSeconds: 1000,
       status: 'active',
       paidThrough: null,
-      nextPaymentDue: due,
+      nextPaymentDue: given.trialEndsAt ?? due,
       cancelRequestedAt: null,
       cancelRequestedBy: null,
       cancelledAt: null,
@@ -183,6 +197,18 @@ function write(world: World, { state, happenings, payments }: Draft): void {
   world.payments.push(...payments);
 }
 
+/** What a period costs: the discounted amount, of it the part that no trial, pause or plan's end takes away. */
+function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
+  const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
+  const isOff = discountPeriods !== 0;
+  const percent = isOff ? BigInt(discountPercent ?? 0) : 0n;
+  const off = isOff ? (discountAmount ?? 0n) : 0n;
+  const price = ((terms.amount - off) * (100n - percent)) / 100n;
+  const froms = [trialEndsAt, unpausedAt].map((at) => (at === null ? start : unixSeconds(at)));
+  const from = froms.reduce((last, at) => (at > last ? at : last), start);
+  return (price * (end - from)) / length;
+}
+
 function recorded(world: World, pull: Pull): boolean {
   return world.payments.some(({ txSignature }) => txSignature === pull.signature);
 }
@@ -224,7 +250,11 @@ function turn(
     if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
       throw new Error('collected a paid period');
     if (world.reopened) throw new Error('collected from another subscription at the same address');
-    const gross = (terms.amount * (periodEnd - periodStart)) / length;
+    if (before.pausedAt !== null) throw new Error('collected while paused');
+    if (before.trialEndsAt !== null && unixSeconds(before.trialEndsAt) > world.now)
+      throw new Error('collected in the trial');
+    const gross = expected(before, periodStart, periodEnd);
+    if (gross > terms.amount) throw new Error('above the ceiling');
     if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
       throw new Error('collected another amount');
     if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
@@ -233,6 +263,8 @@ function turn(
     world.now += delay;
     if (size % 5 === 0) acts.merchantForces!(world, 0);
     if (size % 5 === 1) acts.merchantCancels!(world, 0);
+    if (size % 5 === 2) acts.pause!(world, 0);
+    if (size % 5 === 3) acts.discount!(world, size);
     const draft = draftOf(world.row);
     if (pullOnChain(world, amounts.gross, amounts.fee, 'keeper')) {
       const pull = world.pulls.at(-1)!;
@@ -245,7 +277,8 @@ function turn(
     } else if (
       world.tokens.amount < amounts.gross &&
       isLive(world.row) &&
-      world.row.cancelRequestedAt === null
+      world.row.cancelRequestedAt === null &&
+      world.row.pausedAt === null
     ) {
       const failed = {
         reason: 'insufficient_funds',
@@ -294,6 +327,8 @@ function check(world: World): void {
   assert((row.status === 'past_due') === (row.pastDueSince !== null), 'past due has its start');
   assert(!isLive(row) || row.dueAt !== null, 'a live subscription has a timer');
   assert(isLive(row) || row.nextPaymentDue === null, 'nothing is due after the end');
+  assert(row.pausedAt === null || row.nextPaymentDue === null, 'nothing is due while paused');
+  assert(row.pausedAt === null || row.status !== 'past_due', 'dunning stops while paused');
   // Money.
   const succeeded = payments.filter(({ status }) => status === 'succeeded');
   const paid = succeeded.filter(({ further }) => !further);
@@ -340,6 +375,13 @@ function check(world: World): void {
     'a cancellation is told once',
   );
 }
+
+/** Percent, amount or none; for some payments or all. */
+const randomDiscount = (size: number) => ({
+  discountPercent: size % 3 === 0 ? 1 + (size % 99) : null,
+  discountAmount: size % 3 === 1 ? 1n + BigInt(size % 900) : null,
+  discountPeriods: size % 3 === 2 || size % 2 === 0 ? null : size % 4,
+});
 
 const acts: Record<string, (world: World, size: number) => void> = {
   pass: (world, size) => void (world.now += BigInt(size)),
@@ -420,6 +462,34 @@ const acts: Record<string, (world: World, size: number) => void> = {
     };
     world.happenings.push({ type: 'cancel_requested' });
   },
+  pause(world) {
+    const { row } = world;
+    if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt !== null) return;
+    const now = timeOf(world.now);
+    world.row = {
+      ...row,
+      pausedAt: now,
+      status: 'active',
+      pastDueSince: null,
+      failedAttempts: 0,
+      nextPaymentDue: null,
+      dueAt: now,
+    };
+  },
+  unpause(world) {
+    const { row } = world;
+    if (!isLive(row) || row.cancelRequestedAt !== null || row.pausedAt === null) return;
+    const now = timeOf(world.now);
+    const due = [row.paidThrough, row.trialEndsAt].reduce<Date>(
+      (last, at) => (at !== null && at > last ? at : last),
+      now,
+    );
+    world.row = { ...row, pausedAt: null, unpausedAt: now, nextPaymentDue: due, dueAt: due };
+  },
+  discount(world, size) {
+    if (!isLive(world.row)) return;
+    world.row = { ...world.row, ...randomDiscount(size) };
+  },
   merchantForces(world, size) {
     if (!isLive(world.row) || size % 4 !== 0) return;
     const now = timeOf(world.now);
@@ -454,6 +524,14 @@ const acts: Record<string, (world: World, size: number) => void> = {
     void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
 
+/** A trial of some hours, and a discount, or neither. */
+const given: fc.Arbitrary<Terms> = fc
+  .record({ hours: fc.constantFrom(0, 0, 7, 24, 100), size: fc.nat(100_000) })
+  .map(({ hours, size }) => ({
+    ...randomDiscount(size),
+    trialEndsAt: hours === 0 ? null : timeOf(START + 10n + BigInt(hours) * HOUR),
+  }));
+
 const step = fc.record({
   act: fc.constantFrom(...Object.keys(acts)),
   size: fc.integer({ min: 0, max: 100_000 }),
@@ -472,9 +550,10 @@ void t.test(
     fc.assert(
       fc.property(
         fc.constantFrom('wallet', keeper),
+        given,
         fc.array(step, { maxLength: 60, size: 'max' }),
-        (payer, steps) => {
-          const world = newWorld(payer);
+        (payer, ofIt, steps) => {
+          const world = newWorld(payer, ofIt);
           for (const { act, size, early, away, delay, lost, closes } of steps) {
             world.slot += 1n;
             acts[act]!(world, size);

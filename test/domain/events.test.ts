@@ -27,6 +27,8 @@ const context: EventContext = {
   nextPaymentDue: new Date('2026-01-31T00:00:00Z'),
   cancelRequestedAt: null,
   periodHours: 730,
+  trialEndsAt: null,
+  pausedAt: null,
   graceHours: 24,
 };
 

@@ -28,6 +28,12 @@ const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
   amount: 100n,
   periodHours: 24,
   planPda: 'plan pda',
+  trialEndsAt: null,
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+  pausedAt: null,
+  unpausedAt: null,
   planCreatedAt: null,
   merchantWallet: 'merchant',
   mint: 'mint',
@@ -106,6 +112,7 @@ void t.test(
       failedAttempts: 0,
       setbacks: 0,
       failedPacks: 0,
+      discountPeriods: null,
       periodPulled: 100n,
     });
     t.match(draft.payments, [

@@ -22,6 +22,7 @@ const record: PlanRow = {
   endsAt: null,
   metadataUri: '',
   graceHours: null,
+  trialHours: null,
   retryHours: null,
   pastDueDays: null,
   chainCreatedAt: null,

@@ -15,7 +15,7 @@ const Access = Type.Object(
     checkedAt: { ...Time, description: 'The service’s clock when it answered.' },
     reason: oneOf(
       accessReasons,
-      'paid and grace grant access. grace: a payment is due, and the plan’s grace is not over.',
+      'paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over.',
     ),
     subscriptionId: nullable({ ...Id, description: 'The subscription that decided.' }),
     status: Type.Unsafe<string | null>({

@@ -6,11 +6,12 @@ import {
   listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
 import { findApp } from '../../db/apps.ts';
-import { findPlan, findPublicPlan } from '../../db/plans.ts';
+import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
   ExternalId,
@@ -43,6 +44,7 @@ const CheckoutSession = Type.Object(
     status,
     externalId: nullable(ExternalId),
     metadata: Metadata,
+    discount: nullable(Discount),
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
     subscriberWallet: nullable(Wallet),
@@ -62,8 +64,20 @@ const PublicCheckoutSession = Type.Object(
       Type.String({ description: 'Where the page leads when nothing was bought.' }),
     ),
     plan: PublicPlan,
+    discount: nullable(Discount),
   },
   { title: 'PublicCheckoutSession' },
+);
+const SessionInput = Type.Object(
+  {
+    planId: Id,
+    externalId: Type.Optional(ExternalId),
+    metadata: Type.Optional(MetadataInput),
+    discount: Type.Optional(DiscountInput),
+    successUrl: Type.Optional(returnUrl),
+    cancelUrl: Type.Optional(returnUrl),
+  },
+  { additionalProperties: false },
 );
 const tags = ['checkout'];
 
@@ -76,6 +90,7 @@ export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 function viewOf({ publicUrl }: ApiDeps, { metadata, ...row }: CheckoutSessionRow) {
   return {
     ...row,
+    discount: discountView(row),
     metadata: JSON.parse(metadata) as Record<string, string>,
     url: `${publicUrl}/checkout/${row.id}`,
   };
@@ -88,33 +103,33 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId and metadata.',
+          'Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
-        body: Type.Object(
-          {
-            planId: Id,
-            externalId: Type.Optional(ExternalId),
-            metadata: Type.Optional(MetadataInput),
-            successUrl: Type.Optional(returnUrl),
-            cancelUrl: Type.Optional(returnUrl),
-          },
-          { additionalProperties: false },
-        ),
+        body: SessionInput,
         response: { 201: success(CheckoutSession), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request, reply) => {
       const { planId, externalId = null, metadata = {} } = request.body;
-      const { successUrl = null, cancelUrl = null } = request.body;
+      const { successUrl = null, cancelUrl = null, discount = null } = request.body;
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
       checkReturnUrl('successUrl', successUrl, app.returnOrigins);
       checkReturnUrl('cancelUrl', cancelUrl, app.returnOrigins);
       return answerOnce(deps, request, reply, 201, async () => {
-        await checkPlan(deps, app.id, planId);
-        const session = { appId: app.id, planId, externalId, metadata, successUrl, cancelUrl };
+        const plan = await checkPlan(deps, app.id, planId);
+        const terms = discountTermsOf(discount, plan.amount, deps.planMinimumAmount);
+        const session = {
+          ...terms,
+          appId: app.id,
+          planId,
+          externalId,
+          metadata,
+          successUrl,
+          cancelUrl,
+        };
         return async (tx) => viewOf(deps, await insertCheckoutSession(tx, session));
       });
     },
@@ -169,18 +184,19 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** Throws VALIDATION_ERROR for a plan that takes no subscriptions, or is another app's. */
+/** The plan. Throws VALIDATION_ERROR for one that takes no subscriptions, or is another app's. */
 async function checkPlan(
   { sql, chain, network }: ApiDeps,
   appId: string,
   planId: string,
-): Promise<void> {
+): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidPlan('is no plan of this app');
   // A plan that was published just now may not have been seen on chain yet.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidPlan(`is a plan that is ${now}: only an active one takes subscriptions`);
+  return found;
 }
 
 function invalidPlan(message: string): ServiceError {
@@ -213,7 +229,14 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;
       const urls = { successUrl: back(successUrl), cancelUrl: back(cancelUrl) };
-      return ok({ id, status: now, expiresAt, ...urls, plan });
+      return ok({
+        id,
+        status: now,
+        expiresAt,
+        ...urls,
+        plan,
+        discount: discountView(session),
+      });
     },
   );
 }

@@ -16,6 +16,11 @@ export const PublicPlan = Type.Object(
     ),
     amount: Amount,
     periodHours: Type.Integer({ description: 'Length of a period.' }),
+    trialHours: nullable(
+      Type.Integer({
+        description: 'A new subscription pays nothing for so many hours, once per wallet and app.',
+      }),
+    ),
     endsAt: nullable(Time),
     planPda: Pda,
     appName: text('The app’s name.'),

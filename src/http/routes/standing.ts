@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
-import { findLiveRegistration } from '../../db/registrations.ts';
+import { findLiveRegistration, hadTrial } from '../../db/registrations.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { readStanding } from '../../domain/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
@@ -29,7 +29,13 @@ const Standing = Type.Object(
     ),
     planOpen: Type.Boolean({ description: 'Whether the plan takes subscribers on chain now.' }),
     usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
-    usdcNeeded: { ...Amount, description: 'The first payment, base units.' },
+    usdcNeeded: {
+      ...Amount,
+      description: 'What subscribing takes at once, base units: the first payment, 0 with a trial.',
+    },
+    trialHours: nullable(
+      Type.Integer({ description: 'The trial that the wallet would get; null: none (any more).' }),
+    ),
     lamports: Lamports,
     lamportsNeeded: {
       ...Lamports,
@@ -57,9 +63,16 @@ export function standingRoutes(api: Api, { sql, chain, network }: ApiDeps): void
       const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
-      const standing = await readStanding(chain, network, plan, subscriberOf(request).wallet);
+      const { wallet } = subscriberOf(request);
+      const standing = await readStanding(chain, network, plan, wallet);
+      const noTrial = plan.trialHours === null || (await hadTrial(sql, plan.appId, wallet));
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
-      return ok({ ...standing, subscriptionId: subscriptionId ?? null });
+      return ok({
+        ...standing,
+        usdcNeeded: noTrial ? standing.usdcNeeded : 0n,
+        trialHours: noTrial ? null : plan.trialHours,
+        subscriptionId: subscriptionId ?? null,
+      });
     },
   );
 }

@@ -6,15 +6,18 @@ import {
   listSubscriptionsOfMerchant,
   type SubscriptionFilters,
   type SubscriptionRow,
-  updateOwnIds,
 } from '../../db/registrations.ts';
+import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
 import { forceCancel, requestCancel } from '../../domain/cancel.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
+import { ServiceError } from '../../errors.ts';
 import type { FastifyRequest } from 'fastify';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
+import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
   Amount,
+  AmountOrNull,
   ExternalId,
   Id,
   meaning,
@@ -38,7 +41,7 @@ import { subscriptionView } from '../subscription-view.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 
-const Subscription = Type.Object(
+export const Subscription = Type.Object(
   {
     id: Id,
     appId: Id,
@@ -47,15 +50,32 @@ const Subscription = Type.Object(
     subscriberWallet: Wallet,
     merchantWallet: Wallet,
     status: oneOf(statuses, 'What is collected: docs/merchants.md, Subscriptions.'),
-    amount: Amount,
+    amount: {
+      ...Amount,
+      description:
+        'The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next.',
+    },
     periodHours: Type.Integer({ description: 'Length of a period in hours.' }),
+    trialEndsAt: nullable({
+      ...Time,
+      description: 'Nothing is collected before this time; null where there is no trial.',
+    }),
     paidThrough: nullable({ ...Time, description: 'The end of the period that is paid.' }),
     accessUntil: nullable({
       ...Time,
       description:
-        'Grant access while now is before this time: paidThrough, and the plan’s grace while a payment is due.',
+        'Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.',
     }),
     nextPaymentDue: nullable(Time),
+    nextAmount: {
+      ...AmountOrNull,
+      description: 'What the next payment takes, USDC base units; null when none is due.',
+    },
+    discount: nullable(Discount),
+    pausedAt: nullable({
+      ...Time,
+      description: 'Nothing is collected since; null while it is not paused.',
+    }),
     cancelRequestedAt: nullable(Time),
     cancelRequestedBy: nullable(
       meaning(cancelRequesters, 'Who asked for the cancellation; null when nobody did.'),
@@ -81,18 +101,21 @@ const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'What to show in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
 
+/** The merchant's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+export async function ownSubscription(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
+): Promise<SubscriptionRow> {
+  const { id: appId } = await ownApp(deps, request, request.params.appId);
+  const id = idOf(request.params.subscriptionId, 'subscription');
+  const found = await findSubscription(deps.sql, id);
+  if (found?.appId !== appId) throw absent('subscription');
+  return found;
+}
+
 /** A merchant's view of its subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, wakeDispatchers, wakeKeepers } = deps;
-
-  const ownSubscription = async (
-    request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
-  ): Promise<SubscriptionRow> => {
-    const { id: appId } = await ownApp(deps, request, request.params.appId);
-    const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
-    if (found?.appId !== appId) throw absent('subscription');
-    return found;
-  };
+  const { sql, planMinimumAmount: minimum, wakeDispatchers, wakeKeepers } = deps;
 
   listRoutes(api, deps, pages);
   api.get(
@@ -107,7 +130,7 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       },
     },
     async (request) => {
-      const subscription = await ownSubscription(request);
+      const subscription = await ownSubscription(deps, request);
       const view = await viewOf(deps, [subscription], request.query);
       return ok(view(subscription));
     },
@@ -117,25 +140,34 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
     '/apps/:appId/subscriptions/:subscriptionId',
     {
       schema: {
-        summary: 'Change your own ids of a subscription',
+        summary: 'Change your own ids and the discount of a subscription',
         description:
-          'Fields that are left out stay as they are. metadata is replaced as a whole; null clears externalId.',
+          'Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.',
         tags,
         params,
         body: Type.Object(
           {
             externalId: Type.Optional(nullable(ExternalId)),
             metadata: Type.Optional(MetadataInput),
+            discount: Type.Optional(nullable(DiscountInput)),
           },
           { additionalProperties: false, examples: [{ externalId: 'customer-1' }] },
         ),
-        response: { 200: success(Subscription), ...failures(400, 401, 403, 404) },
+        response: { 200: success(Subscription), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
-      refuseLongMetadata(request.body.metadata);
-      const subscription = await ownSubscription(request);
-      await updateOwnIds(sql, subscription.id, request.body);
+      const { discount, ...ids } = request.body;
+      refuseLongMetadata(ids.metadata);
+      const subscription = await ownSubscription(deps, request);
+      const { id, amount, status } = subscription;
+      if (discount !== undefined) {
+        const terms = discountTermsOf(discount, amount, minimum);
+        if ((await updateDiscount(sql, id, terms)) === undefined)
+          throw new ServiceError('CONFLICT', `The subscription is ${status} already.`);
+        wakeKeepers();
+      }
+      if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids);
       return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
     },
   );
@@ -160,7 +192,7 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       },
     },
     async (request, reply) => {
-      const subscription = await ownSubscription(request);
+      const subscription = await ownSubscription(deps, request);
       const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
       await answerOnce(deps, request, reply, 200, async () => async (tx) => {
         await cancel(tx, subscription);

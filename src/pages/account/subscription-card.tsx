@@ -99,6 +99,7 @@ export function SubscriptionCard({
                 <bdi>{foreign(plan.merchantName ?? plan.appName, 80)}</bdi> ·{' '}
               </>
             )}
+            {subscription.discount !== null && 'at most '}
             <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
           </p>
         </div>
@@ -137,6 +138,8 @@ function State({
   standing: Standing | undefined;
 }): ReactElement {
   const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = subscription;
+  const { trialEndsAt, pausedAt, nextAmount } = subscription;
+  const inTrial = status === 'active' && trialEndsAt !== null && new Date(trialEndsAt) > new Date();
   const line = (name: string, value: ReactNode) => (
     <div>
       <dt>{name}</dt>
@@ -149,7 +152,19 @@ function State({
         {status === 'active' &&
           cancelRequestedAt === null &&
           nextPaymentDue !== null &&
-          line('Next payment', <Time at={nextPaymentDue} />)}
+          line(
+            'Next payment',
+            <>
+              {nextAmount !== null && (
+                <>
+                  <Usdc units={nextAmount} />,{' '}
+                </>
+              )}
+              <Time at={nextPaymentDue} />
+            </>,
+          )}
+        {inTrial && line('Free until', <Time at={trialEndsAt} />)}
+        {pausedAt !== null && line('Paused by the merchant', <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&
           nextPaymentDue !== null &&
           line('Payment was due', <Time at={nextPaymentDue} />)}

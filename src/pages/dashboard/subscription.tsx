@@ -1,5 +1,6 @@
 import { type ReactElement, useCallback, useEffect, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
+import { discountText } from '../shared/discount.ts';
 import { Address, Badge, Button, Dialog, Notice, Spinner, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { Time } from '../shared/time.tsx';
@@ -83,8 +84,25 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
           <dt>Pays</dt>
           <dd>
             <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
+            {subscription.discount !== null && <>, {discountText(subscription.discount)}</>}
           </dd>
         </div>
+        {subscription.trialEndsAt !== null && (
+          <div>
+            <dt>Trial ends</dt>
+            <dd>
+              <Time at={subscription.trialEndsAt} />
+            </dd>
+          </div>
+        )}
+        {subscription.pausedAt !== null && (
+          <div>
+            <dt>Paused since</dt>
+            <dd>
+              <Time at={subscription.pausedAt} />
+            </dd>
+          </div>
+        )}
         <div>
           <dt>Paid through</dt>
           <dd>

@@ -17,6 +17,12 @@ export function perPeriod(hours: number): string {
   return hours % 24 === 0 ? `${hours / 24} days` : `${hours} hours`;
 }
 
+/** A time of whole hours: `1 day`, `14 days`, `5 hours`. */
+export function span(hours: number): string {
+  const [count, unit] = hours % 24 === 0 ? [hours / 24, 'day'] : [hours, 'hour'];
+  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+}
+
 /** How often: `every month`. */
 export function everyPeriod(hours: number): string {
   return known.find(([length]) => length === hours)?.[2] ?? `every ${perPeriod(hours)}`;

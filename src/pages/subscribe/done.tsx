@@ -7,6 +7,10 @@ import { formatUsdc } from '../shared/money.ts';
 
 const pollMs = 2000;
 
+/** Nothing is collected before the trial's end. */
+const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
+  trialEndsAt !== null && nextPaymentDue === trialEndsAt;
+
 /** After subscribing: follows the first payment until it has landed or failed. */
 export function Done({
   plan,
@@ -17,12 +21,13 @@ export function Done({
   plan: PublicPlan;
   session: Session;
   subscription: Subscription;
-  /** Of a checkout: the page goes there once the first payment has landed. */
+  /** Of a checkout: the page goes there once the first payment has landed, or at once in a trial. */
   successUrl: string | null;
 }): ReactElement {
   const [current, setCurrent] = useState(subscription);
   const [payment, setPayment] = useState<Payment>();
-  const settled = current.paidThrough !== null || current.status !== 'active';
+  const trial = isInTrial(current);
+  const settled = trial || current.paidThrough !== null || current.status !== 'active';
 
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -32,6 +37,10 @@ export function Done({
       const found = await session.client.get('/subscriber/subscriptions/{subscriptionId}', {
         path,
       });
+      if (isInTrial(found)) {
+        if (live) setCurrent(found);
+        return;
+      }
       if (found.paidThrough !== null || found.status !== 'active') {
         const [latest] = await session.client.get(
           '/subscriber/subscriptions/{subscriptionId}/transactions',
@@ -50,7 +59,7 @@ export function Done({
   }, [session, subscription.id]);
 
   const back = safeUrl(successUrl);
-  const paid = current.paidThrough !== null;
+  const paid = trial || current.paidThrough !== null;
   useEffect(() => {
     if (paid && back !== undefined) location.assign(back);
   }, [paid, back]);
@@ -72,6 +81,22 @@ export function Done({
         <Notice kind="warning" title="The first payment failed.">
           Your wallet has too little USDC. It is tried again automatically; top the wallet up.
         </Notice>
+      )}
+      {trial && current.trialEndsAt !== null && (
+        <dl className="lines">
+          <div>
+            <dt>Free until</dt>
+            <dd>
+              <Time at={current.trialEndsAt} />
+            </dd>
+          </div>
+          {current.nextAmount !== null && (
+            <div>
+              <dt>Then the first payment</dt>
+              <dd>{formatUsdc(current.nextAmount)} USDC</dd>
+            </div>
+          )}
+        </dl>
       )}
       {current.paidThrough !== null && (
         <dl className="lines">

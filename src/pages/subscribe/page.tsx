@@ -50,7 +50,7 @@ export function SubscribePage({
   if (offer !== undefined)
     return (
       <div className="checkout">
-        <Summary plan={offer.plan} />
+        <Summary plan={offer.plan} discount={offer.checkout?.discount ?? null} />
         <main className="checkout-panel">
           <Panel plan={offer.plan} checkout={offer.checkout} />
         </main>

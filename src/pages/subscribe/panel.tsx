@@ -254,7 +254,7 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
       </li>
       <li>
         <strong>Cancel any time</strong> under <a href="/account">My subscriptions</a>. You keep
-        what you have paid for. No refund of a period that has begun.
+        what you have paid for. Refunds are the merchant’s to give.
       </li>
     </ul>
   );

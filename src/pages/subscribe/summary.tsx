@@ -1,7 +1,8 @@
 import type { ReactElement } from 'react';
+import { type Discount, discountText } from '../shared/discount.ts';
 import { formatUsdc } from '../shared/money.ts';
 import { Address } from '../shared/parts.tsx';
-import { everyPeriod, exactLength, perPeriod } from '../shared/period.ts';
+import { everyPeriod, exactLength, perPeriod, span } from '../shared/period.ts';
 import type { PublicPlan } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -9,9 +10,16 @@ import { Time } from '../shared/time.tsx';
 const hourMs = 3_600_000;
 
 /** What, how much, how often, to whom, and when: before any wallet opens. */
-export function Summary({ plan }: { plan: PublicPlan }): ReactElement {
+export function Summary({
+  plan,
+  discount,
+}: {
+  plan: PublicPlan;
+  discount: Discount | null;
+}): ReactElement {
   const website = safeUrl(plan.websiteUrl);
-  const next = new Date(Date.now() + plan.periodHours * hourMs);
+  const next = new Date(Date.now() + (plan.trialHours ?? plan.periodHours) * hourMs);
+  const atMost = discount === null ? '' : 'less than ';
   const exact = exactLength(plan.periodHours);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);
   return (
@@ -40,15 +48,35 @@ export function Summary({ plan }: { plan: PublicPlan }): ReactElement {
           </p>
         )}
         <dl className="lines">
-          <div>
-            <dt>First payment, when you subscribe</dt>
-            <dd>{formatUsdc(plan.amount)} USDC</dd>
-          </div>
+          {discount !== null && (
+            <div>
+              <dt>Discount</dt>
+              <dd>{discountText(discount)}</dd>
+            </div>
+          )}
+          {plan.trialHours === null ? (
+            <div>
+              <dt>First payment, when you subscribe</dt>
+              <dd>
+                {atMost}
+                {formatUsdc(plan.amount)} USDC
+              </dd>
+            </div>
+          ) : (
+            <div>
+              <dt>Free trial, once per wallet</dt>
+              <dd>{span(plan.trialHours)}</dd>
+            </div>
+          )}
           <div>
             <dt>
-              Next payment, <Time at={next} dateOnly />
+              {plan.trialHours === null ? 'Next payment' : 'First payment'},{' '}
+              <Time at={next} dateOnly />
             </dt>
-            <dd>{formatUsdc(plan.amount)} USDC</dd>
+            <dd>
+              {plan.trialHours === null ? atMost : 'at most '}
+              {formatUsdc(plan.amount)} USDC
+            </dd>
           </div>
           <div>
             <dt>

@@ -1,0 +1,81 @@
+// A discount as a merchant gives it and as it is shown.
+import { Type, type Static } from '@sinclair/typebox';
+import type { DiscountTerms } from '../db/subscription-changes.ts';
+import { discounted, discountOf } from '../domain/price.ts';
+import { ServiceError } from '../errors.ts';
+import { AmountInput, AmountOrNull, nullable } from './fields.ts';
+
+export const Discount = Type.Object(
+  {
+    percentOff: nullable(Type.Integer({ description: 'Percent of the amount, 1 to 99.' })),
+    amountOff: { ...AmountOrNull, description: 'USDC base units off each payment.' },
+    periodsLeft: nullable(
+      Type.Integer({ description: 'Payments that it still reduces; null: all.' }),
+    ),
+  },
+  { description: 'What the next payments are reduced by; null when nothing.' },
+);
+
+/** The discount that reduces the next payment, as it is shown; null when none does. */
+export function discountView(terms: DiscountTerms): Static<typeof Discount> | null {
+  const discount = discountOf(terms);
+  return discount && { ...discount, amountOff: discount.amountOff?.toString() ?? null };
+}
+
+export const DiscountInput = Type.Object(
+  {
+    percentOff: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 99, description: 'Percent of the amount.' }),
+    ),
+    amountOff: Type.Optional({
+      ...AmountInput,
+      description: 'USDC base units off each payment, as a string.',
+    }),
+    periods: Type.Optional(
+      nullable(
+        Type.Integer({
+          minimum: 1,
+          maximum: 1000,
+          description: 'Payments that it reduces. null or absent: all.',
+        }),
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'percentOff or amountOff. What is left of the amount is rounded down.',
+    examples: [{ percentOff: 25, periods: 3 }],
+  },
+);
+
+const none: DiscountTerms = {
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+};
+
+/**
+ * What is stored of it, for a plan of `amount` base units; null takes a discount back. Throws VALIDATION_ERROR unless it has one of percentOff and amountOff,
+ * and leaves at least `minimum` base units.
+ */
+export function discountTermsOf(
+  input: Static<typeof DiscountInput> | null,
+  amount: bigint,
+  minimum: bigint,
+): DiscountTerms {
+  if (input === null) return none;
+  const { percentOff = null, amountOff: off = null, periods = null } = input;
+  if ((percentOff === null) === (off === null))
+    throw invalid('must have percentOff or amountOff, and not both');
+  const amountOff = off === null ? null : BigInt(off);
+  const least = minimum > 1n ? minimum : 1n;
+  if (discounted(amount, { percentOff, amountOff }) < least)
+    throw invalid(`must leave at least ${least} base units of ${amount} to collect`);
+  return { discountPercent: percentOff, discountAmount: amountOff, discountPeriods: periods };
+}
+
+function invalid(message: string): ServiceError {
+  return new ServiceError('VALIDATION_ERROR', `discount ${message}.`, [
+    { path: 'discount', message },
+  ]);
+}

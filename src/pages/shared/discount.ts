@@ -1,0 +1,13 @@
+import type { Data } from '../../client/client.ts';
+import { formatUsdc } from './money.ts';
+
+export type Discount = NonNullable<
+  Data<'/merchant/apps/{appId}/subscriptions/{subscriptionId}', 'get'>['discount']
+>;
+
+/** What is taken off each payment: `25 % off 3 payments`. */
+export function discountText({ percentOff, amountOff, periodsLeft }: Discount): string {
+  const off = amountOff === null ? `${percentOff ?? 0} %` : `${formatUsdc(amountOff)} USDC`;
+  if (periodsLeft === null) return `${off} off each payment`;
+  return `${off} off ${periodsLeft === 1 ? 'one payment' : `${periodsLeft} payments`}`;
+}

@@ -1,0 +1,121 @@
+// What is due for a period, over random terms: never above the ceiling, rounded down, and nothing for the time before a trial or a pause ended.
+import fc from 'fast-check';
+import t from 'tap';
+import { timeOf } from '../../src/chain/time.ts';
+import { split } from '../../src/domain/money.ts';
+import {
+  amountDue,
+  discounted,
+  discountOf,
+  type PriceTerms,
+  priceOf,
+  usesDiscount,
+} from '../../src/domain/price.ts';
+
+const START = 1_800_000_000n;
+const base: PriceTerms = {
+  amount: 10_000_000n,
+  periodHours: 720,
+  trialEndsAt: null,
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+  unpausedAt: null,
+};
+const whole = { start: START, end: START + 720n * 3600n };
+
+void t.test(
+  'a discount rounds what is left down, and may be off the payment or a percentage',
+  (t) => {
+    t.equal(discounted(999n, { percentOff: 50, amountOff: null }), 499n);
+    t.equal(discounted(1n, { percentOff: 1, amountOff: null }), 0n);
+    t.equal(discounted(999n, { percentOff: null, amountOff: 998n }), 1n);
+    t.equal(discounted(999n, { percentOff: null, amountOff: 5000n }), 0n);
+    t.end();
+  },
+);
+
+void t.test('a discount that is used up takes nothing off', (t) => {
+  const terms = { ...base, discountPercent: 25 };
+  t.equal(priceOf(terms), 7_500_000n);
+  t.equal(priceOf({ ...terms, discountPeriods: 1 }), 7_500_000n);
+  t.equal(priceOf({ ...terms, discountPeriods: 0 }), 10_000_000n);
+  t.equal(discountOf({ ...terms, discountPeriods: 0 }), null);
+  t.end();
+});
+
+void t.test(
+  'a trial or a pause that ends inside a period leaves the rest of it to be charged',
+  (t) => {
+    const trialEndsAt = timeOf(START + 168n * 3600n);
+    t.equal(amountDue({ ...base, trialEndsAt }, whole), (10_000_000n * 552n) / 720n);
+    t.equal(
+      amountDue({ ...base, trialEndsAt, discountPercent: 50 }, whole),
+      (5_000_000n * 552n) / 720n,
+    );
+    const unpausedAt = timeOf(START + 360n * 3600n);
+    t.equal(amountDue({ ...base, trialEndsAt, unpausedAt }, whole), 5_000_000n);
+    t.equal(amountDue({ ...base, trialEndsAt: timeOf(whole.end) }, whole), 0n);
+    t.equal(amountDue({ ...base, trialEndsAt: timeOf(START) }, whole), 10_000_000n);
+    t.end();
+  },
+);
+
+const maxAmount = 2n ** 63n - 1n;
+const time = fc.option(
+  fc.bigInt({ min: -100_000n, max: 40_000_000n }).map((s) => timeOf(START + s)),
+);
+const terms: fc.Arbitrary<PriceTerms> = fc
+  .record({
+    amount: fc.oneof(fc.bigInt({ min: 1n, max: 1000n }), fc.bigInt({ min: 1n, max: maxAmount })),
+    periodHours: fc.integer({ min: 1, max: 8760 }),
+    trialEndsAt: time,
+    unpausedAt: time,
+    kind: fc.constantFrom('none', 'percent', 'amount'),
+    percent: fc.integer({ min: 1, max: 99 }),
+    part: fc.bigInt({ min: 1n, max: maxAmount }),
+    discountPeriods: fc.option(fc.nat(3)),
+  })
+  .map(({ kind, percent, part, discountPeriods, ...rest }) => ({
+    ...rest,
+    discountPercent: kind === 'percent' ? percent : null,
+    discountAmount: kind === 'amount' && rest.amount > 1n ? 1n + (part % (rest.amount - 1n)) : null,
+    discountPeriods: kind === 'none' ? null : discountPeriods,
+  }));
+
+void t.test(
+  'whatever the terms: 0 to the ceiling, a part of a period costs its part rounded down, and fee and net add up to what is collected',
+  (t) => {
+    fc.assert(
+      fc.property(terms, fc.nat(8760), fc.integer({ min: 0, max: 10_000 }), (given, cut, bps) => {
+        const length = BigInt(given.periodHours) * 3600n;
+        const end = START + length - ((BigInt(cut) * 3600n) % length);
+        const due = amountDue(given, { start: START, end });
+        const price = priceOf(given);
+        if (due < 0n || due > given.amount || price > given.amount) return false;
+        const from = [given.trialEndsAt, given.unpausedAt]
+          .map((at) => (at === null ? START : BigInt(at.getTime()) / 1000n))
+          .reduce((last, at) => (at > last ? at : last), START);
+        const rest = end > from ? end - from : 0n;
+        // Rounded down: at most one base unit less than the exact part.
+        if (due * length > price * rest || (due + 1n) * length <= price * rest) return false;
+        const { fee, net } = split(due, bps);
+        return fee === (due * BigInt(bps)) / 10_000n && fee + net === due && net >= 0n;
+      }),
+      { numRuns: 5000 },
+    );
+    t.end();
+  },
+);
+
+void t.test(
+  'a payment uses a counted discount up only when it is what the discount leaves',
+  (t) => {
+    const given = { ...base, discountPercent: 10, discountPeriods: 2 };
+    t.ok(usesDiscount(given, whole, 9_000_000n));
+    t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');
+    t.notOk(usesDiscount({ ...given, discountPeriods: null }, whole, 9_000_000n));
+    t.notOk(usesDiscount({ ...given, discountPeriods: 0 }, whole, 10_000_000n));
+    t.end();
+  },
+);

@@ -1,0 +1,139 @@
+// A plan's trial: the first payment is due later, once per wallet and app.
+import t from 'tap';
+import { chainApi, type ChainApi, type Signed, testApi } from '../../fixtures/http.ts';
+
+const hourMs = 3_600_000;
+
+interface Subscription {
+  id: string;
+  trialEndsAt: string | null;
+  nextPaymentDue: string | null;
+  nextAmount: string | null;
+  accessUntil: string | null;
+  paidThrough: string | null;
+}
+
+async function register(api: ChainApi, subscriber: Signed, appId: string, planId: string) {
+  const subscriptionPda = await api.subscribed(subscriber, planId);
+  const { status, body } = await api.call<Subscription>('POST', '/subscriber/subscriptions', {
+    token: subscriber.token,
+    body: { appId, planId, subscriptionPda },
+  });
+  if (status !== 201) throw new Error(`not registered: ${JSON.stringify(body)}`);
+  return body.data;
+}
+
+void t.test(
+  'in a trial nothing is due before its end, access is granted until then and through the grace, and the rest of the period is what the first payment takes',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant, { trialHours: 30, graceHours: 2 });
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token } = subscriber;
+    const shown = await api.call('GET', `/plans/${plan.id}`);
+    t.equal(shown.body.data.trialHours, 30);
+    const standing = () => api.call('GET', `/subscriber/plans/${plan.id}/standing`, { token });
+    t.match((await standing()).body.data, { trialHours: 30, usdcNeeded: '0' });
+
+    const made = await register(api, subscriber, merchant.appId, plan.id);
+    const trialEnds = Date.parse(made.trialEndsAt!);
+    const [row] = await api.sql<{ chainPeriodStart: Date; dueAt: Date }[]>`
+      select chain_period_start, due_at from subscriptions where id = ${made.id}`;
+    t.equal(trialEnds, row!.chainPeriodStart.getTime() + 30 * hourMs, 'counted from its period');
+    t.ok(row!.dueAt.getTime() < trialEnds, 'the keeper looks at it at once nevertheless');
+    t.match(made, { nextPaymentDue: made.trialEndsAt, paidThrough: null });
+    t.equal(Date.parse(made.accessUntil!), trialEnds + 2 * hourMs);
+    t.equal(made.nextAmount, String((10_000_000 * 18) / 24), '18 of the 24 hours are left');
+    t.match((await standing()).body.data, { trialHours: null, usdcNeeded: '10000000' });
+
+    const [event] = await api.sql<{ body: string }[]>`select body from events`;
+    t.match(JSON.parse(event!.body), { data: { accessUntil: made.accessUntil } });
+    const path = `/merchant/apps/${merchant.appId}`;
+    const access = await api.call('GET', `${path}/access?wallet=${subscriber.wallet}`, {
+      token: merchant.key,
+    });
+    t.match(access.body.data, { hasAccess: true, reason: 'trial', accessUntil: made.accessUntil });
+
+    // Cancelled in the trial: it runs to its end.
+    const cancelled = await api.call<Subscription>(
+      'POST',
+      `${path}/subscriptions/${made.id}/cancel`,
+      { token: merchant.key },
+    );
+    t.match(cancelled.body.data, {
+      status: 'active',
+      nextPaymentDue: null,
+      nextAmount: null,
+      accessUntil: made.trialEndsAt,
+    });
+    const [after] = await api.sql<{ dueAt: Date }[]>`select due_at from subscriptions`;
+    t.equal(after!.dueAt.getTime(), trialEnds);
+  },
+);
+
+void t.test(
+  'once per wallet and app: not on another plan of the app, nor after an end; another app and another wallet have their own, also at once',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant, { trialHours: 24 });
+    const second = await api.publishedPlan(merchant, { trialHours: 48 });
+    const created = await api.call<{ id: string }>('POST', '/merchant/apps', {
+      token: merchant.token,
+      body: { name: 'Second' },
+    });
+    const otherApp = { ...merchant, appId: created.body.data.id };
+    const elsewhere = await api.publishedPlan(otherApp, { trialHours: 24 });
+    const subscriber = await api.signIn('subscriber', api.funded());
+
+    const pdas = [
+      await api.subscribed(subscriber, plan.id),
+      await api.subscribed(subscriber, second.id),
+    ];
+    const both = await Promise.all(
+      [plan, second].map(({ id: planId }, place) =>
+        api.call<Subscription>('POST', '/subscriber/subscriptions', {
+          token: subscriber.token,
+          body: { appId: merchant.appId, planId, subscriptionPda: pdas[place] },
+        }),
+      ),
+    );
+    t.same(
+      both.map(({ status }) => status),
+      [201, 201],
+    );
+    const trials = both.filter(({ body }) => body.data.trialEndsAt !== null);
+    t.equal(trials.length, 1, 'two at once: one trial');
+    await api.sql`
+      update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due' where trial_ends_at is not null`;
+    const third = await api.publishedPlan(merchant, { trialHours: 24 });
+    t.equal((await register(api, subscriber, merchant.appId, third.id)).trialEndsAt, null);
+    t.not((await register(api, subscriber, otherApp.appId, elsewhere.id)).trialEndsAt, null);
+    const another = await api.signIn('subscriber', api.funded());
+    t.not((await register(api, another, merchant.appId, plan.id)).trialEndsAt, null);
+  },
+);
+
+void t.test('trialHours is 1 to 8760 or null, and may be changed for those to come', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { insertPlan, insertSubscription } = await import('../../fixtures/rows.ts');
+  const planId = await insertPlan(api.sql, merchant, { trialHours: 24 });
+  const trialEndsAt = new Date('2026-01-02T00:00:00.000Z');
+  const id = await insertSubscription(api.sql, { appId: merchant.appId, planId }, { trialEndsAt });
+  const path = `/merchant/apps/${merchant.appId}`;
+  const patch = (trialHours: unknown) =>
+    api.call('PATCH', `${path}/plans/${planId}`, { token: merchant.key, body: { trialHours } });
+  for (const trialHours of [0, 8761, 1.5, '24'])
+    t.match(await patch(trialHours), {
+      status: 400,
+      body: { error: { details: [{ path: 'trialHours' }] } },
+    });
+  t.match(await patch(8760), { status: 200, body: { data: { trialHours: 8760 } } });
+  t.match(await patch(null), { status: 200, body: { data: { trialHours: null } } });
+  const read = await api.call<Subscription>('GET', `${path}/subscriptions/${id}`, {
+    token: merchant.key,
+  });
+  t.equal(read.body.data.trialEndsAt, trialEndsAt.toISOString(), 'the running one stays');
+});
