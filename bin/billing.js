@@ -1,4 +1,5 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --
+// After "--" Node 20 leaves --env-file alone, as newer ones do anyway.
 import { main } from '../dist/cli.js';
 
 const code = await main(process.argv);

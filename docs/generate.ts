@@ -16,7 +16,7 @@ const variables = describeVariables();
 
 function requirement({ fallback, requiredBy }: (typeof variables)[number]): string {
   if (fallback !== undefined) return fallback === '' ? 'empty' : `\`${fallback}\``;
-  const roles = requiredBy?.filter((role) => role !== 'admin') ?? [];
+  const roles = requiredBy?.filter((role) => role !== 'admin' && role !== 'reconcile') ?? [];
   return roles.length === 0 ? 'none' : `required by ${roles.join(', ')}`;
 }
 

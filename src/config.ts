@@ -57,6 +57,10 @@ export function loadConfig(
   }
   const config = values as unknown as Config;
   faults.push(...crossCheck(config), ...(isDaemon(role) ? contradictions(config, role) : []));
+  if (role === 'reconcile' && (config.keeperAddresses ?? config.keeperKeypairs) === undefined)
+    faults.push(
+      'KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: the keeper whose pulls are compared.',
+    );
   if (faults.length > 0) {
     throw new OperatorError(
       `The configuration is not right:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,

@@ -30,14 +30,40 @@ export class ServiceError extends Error {
   }
 }
 
-/** An operator's mistake or an outage: the command line prints the message alone and exits with `exitCode` (1 failed, 2 wrong usage). */
-export class OperatorError extends Error {
-  readonly exitCode: 1 | 2;
+/** How a command ends: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
+export type FailureCode = 1 | 2 | 130 | 143;
 
-  constructor(message: string, exitCode: 1 | 2 = 1, options?: ErrorOptions) {
+/** An operator's mistake or an outage: the command line prints the message alone and exits with `exitCode`. */
+export class OperatorError extends Error {
+  readonly exitCode: FailureCode;
+
+  constructor(message: string, exitCode: FailureCode = 1, options?: ErrorOptions) {
     super(message, options);
     this.name = 'OperatorError';
     this.exitCode = exitCode;
+  }
+}
+
+/** The command was cut short by a signal. */
+export class Interrupted extends OperatorError {
+  readonly signal: 'SIGINT' | 'SIGTERM';
+
+  constructor(
+    message: string,
+    signal: 'SIGINT' | 'SIGTERM' = 'SIGINT',
+    options: ErrorOptions = {},
+  ) {
+    super(message, signal === 'SIGINT' ? 130 : 143, options);
+    this.signal = signal;
+  }
+
+  /** With words of its own, for a signal that `interruptible` (run.ts) has aborted. */
+  static by({ reason }: AbortSignal, message: string, options: ErrorOptions = {}): Interrupted {
+    return new Interrupted(
+      message,
+      reason instanceof Interrupted ? reason.signal : 'SIGINT',
+      options,
+    );
   }
 }
 

@@ -14,7 +14,7 @@ import {
 } from './db/connect.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
-import { OperatorError } from './errors.ts';
+import { Interrupted, OperatorError } from './errors.ts';
 import { createHealth } from './health.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import { watchSecrets } from './secrets-watch.ts';
@@ -56,7 +56,7 @@ const graceMs = 10_000;
  * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
  */
 export async function runDaemon(
-  role: Exclude<Role, 'admin' | 'developer'>,
+  role: Exclude<Role, 'admin' | 'reconcile' | 'developer'>,
   envFile: string | undefined,
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
@@ -117,16 +117,16 @@ export async function runDaemon(
 
 /**
  * Runs one admin command against Postgres, with its log on stderr. Returns what `command` returns. SIGINT and SIGTERM end it where it is, with an
- * OperatorError; with `drains` the command watches `signal` itself, comes to a good end and says how far it got, and only a second signal cuts
+ * Interrupted (exit code 130 or 143); with `drains` the command watches `signal` itself, comes to a good end and says how far it got, and only a second signal cuts
  * it short. Throws an OperatorError for a wrong configuration and for a Postgres that is out of reach, of another schema, or lost on the way.
  */
 export async function runCommand(
   envFile: string | undefined,
   command: (resources: CommandResources) => Promise<number>,
-  { drains = false } = {},
+  { drains = false, role = 'admin' }: { drains?: boolean; role?: 'admin' | 'reconcile' } = {},
 ): Promise<number> {
   return interruptible(drains, (signal) =>
-    withResources('admin', envFile, { stream: 'stderr' }, (resources) =>
+    withResources(role, envFile, { stream: 'stderr' }, (resources) =>
       command({ ...resources, signal }),
     ),
   );
@@ -138,13 +138,14 @@ export async function interruptible<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const interrupt = new AbortController();
-  let cut: () => void = () => undefined;
+  let cut: (reason: Interrupted) => void = () => undefined;
   const interrupted = new Promise<never>((_resolve, reject) => {
-    cut = () => reject(new OperatorError('Interrupted.'));
+    cut = reject;
   });
-  const onSignal = () => {
-    if (!drains || interrupt.signal.aborted) cut();
-    interrupt.abort();
+  const onSignal = (name: 'SIGINT' | 'SIGTERM') => {
+    const reason = new Interrupted('Interrupted.', name);
+    if (!drains || interrupt.signal.aborted) cut(reason);
+    interrupt.abort(reason);
   };
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
   try {
@@ -154,7 +155,7 @@ export async function interruptible<T>(
   }
 }
 
-/** `work`, or an OperatorError with these words as soon as `signal` aborts: for the parts of a draining command that have nothing to bring to an end. */
+/** `work`, or an Interrupted with these words as soon as `signal` aborts: for the parts of a draining command that have nothing to bring to an end. */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,
   words: string,
@@ -162,7 +163,7 @@ export async function unlessInterrupted<T>(
 ): Promise<T> {
   let interrupted: () => void = () => undefined;
   const cut = new Promise<never>((_resolve, reject) => {
-    interrupted = () => reject(new OperatorError(words));
+    interrupted = () => reject(Interrupted.by(signal, words));
     if (signal.aborted) interrupted();
     signal.addEventListener('abort', interrupted, { once: true });
   });
@@ -180,16 +181,18 @@ async function withResources(
   use: (resources: Resources) => Promise<number>,
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
+  const isCommand = role === 'admin' || role === 'reconcile';
+  const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;
-  const log = createLog(role, { level: config.logLevel, pretty, ...logging });
+  const log = createLog(name, { level: config.logLevel, pretty, ...logging });
   const { databaseUrl } = required(config, 'databaseUrl');
   return withPostgres(
     databaseUrl,
     {
       max: config.databasePool,
-      name: `billing ${role}`,
-      byIndexes: role !== 'admin',
-      limits: role === 'admin' ? undefined : daemonLimits,
+      name: `billing ${name}`,
+      byIndexes: !isCommand,
+      limits: isCommand ? undefined : daemonLimits,
     },
     async (sql) => {
       await assertSchema(sql);

@@ -1,5 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
 import { LOCALNET_MINT } from '../src/localnet/genesis.ts';
@@ -196,3 +200,24 @@ void t.test(
     t.match(await running.ended, { code: 0, stderr: '' });
   },
 );
+
+void t.test('reconcile asks for everything that it lacks at once', async (t) => {
+  const { code, stderr } = await run(t, ['reconcile'], {});
+  t.equal(code, 2);
+  for (const name of ['DATABASE_URL', 'SOLANA_RPC_URL', 'KEEPER_ADDRESS'])
+    t.match(stderr, new RegExp(`${name}.* is required`));
+});
+
+void t.test('an --env-file that is not there is exit code 2 and a line of billing', async (t) => {
+  const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
+  const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}` };
+  for (const args of [
+    ['status', '--env-file', '/missing.env'],
+    ['serve', '--env-file=/missing.env'],
+  ]) {
+    const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const [stderr] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+    t.equal(child.exitCode, 2);
+    t.match(stderr, /^billing: The environment file \/missing\.env cannot be read: ENOENT/);
+  }
+});

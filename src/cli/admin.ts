@@ -1,5 +1,6 @@
 // What operators and admins run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
+import type { DeveloperFlags } from '../commands/api-client.ts';
 import type { DeliveriesFlags } from '../commands/deliveries.ts';
 import type { EraseFlags } from '../commands/erase-merchant.ts';
 import type { KeyFlags } from '../commands/keys.ts';
@@ -8,7 +9,17 @@ import type { ReconcileFlags } from '../commands/reconcile.ts';
 import type { ReplayFlags } from '../commands/replay.ts';
 import type { ResealFlags } from '../commands/reseal.ts';
 import type { StatusFlags } from '../commands/status.ts';
-import { oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
+import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
+
+/** Merchants have no database: they ask the API. */
+const apiUrl = [
+  '--api-url <url>',
+  'ask the API instead of the database, as merchants do; BILLING_API_URL when absent',
+] as const;
+const apiKeyFile = [
+  '--api-key-file <path>',
+  'file that holds the API key; BILLING_API_KEY when absent, which alone is enough where DATABASE_URL is not set',
+] as const;
 
 export function addAdmin(program: Command, finish: Finish): void {
   addKeys(program, finish);
@@ -30,6 +41,11 @@ function addStatus(program: Command, finish: Finish): void {
     .option('--max-payment-delay <seconds>', 'that a due payment may wait', wholeNumber(0), 900)
     .option('--max-delivery-delay <seconds>', 'that a due delivery may wait', wholeNumber(0), 300)
     .option('--min-sol <sol>', 'that the keeper must have', sol, 0.1)
+    .option(
+      '--require <parts>',
+      'parts that must have been checked, comma-separated: chain, keeper, secrets',
+      listOf('chain', 'keeper', 'secrets'),
+    )
     .option('--json', 'print one JSON object')
     .action(async (flags: StatusFlags) => {
       const { status } = await import('../commands/status.ts');
@@ -49,15 +65,22 @@ function addDeliveries(program: Command, finish: Finish): void {
     .option('--app <id>', 'of this app')
     .option('--webhook <id>', 'to this webhook endpoint')
     .option('--type <type>', 'of events of this type')
-    .option('--since <time>', 'queued from this time on (ISO 8601)')
-    .option('--until <time>', 'queued before this time (ISO 8601)')
+    .option('--since <time>', 'queued from this time on (ISO 8601, or 30m, 6h, 7d ago)')
+    .option('--until <time>', 'queued before this time (likewise)')
     .option(
       '--limit <n>',
       'print the newest n as a table and end (50 where there is no terminal)',
       wholeNumber(1, 1_000_000),
     )
     .option('--json', 'print one line of JSON per delivery')
-    .action(async (flags: DeliveriesFlags) => {
+    .option(...apiUrl)
+    .option(...apiKeyFile)
+    .action(async (flags: DeliveriesFlags & DeveloperFlags) => {
+      const { asksApi, deliveriesOverApi } = await import('../commands/delivery-api.ts');
+      if (asksApi(flags)) {
+        finish(await deliveriesOverApi(flags));
+        return;
+      }
       const { deliveries } = await import('../commands/deliveries.ts');
       finish(await deliveries(flags));
     });
@@ -74,12 +97,19 @@ function addReplay(program: Command, finish: Finish): void {
     .option('--app <id>', 'deliveries and unsent events of this app')
     .option('--status <status>', 'failed, delivered, pending, cancelled or unsent')
     .option('--type <type>', 'events of this type')
-    .option('--since <time>', 'events from this time on (ISO 8601)')
-    .option('--until <time>', 'events before this time (ISO 8601)')
+    .option('--since <time>', 'events from this time on (ISO 8601, or 30m, 6h, 7d ago)')
+    .option('--until <time>', 'events before this time (likewise)')
     .option('--dry-run', 'count only')
     .option('--yes', 'do not ask')
     .option('--json', 'print one JSON object')
-    .action(async (ids: string[], flags: ReplayFlags) => {
+    .option(...apiUrl)
+    .option(...apiKeyFile)
+    .action(async (ids: string[], flags: ReplayFlags & DeveloperFlags) => {
+      const { asksApi, replayOverApi } = await import('../commands/delivery-api.ts');
+      if (asksApi(flags)) {
+        finish(await replayOverApi(ids, flags));
+        return;
+      }
       const { replay } = await import('../commands/replay.ts');
       finish(await replay(ids, flags));
     });
@@ -93,8 +123,11 @@ function addReconcile(program: Command, finish: Finish): void {
         'compares recorded payments with the chain, both ways, and names each difference',
       ),
   )
-    .option('--since <time>', 'from this time on (ISO 8601; the last 30 days when absent)')
-    .option('--until <time>', 'before this time (ISO 8601)')
+    .option(
+      '--since <time>',
+      'from this time on (ISO 8601, or 30m, 6h, 7d ago; the last 30 days when absent)',
+    )
+    .option('--until <time>', 'before this time (now when absent)')
     .option(
       '--repair',
       'record payments that the chain has and the database lacks; nothing is deleted',

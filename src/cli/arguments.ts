@@ -31,6 +31,18 @@ export function sol(value: string): number {
   return Number(value);
 }
 
+/** A decimal amount in its smallest unit, of which one has 10 to the power of `decimals`. */
+export function decimal(decimals: number) {
+  return (value: string): bigint => {
+    const [, whole = '', fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(value) ?? [];
+    if (whole === '' || fraction.length > decimals)
+      throw new InvalidArgumentError(
+        `It must be an amount such as 0.25, with at most ${decimals} decimals.`,
+      );
+    return BigInt(whole + fraction.padEnd(decimals, '0'));
+  };
+}
+
 /** One of a few words. */
 export function oneOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T => {
@@ -39,6 +51,12 @@ export function oneOf<const T extends string>(...words: readonly T[]) {
       throw new InvalidArgumentError(`It must be one of ${words.join(', ')}.`);
     return found;
   };
+}
+
+/** Some of a few words, separated by commas. */
+export function listOf<const T extends string>(...words: readonly T[]) {
+  const one = oneOf(...words);
+  return (value: string): T[] => value.split(',').map((word) => one(word.trim()));
 }
 
 export type Finish = (code: number) => void;

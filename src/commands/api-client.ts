@@ -144,13 +144,34 @@ async function findKey(
   signal: AbortSignal,
 ): Promise<string> {
   const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
-  if (!/^sk_(test|live)_[1-9A-HJ-NP-Za-km-z]{10,100}$/.test(key)) {
+  const fault = keyFault(key);
+  if (fault !== undefined)
     throw new OperatorError(
-      'That is not an API key: it should start with sk_test_ (or sk_live_). POST /merchant/api-keys makes one.',
+      `The API key ${file === undefined ? '' : `in ${file} `}is malformed: ${fault}.`,
       2,
     );
-  }
   return key;
+}
+
+/** Characters after the marker: Base58 of 32 bytes. */
+const keyLengths = { least: 40, most: 44 };
+
+/** Why this is no API key, without a part of it; undefined when it may be one. */
+export function keyFault(key: string): string | undefined {
+  const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
+  if (key === '') return 'it is empty';
+  if (/\s/.test(key)) return 'it has white space inside; a key is one word';
+  if (key.startsWith('eyJ'))
+    return 'it is an access token of a wallet sign-in; POST /merchant/api-keys makes a key with it';
+  if (key.startsWith('whsec_')) return "it is a webhook endpoint's signing secret";
+  if (marker === undefined)
+    return 'it should start with sk_test_ (or sk_live_); POST /merchant/api-keys makes one';
+  if (/[^1-9A-HJ-NP-Za-km-z]/.test(secret))
+    return `it has a character after ${marker} that no key has (keys are Base58)`;
+  const { least, most } = keyLengths;
+  if (secret.length < least || secret.length > most)
+    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}; was a part of it lost?`;
+  return undefined;
 }
 
 async function readKey(file: string): Promise<string> {

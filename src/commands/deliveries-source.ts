@@ -2,9 +2,11 @@
 import type { Deadlined } from '../db/deadline.ts';
 import {
   type AttemptRow,
+  countByStatus,
   findWholeDelivery,
   listAttempts,
   listAppNames,
+  listReplaysOf,
   walkDeliveries,
   type LogFilters,
   type LoggedDelivery,
@@ -19,7 +21,7 @@ import type { SecretBox } from '../domain/secrets.ts';
 import { messageOf } from '../errors.ts';
 import type { DeliveriesSource, ListWatch } from '../ui/deliveries-screen.tsx';
 import type { AttemptView, WholeItem } from '../ui/delivery-lines.ts';
-import type { ListView } from '../ui/deliveries-state.ts';
+import type { Fate, ListView } from '../ui/deliveries-state.ts';
 import type { Freshness } from '../ui/freshness.ts';
 import { describe } from './replay.ts';
 import { startWatching, type Watching } from './watching.ts';
@@ -65,6 +67,7 @@ export function openSource(
       );
     },
     apps: () => database.ask((sql) => listAppNames(sql, appsShown)),
+    watchFate: (ids, tell) => watchFate(database, watching, ids, tell),
     outlook: (ids) => outlook(database, ids),
     close() {
       for (const each of open) each.stop();
@@ -134,13 +137,34 @@ async function outlook(
     words: describe(plan),
     run: () =>
       database.ask(async (sql) => {
-        const { queued } = await runReplay(sql, selection, plan);
+        await runReplay(sql, selection, plan);
         const notifier = createNotifier(sql, deliveriesQueued);
         notifier.notify();
         await notifier.flush();
-        return `Queued ${queued} again.`;
+        return listReplaysOf(sql, ids, plan.before);
       }),
   };
+}
+
+/** Reads once a second what became of these deliveries, until none is pending. */
+function watchFate(
+  database: Deadlined,
+  watching: typeof startWatching,
+  ids: readonly string[],
+  tell: (fate: Fate) => void,
+): { stop(): void } {
+  const watch = watching(
+    async () => {
+      const counts = await database.ask((sql) => countByStatus(sql, ids));
+      const parts = counts.map(({ status, count }) => `${count} ${status}`).join(', ');
+      const over = !counts.some(({ status }) => status === 'pending');
+      tell({ words: `Queued ${ids.length} again: ${parts}.`, over });
+      if (over) watch.stop();
+      return false;
+    },
+    () => undefined,
+  );
+  return watch;
 }
 
 function wholeItem(

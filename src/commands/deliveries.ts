@@ -50,7 +50,14 @@ export function deliveries(flags: DeliveriesFlags): Promise<number> {
 }
 
 /** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
-function parseQuery({ status, app, webhook, type, since, until }: DeliveriesFlags): LogQuery {
+export function parseQuery({
+  status,
+  app,
+  webhook,
+  type,
+  since,
+  until,
+}: DeliveriesFlags): LogQuery {
   const query = {
     status: status === undefined ? null : parseStatus(status),
     appId: app === undefined ? null : parseId(app),

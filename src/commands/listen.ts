@@ -51,7 +51,7 @@ export function listen(flags: ListenFlags): Promise<number> {
     const client = await openApi(flags, signal);
     if (client.key.startsWith('sk_live_') && flags.live !== true)
       throw new OperatorError(
-        'This is a live key: its events are of real customers. Add --live to forward them nevertheless.',
+        'This is a live key (sk_live_): a production service forwards events of real customers with it. Add --live to do so, or take a key of a development service (sk_test_).',
         2,
       );
     const unread = new AbortController();

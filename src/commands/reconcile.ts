@@ -1,11 +1,12 @@
 // `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
 import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc.ts';
+import { required } from '../config.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { OperatorError } from '../errors.ts';
 import { reconcile, type Reconciliation } from '../keeper/reconcile.ts';
-import { runCommand } from '../run.ts';
+import { type CommandResources, runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
@@ -25,23 +26,17 @@ const DAY_MS = 86_400_000;
 
 /**
  * Compares, prints each difference, and returns the exit code: 1 while a difference is left. Unreadable transactions are printed and do not count: anyone
- * can send one that names the keeper. The last 30 days unless told otherwise.
+ * can send one that names the keeper. The last 30 days up to now unless told otherwise.
  */
 export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
-  const until = parseTime('--until', flags.until) ?? new Date(Date.now() + DAY_MS);
-  const since = parseTime('--since', flags.since) ?? new Date(until.getTime() - 31 * DAY_MS);
+  const until = parseTime('--until', flags.until) ?? new Date();
+  const since = parseTime('--since', flags.since) ?? new Date(until.getTime() - 30 * DAY_MS);
   if (since >= until) throw new OperatorError('--since must be before --until.', 2);
-  return runCommand(flags.envFile, async ({ config, log, sql }) => {
-    if (config.rpcUrls === undefined)
-      throw new OperatorError('SOLANA_RPC_URL is required to compare with the chain.', 2);
+  const command = async ({ config, log, sql }: CommandResources) => {
+    const { rpcUrls } = required(config, 'rpcUrls');
     const keeper = await keeperAddressOf(config);
-    if (keeper === undefined)
-      throw new OperatorError(
-        'KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: the keeper whose pulls are compared.',
-        2,
-      );
     const rpc = createRpc({
-      urls: config.rpcUrls,
+      urls: rpcUrls,
       refuses: oneChain(config.cluster),
       requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
       log,
@@ -51,7 +46,7 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
         sql,
         rpc,
         programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
-        keepers: config.keeperAddresses ?? [keeper],
+        keepers: config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]),
       };
       const result = await withProgress('comparing with the chain', ({ update }) =>
         reconcile(reconciler, {
@@ -77,7 +72,8 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
     } finally {
       await rpc.close();
     }
-  });
+  };
+  return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
 
 /** Differences that are not repaired, without unreadable transactions, which were not compared. */

@@ -1,7 +1,7 @@
 // `billing replay`: sends events again, by delivery ids or by filters.
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
-import { OperatorError } from '../errors.ts';
+import { Interrupted, OperatorError } from '../errors.ts';
 import { runCommand, unlessInterrupted } from '../run.ts';
 import { canAsk, confirm } from '../ui/ask.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
@@ -24,7 +24,7 @@ export interface ReplayFlags {
 
 const statuses: readonly string[] = [...deliveryStatuses, 'unsent'];
 
-/** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed or was interrupted. */
+/** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed. Throws an Interrupted. */
 export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);
   return runCommand(
@@ -68,28 +68,38 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
       );
       await notifier.flush();
       report(queued, finished);
-      if (finished) say(`Queued ${queued}.`);
-      else
-        note(
+      if (!finished)
+        throw Interrupted.by(
+          signal,
           `Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`,
         );
-      return finished ? 0 : 1;
+      say(`Queued ${queued}.`);
+      return 0;
     },
     { drains: true },
   );
 }
 
-/** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
+/**
+ * Checks the command line. Over the API everything is of one app, which need not be named where the merchant has one alone. Throws an OperatorError
+ * (exit code 2) that says what would be right.
+ */
 export function parseSelection(
   ids: string[],
   { webhook, app, status, type, since, until }: ReplayFlags,
+  overApi = false,
 ): Selection {
-  const filtered = [webhook, app, status, type, since, until].some(
+  const filtered = [webhook, overApi ? undefined : app, status, type, since, until].some(
     (filter) => filter !== undefined,
   );
   if (ids.length > 0 && filtered)
     throw new OperatorError('Give delivery ids or filters, not both.', 2);
-  if (ids.length === 0 && (webhook === undefined) === (app === undefined)) {
+  if (overApi && webhook !== undefined)
+    throw new OperatorError(
+      'Over the API a replay is of an app: give --app in place of --webhook.',
+      2,
+    );
+  if (!overApi && ids.length === 0 && (webhook === undefined) === (app === undefined)) {
     throw new OperatorError(
       'Say what to replay: delivery ids, or --webhook <id>, or --app <id>.',
       2,
@@ -97,7 +107,7 @@ export function parseSelection(
   }
   if (status !== undefined && !statuses.includes(status))
     throw new OperatorError(`--status must be one of ${statuses.join(', ')}.`, 2);
-  if (status === 'unsent' && app === undefined)
+  if (status === 'unsent' && app === undefined && !overApi)
     throw new OperatorError(
       '--status unsent needs --app: an event that was never sent has no webhook.',
       2,
@@ -118,6 +128,14 @@ export function describe({ matching, deliverable, interrupted }: ReplayPlan): st
   if (interrupted !== undefined) {
     return `A run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it goes on from there.`;
   }
+  return matchingInWords(matching, deliverable);
+}
+
+/** What matches, by status, and how much of it can be sent. */
+export function matchingInWords(
+  matching: readonly { status: string; count: number }[],
+  deliverable: number,
+): string {
   if (matching.length === 0) return 'Nothing matches.';
   const total = matching.reduce((sum, { count }) => sum + count, 0);
   const parts = matching.map(({ status, count }) => `${count} ${status}`).join(', ');
@@ -125,7 +143,8 @@ export function describe({ matching, deliverable, interrupted }: ReplayPlan): st
   return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are left out`}.`;
 }
 
-async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
+/** Asks whether to queue so many. Throws an OperatorError (exit code 2) where there is no terminal. */
+export async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
   if (!canAsk())
     throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);
   return confirm(`Queue ${count} again?`, signal);

@@ -12,16 +12,23 @@ import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { chainStatus, type ChainStatus } from './status/chain.ts';
 import { queueStatus, type QueueStatus } from './status/queues.ts';
-import { problemsOf, type Limits } from './status/limits.ts';
+import { type Checkable, problemsOf, type Limits, uncheckedOf } from './status/limits.ts';
 import { screen } from './status/screen.ts';
 
 export interface StatusFlags extends Limits {
   envFile?: string;
+  /** What must have been checked; else it is a problem. */
+  require?: readonly Checkable[];
   json?: boolean;
 }
 
 export interface Status {
+  /** Nothing is past its limit. */
   ok: boolean;
+  /** `unchecked`: nothing is past its limit, and something could not be checked. */
+  state: 'ok' | 'unchecked' | 'past_limit';
+  /** What could not be checked, and why. */
+  unchecked: Partial<Record<Checkable, string>>;
   /** Everything past its limit, in words. */
   problems: string[];
   at: Date;
@@ -41,12 +48,20 @@ export interface Status {
   errors: QueueStatus['errors'];
 }
 
-/** Prints the status. Returns the exit code: 1 when something is past its limit. Throws an OperatorError for a wrong configuration. */
-export async function status({ envFile, json = false, ...limits }: StatusFlags): Promise<number> {
+/** What was read, before it is judged. */
+export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;
+
+/** Prints the status. Returns the exit code: 1 when something is past its limit, or was not checked and `require` names it. Throws an OperatorError for a wrong configuration. */
+export async function status({
+  envFile,
+  json = false,
+  require: demanded = [],
+  ...limits
+}: StatusFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   return interruptible(false, async () => {
     const found = await withProgress('asking Postgres and the chain', () =>
-      readStatus(config, limits),
+      readStatus(config, limits, demanded),
     );
     if (json) answerJson(found);
     else answer(screen(found, painter(process.stdout)));
@@ -54,7 +69,11 @@ export async function status({ envFile, json = false, ...limits }: StatusFlags):
   });
 }
 
-async function readStatus(config: Config, limits: Limits): Promise<Status> {
+async function readStatus(
+  config: Config,
+  limits: Limits,
+  demanded: readonly Checkable[],
+): Promise<Status> {
   const log = createLog('admin', {
     level: config.logLevel,
     pretty: process.stderr.isTTY,
@@ -66,7 +85,7 @@ async function readStatus(config: Config, limits: Limits): Promise<Status> {
     queueStatus(sql, chain?.time ?? null, config.encryptionKeys),
   );
   const address = describeDatabase(databaseUrl);
-  const found: Omit<Status, 'ok' | 'problems'> = {
+  const found: Facts = {
     environment: config.env,
     chain,
     keeper,
@@ -86,8 +105,16 @@ async function readStatus(config: Config, limits: Limits): Promise<Status> {
           database: { address, fault: null, ...queues.database },
         }),
   };
-  const problems = problemsOf(found, { ...limits, local: config.cluster === 'localnet' });
-  return { ok: problems.length === 0, problems, ...found };
+  const unchecked = uncheckedOf(found);
+  const problems = [
+    ...problemsOf(found, { ...limits, local: config.cluster === 'localnet' }),
+    ...demanded.flatMap((what) =>
+      unchecked[what] === undefined ? [] : [`${what} is not checked: ${unchecked[what]}`],
+    ),
+  ];
+  const state =
+    problems.length > 0 ? 'past_limit' : Object.keys(unchecked).length > 0 ? 'unchecked' : 'ok';
+  return { ok: problems.length === 0, state, problems, unchecked, ...found };
 }
 
 /** What `ask` reads, or why Postgres cannot be asked. Throws an OperatorError (exit code 2) for a schema newer than this build. */

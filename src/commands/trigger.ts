@@ -49,7 +49,7 @@ function describe(
 ): string {
   const sample = `Sample ${type} (${id}) of ${safeText(app)}`;
   if (webhookId === null)
-    return `${sample}: the app has no webhook endpoint; whoever listens was told.`;
+    return `${sample}: the app has no webhook endpoint, so nothing was posted. A "billing listen" of this app that runs now forwards it.`;
   return status === null
     ? `${sample}: the endpoint gave no answer (${safeText(error ?? 'error')}).`
     : `${sample}: the endpoint answered ${status} in ${durationMs} ms.`;

@@ -1,7 +1,7 @@
 // What is known of an environment variable.
 
 /** The variables that a command needs; others may be missing. */
-export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'developer';
+export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
 
 export interface Variable<T> {
   name: string;

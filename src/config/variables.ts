@@ -27,7 +27,7 @@ export const variables = {
   databaseUrl: {
     name: 'DATABASE_URL',
     about: 'Postgres 14 or newer',
-    requiredBy: ['serve', 'keeper', 'dispatch', 'admin'],
+    requiredBy: ['serve', 'keeper', 'dispatch', 'admin', 'reconcile'],
     secret: true,
     parse: url('postgres:', 'postgresql:'),
   },
@@ -40,7 +40,7 @@ export const variables = {
   rpcUrls: {
     name: 'SOLANA_RPC_URL',
     about: 'Solana JSON-RPC endpoints, comma-separated, in order of preference',
-    requiredBy: ['serve', 'keeper'],
+    requiredBy: ['serve', 'keeper', 'reconcile'],
     secret: true,
     parse: list(url('http:', 'https:')),
   },
@@ -270,13 +270,13 @@ export const variables = {
   apiUrl: {
     name: 'BILLING_API_URL',
     about:
-      'base URL of the API that billing listen and billing trigger talk to; https:// unless it is this machine',
+      'base URL of the API that billing listen, trigger, deliveries and replay talk to; https:// unless it is this machine',
     fallback: 'http://127.0.0.1:3000',
     parse: url('http:', 'https:'),
   },
   apiKey: {
     name: 'BILLING_API_KEY',
-    about: "a merchant's API key, for billing listen and billing trigger alone",
+    about: "a merchant's API key, for billing listen, trigger, deliveries and replay alone",
     secret: true,
     parse: text,
   },

@@ -253,3 +253,25 @@ export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> 
     AppName[]
   >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest order by lower(name), id`;
 }
+
+/** The deliveries that were queued after `since` (as text) to replay these, newest first. */
+export async function listReplaysOf(
+  sql: Queryable,
+  ids: readonly string[],
+  since: string,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from all_deliveries
+    where id >= first_id_at(${since}::timestamptz) and replay_of = any(${ids}::uuid[]) order by id desc`;
+  return rows.map(({ id }) => id);
+}
+
+/** How many of these deliveries have each status. */
+export function countByStatus(
+  sql: Queryable,
+  ids: readonly string[],
+): Promise<{ status: DeliveryRow['status']; count: number }[]> {
+  return sql<{ status: DeliveryRow['status']; count: number }[]>`
+    select status, count(*)::int as count from all_deliveries where id = any(${ids}::uuid[])
+    group by status order by status`;
+}

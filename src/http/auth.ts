@@ -39,9 +39,8 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (bearer === undefined)
       throw unauthorized('Send "Authorization: Bearer" with an access token or an API key.');
     if (looksLikeKey(bearer)) {
-      const holder = isKeyOf(environment, bearer)
-        ? await findHolder({ hash: hashKey(bearer).toString('hex') })
-        : undefined;
+      if (!isKeyOf(environment, bearer)) throw unauthorized(foreignKey[environment]);
+      const holder = await findHolder({ hash: hashKey(bearer).toString('hex') });
       if (holder === undefined)
         throw unauthorized('The API key is not valid here or has been revoked.');
       noteUse(deps, holder, request);
@@ -85,6 +84,12 @@ function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: Fast
     request.log.warn({ keyId, err: error }, 'the use of an API key could not be noted');
   });
 }
+
+/** What is said to a key without this environment's marker. */
+const foreignKey = {
+  development: 'This is a development service: its API keys start with sk_test_.',
+  production: 'This is a production service: its API keys start with sk_live_.',
+} as const;
 
 function unauthorized(message: string): ServiceError {
   return new ServiceError('UNAUTHORIZED', message);

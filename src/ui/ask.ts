@@ -1,21 +1,21 @@
 // Questions, on a terminal alone. They are written to stderr, so that stdout keeps nothing but the answer of the command.
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
-import { OperatorError } from '../errors.ts';
+import { Interrupted } from '../errors.ts';
 
 /** Whether a person can be asked: both streams are terminals. */
 export function canAsk(): boolean {
   return process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
+/** Asks for a yes. Everything else is a no: an empty line, ctrl-D. ctrl-C, and `signal`, throw an Interrupted. */
 export async function confirm(question: string, signal: AbortSignal): Promise<boolean> {
   return /^y(es)?$/i.test(
     (await read(`${question} [y/N] `, { hidden: false, signal }))?.trim() ?? '',
   );
 }
 
-/** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an OperatorError. */
+/** Asks for a secret, which is not shown while it is typed; empty for ctrl-D. ctrl-C, and `signal`, throw an Interrupted. */
 export async function askSecret(question: string, signal: AbortSignal): Promise<string> {
   return (await read(`${question}: `, { hidden: true, signal }))?.trim() ?? '';
 }
@@ -43,7 +43,7 @@ function read(
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {
-      reject(new OperatorError('Interrupted: nothing was done.'));
+      reject(Interrupted.by(signal, 'Interrupted: nothing was done.'));
       lines.close();
     };
     lines.on('SIGINT', interrupted);

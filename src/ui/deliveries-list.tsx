@@ -66,7 +66,9 @@ export function DeliveriesList({
   const shown = columns(width);
   const headed = height > 1;
   const room = headed ? height - 1 : height;
-  const offset = Math.max(Math.min(state.offset, index), index - room + 1, 0);
+  const wanted = Math.max(Math.min(state.offset, index), index - room + 1);
+  // No line stays empty while there are rows above it.
+  const offset = Math.max(0, Math.min(wanted, list.rows.length - room));
   const rows = list.rows.slice(offset, offset + room);
   return (
     <>

@@ -1,12 +1,15 @@
 // The next state of the deliveries screen after an action: a key press, or a result that arrived.
 import { press } from './deliveries-keys.ts';
-import type { Action, ListView, State } from './deliveries-state.ts';
+import type { Action, ListView, Mode, State } from './deliveries-state.ts';
 
 /** The state after `action`. Pure. */
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case 'key':
-      return press({ ...state, notice: null }, action);
+      return press(
+        { ...state, notice: null, replayed: state.replayed?.fate?.over ? null : state.replayed },
+        action,
+      );
     case 'list':
       return action.filter === state.filter ? withRows(state, action.list) : state;
     case 'apps':
@@ -17,17 +20,31 @@ export function reduce(state: State, action: Action): State {
         ...state,
         mode: { ...state.mode, outlook: action.outlook, trouble: action.trouble },
       };
-    case 'replayed': {
-      const { mode } = state;
-      const next = {
-        ...state,
-        notice: action.words,
-        looks: state.looks + 1,
-        ...(action.done ? { marked: new Set<string>() } : {}),
-      };
-      return mode.name === 'confirm' && mode.running ? { ...next, mode: mode.back } : next;
-    }
+    case 'replayed':
+      return { ...replayed(state, action.ids), looks: state.looks + 1 };
+    case 'refused':
+      return { ...state, mode: backOf(state), notice: action.words, looks: state.looks + 1 };
+    case 'fate':
+      return state.replayed?.ids === action.ids
+        ? { ...state, replayed: { ...state.replayed, fate: action.fate } }
+        : state;
   }
+}
+
+/** Opens the new delivery; of several the foot tells the fate, and the cursor goes to the newest. */
+function replayed(state: State, ids: readonly string[]): State {
+  const [only] = ids;
+  const next = { ...state, marked: new Set<string>(), replayed: { ids, fate: null } };
+  if (state.mode.name !== 'confirm' || !state.mode.running || only === undefined)
+    return { ...next, mode: backOf(state) };
+  return ids.length === 1
+    ? { ...next, mode: { name: 'detail', id: only, scroll: 0, attempt: null } }
+    : { ...next, mode: { name: 'list' }, selected: null, index: 0, offset: 0 };
+}
+
+/** Where a confirmation that has run goes back to. */
+function backOf({ mode }: State): Mode {
+  return mode.name === 'confirm' && mode.running ? mode.back : mode;
 }
 
 /** New rows move the cursor along with its row, which stays on its line of the screen. */

@@ -7,6 +7,7 @@ import {
   type Action,
   type AppChoice,
   type DeliveryFilter,
+  type Fate,
   firstState,
   type ListView,
   type Mode,
@@ -35,6 +36,8 @@ export interface DeliveriesSource {
   watch(filter: DeliveryFilter, tell: (list: ListView) => void): ListWatch;
   watchOne(id: string, tell: (detail: DetailView) => void): { look(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
+  /** Tells what becomes of these deliveries, until all have ended. */
+  watchFate(ids: readonly string[], tell: (fate: Fate) => void): { stop(): void };
   /** What replaying these would do. */
   outlook(ids: string[]): Promise<Outlook>;
 }
@@ -95,6 +98,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   }, [state.quit, exit]);
   useApps(source, mode, dispatch);
   useReplay(source, mode, dispatch);
+  useFate(source, state, dispatch);
 
   const attempt = mode.name === 'detail' ? mode.attempt : null;
   const lines = useMemo(
@@ -116,8 +120,6 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
     mode.name === 'detail' && scrollMax > 0
       ? `lines ${mode.scroll + 1} to ${mode.scroll + height} of ${lines.length}`
       : extent(state);
-  const notice: Part =
-    state.notice === null ? { text: below, tone: 'dim' } : { text: state.notice, tone: 'warn' };
   return (
     <Frame
       size={size}
@@ -133,7 +135,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
       }
       foot={
         <>
-          <Line parts={[notice]} />
+          <Line parts={footOf(state, below)} />
           <Keys keys={keys} width={size.columns} />
         </>
       }
@@ -147,6 +149,16 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
       />
     </Frame>
   );
+}
+
+/** The line above the keys: a notice, or where the cursor is and what becomes of a replay. */
+function footOf({ notice, replayed }: State, below: string): readonly Part[] {
+  if (notice !== null) return [{ text: notice, tone: 'warn' }];
+  const fate = replayed?.fate?.words;
+  return [
+    { text: below, tone: 'dim' },
+    ...(fate === undefined ? [] : [{ text: `${below === '' ? '' : ' · '}${fate}` }]),
+  ];
 }
 
 interface BodyProps {
@@ -216,15 +228,28 @@ function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Acti
   const running = mode.name === 'confirm' && mode.running ? mode.outlook : null;
   useEffect(() => {
     running?.run().then(
-      (done) => dispatch({ do: 'replayed', words: done, done: true }),
+      (ids) => dispatch({ do: 'replayed', ids }),
       (error: unknown) =>
         dispatch({
-          do: 'replayed',
+          do: 'refused',
           words: `${words(error)}. Look at the list before you try again: some may be queued.`,
-          done: false,
         }),
     );
   }, [running]);
+}
+
+/** Watches what becomes of the deliveries of the last replay. */
+function useFate(
+  source: DeliveriesSource,
+  { replayed }: State,
+  dispatch: (action: Action) => void,
+): void {
+  const ids = replayed?.ids;
+  useEffect(() => {
+    if (ids === undefined || ids.length === 0) return;
+    const watching = source.watchFate(ids, (fate) => dispatch({ do: 'fate', ids, fate }));
+    return () => watching.stop();
+  }, [source, ids]);
 }
 
 function idOf({ mode }: State): string | null {

@@ -35,8 +35,15 @@ export interface ListView extends Freshness {
 export interface Outlook {
   count: number;
   words: string;
-  /** Runs the replay and resolves with a sentence about its result. */
-  run: () => Promise<string>;
+  /** Runs the replay and resolves with the new deliveries. */
+  run: () => Promise<string[]>;
+}
+
+/** What became of the deliveries of a replay. */
+export interface Fate {
+  words: string;
+  /** None is pending any more. */
+  over: boolean;
 }
 
 export interface AppChoice {
@@ -74,6 +81,8 @@ export interface State {
   mode: Mode;
   /** Told once, until the next key. */
   notice: string | null;
+  /** The new deliveries of the last replay, until a key is pressed after all have ended. */
+  replayed: { ids: readonly string[]; fate: Fate | null } | null;
   /** Counts the wishes to look again now. */
   looks: number;
   quit: boolean;
@@ -92,7 +101,9 @@ export type Action =
   | { do: 'list'; filter: DeliveryFilter; list: ListView }
   | { do: 'apps'; apps: AppChoice[] }
   | { do: 'outlook'; ids: string[]; outlook: Outlook | null; trouble: string | null }
-  | { do: 'replayed'; words: string; done: boolean };
+  | { do: 'replayed'; ids: string[] }
+  | { do: 'refused'; words: string }
+  | { do: 'fate'; ids: readonly string[]; fate: Fate };
 
 export const noRows: ListView = {
   rows: [],
@@ -123,6 +134,7 @@ export function firstState(filter: DeliveryFilter): State {
     apps: [],
     mode: { name: 'list' },
     notice: null,
+    replayed: null,
     looks: 0,
     quit: false,
   };

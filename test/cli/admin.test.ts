@@ -150,12 +150,12 @@ void t.test(
   },
 );
 
-void t.test('ctrl-C ends each at once, with exit code 1', async (t) => {
+void t.test('ctrl-C ends each at once, with exit code 130', async (t) => {
   const { commands } = await allWaiting(t, url);
   for (const { running } of commands) running.child.kill('SIGINT');
   for (const { name, running } of commands) {
     const outcome = await running.ended;
-    t.match(outcome, { code: 1, stderr: /billing: Interrupted[^\n]*\.$/m, stdout: '' }, name);
+    t.match(outcome, { code: 130, stderr: /billing: Interrupted[^\n]*\.$/m, stdout: '' }, name);
     isClear(t, name, outcome);
   }
 });

@@ -119,30 +119,33 @@ void t.test('a reader that goes away (| head) is no failure', async (t) => {
   t.equal(stderr, 'exit 0\n');
 });
 
-void t.test('interrupted, or Postgres gone while it reads: a line and exit code 1', async (t) => {
-  const { sql, env } = await withDeliveries(t, 1);
-  const altering = await sql.reserve();
-  await altering`begin`;
-  await altering`lock table deliveries in access exclusive mode`;
-  const waiting = (count: number) =>
-    until(async () => {
-      const found = await sql`
+void t.test(
+  'interrupted, or Postgres gone while it reads: a line and exit code 130 or 1',
+  async (t) => {
+    const { sql, env } = await withDeliveries(t, 1);
+    const altering = await sql.reserve();
+    await altering`begin`;
+    await altering`lock table deliveries in access exclusive mode`;
+    const waiting = (count: number) =>
+      until(async () => {
+        const found = await sql`
         select from pg_stat_activity where datname = current_database() and application_name = 'billing admin' and wait_event_type = 'Lock'`;
-      return found.length === count;
-    });
-  const first = start(t, ['deliveries'], env);
-  await waiting(1);
-  first.child.kill('SIGINT');
-  t.match(await first.ended, { code: 1, stdout: '', stderr: /^billing: Interrupted\.\n$/ });
+        return found.length === count;
+      });
+    const first = start(t, ['deliveries'], env);
+    await waiting(1);
+    first.child.kill('SIGINT');
+    t.match(await first.ended, { code: 130, stdout: '', stderr: /^billing: Interrupted\.\n$/ });
 
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'billing admin'`;
-  await waiting(0);
-  const second = start(t, ['deliveries', '--json'], env);
-  await waiting(1);
-  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'billing admin'`;
-  const ended = await second.ended;
-  t.match(ended, { code: 1, stdout: '', stderr: /^billing: Postgres at .* / });
-  t.notMatch(ended.stderr, /\n\s+at /);
-  await altering`rollback`;
-  altering.release();
-});
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'billing admin'`;
+    await waiting(0);
+    const second = start(t, ['deliveries', '--json'], env);
+    await waiting(1);
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'billing admin'`;
+    const ended = await second.ended;
+    t.match(ended, { code: 1, stdout: '', stderr: /^billing: Postgres at .* / });
+    t.notMatch(ended.stderr, /\n\s+at /);
+    await altering`rollback`;
+    altering.release();
+  },
+);

@@ -211,7 +211,7 @@ void t.test(
     terminal.press('r');
     await terminal.waitFor('Send 2 again? y/N');
     terminal.press('y');
-    await terminal.waitFor('Queued 2 again.');
+    await terminal.waitFor('Queued 2 again: 2 pending.');
     t.same(
       (await queued()).map(({ replayOf }) => replayOf),
       ids.gone.slice(2),
@@ -226,17 +226,22 @@ void t.test(
     await receiver.got(before + 2);
     // Nobody presses a key: the list looks again by itself.
     await terminal.waitFor(/>.*delivered[^]*delivered/);
+    await terminal.waitFor('Queued 2 again: 2 delivered.');
     terminal.press('home', 'enter');
     await terminal.waitFor('Replay of');
     terminal.press('r');
     await terminal.waitFor('Send 1 again? y/N');
     terminal.press('y');
-    t.match(
-      await terminal.waitFor('Queued 1 again.'),
-      /delivered after 1 of 6 attempts/,
-      'back where it was asked',
-    );
     await receiver.got(before + 3);
+    t.match(
+      await terminal.waitFor('Queued 1 again: 1 delivered.'),
+      /delivered after 1 of 6 attempts/,
+      'the new delivery is shown, and what became of it',
+    );
+    const [newest] = await sql<
+      { id: string }[]
+    >`select id from all_deliveries order by id desc limit 1`;
+    t.match(terminal.screen(), newest!.id);
     terminal.press('escape');
     await terminal.waitFor('of 11');
     terminal.press('q');

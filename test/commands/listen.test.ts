@@ -325,7 +325,19 @@ void t.test(
         listen,
         { ...env, BILLING_API_KEY: 'secret' },
         2,
-        /not an API key: it should start with sk_test_/,
+        /The API key is malformed: it should start with sk_test_/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_KEY: merchant.key.slice(0, 30) },
+        2,
+        /it has 22 characters after sk_test_ and should have 43 or 44/,
+      ],
+      [
+        [...listen, '--live'],
+        { ...env, BILLING_API_KEY: merchant.key.replace('test', 'live') },
+        1,
+        /This is a development service: its API keys start with sk_test_\./,
       ],
       [
         listen,
@@ -410,7 +422,7 @@ void t.test(
     const interrupted = startTerminal(t, ['trigger', 'ping'], { env: keyless });
     await interrupted.waitFor('API key:');
     interrupted.press('ctrl-c');
-    t.match(await interrupted.ended, { code: 1 });
+    t.match(await interrupted.ended, { code: 130 });
     t.match(interrupted.screen(), /billing: Interrupted: nothing was done\./);
     t.notMatch(interrupted.screen(), /\n\s+at /);
   },

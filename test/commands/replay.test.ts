@@ -73,7 +73,7 @@ void t.test(
       [['n', 'enter'], 1, 'Nothing was queued.'],
       [['enter'], 1, 'Nothing was queued.'],
       [['\u0004'], 1, 'Nothing was queued.'],
-      [['ctrl-c'], 1, 'billing: Interrupted: nothing was done.'],
+      [['ctrl-c'], 130, 'billing: Interrupted: nothing was done.'],
     ] as const) {
       const asked = startTerminal(t, args, { env });
       await asked.waitFor('Queue 3 again? [y/N]');
@@ -104,7 +104,7 @@ void t.test(
     release();
     await held;
     t.match(await cut.ended, {
-      code: 1,
+      code: 130,
       stdout: /"queued":0,"finished":false/,
       stderr:
         /Interrupted after 0\. Run the same command again to go on; nothing is queued twice\./,

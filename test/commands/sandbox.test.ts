@@ -103,7 +103,7 @@ void t.test(
 );
 
 void t.test(
-  '--once, ctrl-C in the middle of the play: one line, exit code 1, everything stopped',
+  '--once, ctrl-C in the middle of the play: one line, exit code 130, everything stopped',
   { timeout: 120_000 },
   async (t) => {
     const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
@@ -112,7 +112,7 @@ void t.test(
     t.equal(started.length, 5);
     running.child.kill('SIGINT');
     const { code, stderr } = await running.ended;
-    t.equal(code, 1);
+    t.equal(code, 130);
     t.equal(
       stderr,
       'billing: Interrupted: the play did not come to its end, and nothing was checked.\n',
@@ -133,7 +133,7 @@ void t.test(
     }
     running.child.kill('SIGTERM');
     t.match(await running.ended, {
-      code: 1,
+      code: 143,
       stdout: '',
       stderr: 'billing: Interrupted: the play did not come to its end, and nothing was checked.\n',
     });
@@ -144,7 +144,7 @@ void t.test(
     started = await childrenOf(second.child.pid ?? 0);
     second.child.kill('SIGINT');
     second.child.kill('SIGTERM');
-    t.match(await second.ended, { code: 1, stderr: /^billing: Interrupted.*\n$/ });
+    t.match(await second.ended, { code: 143, stderr: /^billing: Interrupted.*\n$/ });
     // They were killed, not asked: the last may take a moment to go.
     while (started.some(isRunning)) await delay(20);
   },

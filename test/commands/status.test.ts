@@ -21,14 +21,17 @@ void t.test(
       SOLANA_CLUSTER: 'localnet',
       KEEPER_ADDRESS: keeper,
     };
-    const well = await run(t, ['status'], env);
+    const whole = { ...env, ENCRYPTION_KEY: 'an encryption key of 32 bytes ...' };
+    const well = await run(t, ['status'], whole);
     t.equal(well.code, 0, well.stderr);
     t.match(well.stdout, /^billing development, \S+Z: OK$/m);
     t.match(well.stdout, `${keeper}, 1.5 SOL`);
     t.ok(well.stdout.split('\n').length <= 24);
-    t.match(JSON.parse((await run(t, ['status', '--json'], env)).stdout), {
+    t.match(JSON.parse((await run(t, ['status', '--json'], whole)).stdout), {
       ok: true,
+      state: 'ok',
       problems: [],
+      unchecked: {},
       payments: { due: 0 },
       keeper: { sol: 1.5 },
     });
@@ -101,6 +104,47 @@ void t.test(
       code: 2,
       stdout: '',
       stderr: /DATABASE_URL is required/,
+    });
+  },
+);
+
+void t.test(
+  'what could not be checked is a state of its own, and --require makes it a problem',
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const env = { DATABASE_URL: url };
+    const shown = await run(t, ['status'], env);
+    t.match(shown, { code: 0, stdout: /: OK, NOT CHECKED: chain, keeper, secrets$/m });
+    t.match(shown.stdout, /Secrets +not checked: ENCRYPTION_KEY is not set/);
+    const told = await run(t, ['status', '--json'], env);
+    t.match(JSON.parse(told.stdout), {
+      ok: true,
+      state: 'unchecked',
+      unchecked: {
+        chain: 'SOLANA_RPC_URL is not set',
+        keeper: 'KEEPER_ADDRESS is not set',
+        secrets: 'ENCRYPTION_KEY is not set',
+      },
+    });
+    const demanded = await run(t, ['status', '--json', '--require', 'chain,keeper'], env);
+    t.equal(demanded.code, 1);
+    t.match(JSON.parse(demanded.stdout), {
+      ok: false,
+      state: 'past_limit',
+      problems: [
+        'chain is not checked: SOLANA_RPC_URL is not set',
+        'keeper is not checked: KEEPER_ADDRESS is not set',
+      ],
+    });
+    const keeper = generateKeypair().address;
+    const dead = { ...env, SOLANA_RPC_URL: 'http://127.0.0.1:1', KEEPER_ADDRESS: keeper };
+    t.match(JSON.parse((await run(t, ['status', '--json', '--require', 'keeper'], dead)).stdout), {
+      state: 'past_limit',
+      unchecked: { keeper: 'its SOL is unknown: no RPC endpoint answers' },
+    });
+    t.match(await run(t, ['status', '--require', 'chain,sun'], env), {
+      code: 2,
+      stderr: /--require.*It must be one of chain, keeper, secrets\./,
     });
   },
 );

@@ -7,6 +7,9 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { blocksOf } from '../fixtures/pages.ts';
+import { randomAddress } from '../fixtures/http.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import { startServe } from '../fixtures/serve.ts';
 import { installed } from '../fixtures/tools.ts';
 import { queueDeliveries, seedApp, finishDeliveries, changeType } from '../fixtures/webhooks.ts';
 
@@ -29,8 +32,9 @@ void t.test(
     );
     await chmod(join(dir, 'billing'), 0o755);
 
-    const blocks = (await blocksOf('terminal.md')).filter(({ language }) => language === 'sh');
-    t.equal(blocks.length, 2);
+    const all = (await blocksOf('terminal.md')).filter(({ language }) => language === 'sh');
+    t.equal(all.length, 3);
+    const blocks = all.slice(0, 2);
     for (const { code } of blocks) {
       const shell = spawn('bash', ['-eu', '-c', code], {
         env: { PATH: `${dir}:${process.env.PATH ?? ''}`, DATABASE_URL: url, APP: app.appId },
@@ -60,3 +64,31 @@ void t.test(
     );
   },
 );
+
+void t.test('with an API key the commands of the page work without a database', async (t) => {
+  const served = await startServe(t);
+  const { key, appId } = await served.merchant();
+  await served.sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1/', '')`;
+  const planId = await insertPlan(served.sql, { appId, wallet: randomAddress() });
+  const subscriptionId = await insertSubscription(served.sql, { appId, planId });
+  await insertEvent(served.sql, subscriptionId);
+  await finishDeliveries(served.sql, 'failed');
+  const block = (await blocksOf('terminal.md')).filter(({ language }) => language === 'sh').at(-1);
+  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+  const shell = spawn('bash', ['-euc', `billing() { "$NODE" "$PROGRAM" "$@"; }\n${block!.code}`], {
+    env: {
+      PATH: process.env.PATH ?? '',
+      NODE: process.execPath,
+      PROGRAM: program,
+      BILLING_API_URL: served.url,
+      BILLING_API_KEY: key,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
+  t.equal(stderr, '');
+  t.match(
+    stdout,
+    /failed +payment_success[^]*1 match \(1 failed\)\.\n1 match \(1 failed\)\.\nQueued 1\./,
+  );
+});

@@ -54,6 +54,7 @@ function stagedSource() {
       return { look: () => undefined, stop: () => undefined };
     },
     apps: () => Promise.resolve([]),
+    watchFate: () => ({ stop: () => undefined }),
     outlook: () => Promise.reject(new Error('Postgres did not answer within 5 s')),
   };
   return {
@@ -99,6 +100,18 @@ void t.test(
     t.match(lines()[at], /^>.*app 48/);
   },
 );
+
+void t.test('a list whose rows fit starts at its first row', async (t) => {
+  const { tell, shows, press, lines } = await screen(t);
+  tell({ rows: items(50, 1) });
+  await shows('1 of 50');
+  press('G');
+  await shows('50 of 50');
+  tell({ rows: items(5, 1) });
+  await shows('5 of 5');
+  t.match(cursorLine(lines()), 'app 1');
+  t.equal(lines().filter((line) => / app \d/.test(line)).length, 5, 'none is scrolled away');
+});
 
 void t.test('scrolling asks for more before the end is reached', async (t) => {
   const { tell, shows, press, wanted } = await screen(t);

@@ -1,6 +1,6 @@
 // Names everything past its limit. Pure: the same facts and limits give the same words.
 import type { DaemonRow } from '../../db/daemons.ts';
-import type { Status } from '../status.ts';
+import type { Facts } from '../status.ts';
 
 export interface Limits {
   /** Seconds that a due payment, or a signed one whose end is unknown, may wait. */
@@ -11,6 +11,8 @@ export interface Limits {
   minSol: number;
 }
 
+export type Checkable = 'chain' | 'keeper' | 'secrets';
+
 /** Seconds that a public chain's clock, as the best endpoint has it, may be behind the database's. */
 const mostChainLag = 120;
 /** Seconds after which a daemon that wrote nothing counts as gone; it writes every 5 s. */
@@ -20,7 +22,7 @@ const mostSetbacks = 6;
 
 /** Every limit that is passed, in words; none when all is well. */
 export function problemsOf(
-  facts: Omit<Status, 'ok' | 'problems'>,
+  facts: Facts,
   { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
 ): string[] {
   const { at, database, payments, deliveries, undecipherableSecrets, chain, keeper } = facts;
@@ -67,6 +69,38 @@ export function problemsOf(
       `the keeper has ${keeper.sol} SOL; the limit is ${minSol}: send some to ${keeper.address}`,
     );
   return problems;
+}
+
+/** What could not be checked, and why. An RPC endpoint or a Postgres that does not answer is a problem besides. */
+export function uncheckedOf({
+  database,
+  undecipherableSecrets,
+  chain,
+  keeper,
+}: Facts): Partial<Record<Checkable, string>> {
+  const noChain =
+    chain === null
+      ? 'SOLANA_RPC_URL is not set'
+      : chain.time === null
+        ? 'no RPC endpoint answers'
+        : undefined;
+  const noKeeper =
+    keeper === null
+      ? 'KEEPER_ADDRESS is not set'
+      : keeper.sol === null
+        ? `its SOL is unknown: ${noChain ?? 'no RPC endpoint answers'}`
+        : undefined;
+  const noSecrets =
+    undecipherableSecrets !== null
+      ? undefined
+      : database.fault !== null
+        ? 'Postgres does not answer'
+        : 'ENCRYPTION_KEY is not set';
+  return {
+    ...(noChain !== undefined && { chain: noChain }),
+    ...(noKeeper !== undefined && { keeper: noKeeper }),
+    ...(noSecrets !== undefined && { secrets: noSecrets }),
+  };
 }
 
 /** Problems that the daemons report, and kinds of daemon whose heartbeat ended without a stop. */

@@ -8,13 +8,16 @@ import { duration } from './limits.ts';
 
 /** The status as text, within 24 lines. */
 export function screen(status: Status, paint: Paint): string {
-  const { ok, problems, at, environment, errors } = status;
-  const verdict = ok
-    ? paint('green', 'OK')
-    : paint(
-        'red',
-        `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`,
-      );
+  const { state, problems, unchecked, at, environment, errors } = status;
+  const blind = Object.keys(unchecked);
+  const verdict = {
+    ok: paint('green', 'OK'),
+    unchecked: paint('yellow', `OK, NOT CHECKED: ${blind.join(', ')}`),
+    past_limit: paint(
+      'red',
+      `${problems.length} PAST ${problems.length === 1 ? 'ITS LIMIT' : 'THEIR LIMITS'}`,
+    ),
+  }[state];
   return [
     `${paint('bold', 'billing')} ${environment}, ${at.toISOString()}: ${verdict}`,
     '',
@@ -36,7 +39,7 @@ export function screen(status: Status, paint: Paint): string {
 }
 
 function facts(status: Status): [string, string][] {
-  const { database, chain, keeper } = status;
+  const { database, chain, keeper, unchecked } = status;
   return [
     [
       'Postgres',
@@ -52,6 +55,9 @@ function facts(status: Status): [string, string][] {
         ? 'not configured: KEEPER_ADDRESS'
         : `${keeper.address}, ${keeper.sol === null ? 'SOL unknown' : `${keeper.sol} SOL`}`,
     ],
+    ...(unchecked.secrets === undefined
+      ? []
+      : [['Secrets', `not checked: ${unchecked.secrets}`] satisfies [string, string]]),
   ];
 }
 

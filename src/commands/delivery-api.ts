@@ -1,0 +1,204 @@
+// `billing deliveries` and `billing replay` over the API: for a merchant, with an API key and without the database.
+import { setTimeout as pause } from 'node:timers/promises';
+import { loadConfig } from '../config.ts';
+import { Interrupted, OperatorError } from '../errors.ts';
+import { interruptible } from '../run.ts';
+import { answer, answerJson, note } from '../ui/print.ts';
+import { type Progress, withProgress } from '../ui/progress.ts';
+import { table } from '../ui/table.ts';
+import { type ApiClient, appOf, type DeveloperFlags, openApi } from './api-client.ts';
+import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
+import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
+import type { LogQuery } from '../domain/delivery-log.ts';
+
+/** Over the API: where --api-url or --api-key-file is given, or BILLING_API_KEY is set and DATABASE_URL is not. Throws as loadConfig does. */
+export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
+  if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
+  const { apiKey, databaseUrl } = loadConfig('developer', { envFile });
+  return apiKey !== undefined && databaseUrl === undefined;
+}
+
+interface Delivery {
+  id: string;
+  webhookId: string;
+  eventType: string;
+  status: string;
+  attempts: number;
+  nextAttemptAt: string | null;
+  createdAt: string;
+}
+
+const mostRows = 100;
+const defaultLimit = 50;
+
+/** Prints the newest deliveries of an app as a table, or as lines of JSON. Returns the exit code. */
+export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Promise<number> {
+  const query = parseQuery(flags);
+  const { limit = defaultLimit, json = false } = flags;
+  return withApp(flags, async (client, appId, signal) => {
+    const path = `/merchant/apps/${appId}/${query.endpointId === null ? '' : `webhooks/${query.endpointId}/`}deliveries`;
+    const rows: Delivery[] = [];
+    let cursor: string | undefined;
+    await withProgress('looking', async ({ update }) => {
+      do {
+        const parameters = new URLSearchParams({
+          limit: String(Math.min(mostRows, limit - rows.length)),
+          ...filtersOf(query),
+          ...(cursor !== undefined && { cursor }),
+        });
+        const page = await client.call<Delivery[]>('GET', `${path}?${parameters.toString()}`, {
+          signal,
+        });
+        rows.push(...page.data);
+        if (json) page.data.forEach(answerJson);
+        update(`${rows.length} so far`);
+        const next = page.headers['x-next-cursor'];
+        cursor = typeof next === 'string' ? next : undefined;
+      } while (cursor !== undefined && rows.length < limit);
+    });
+    if (json) return 0;
+    if (rows.length === 0) note('No delivery matches.');
+    else answer(asTable(rows));
+    if (cursor !== undefined) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
+    return 0;
+  });
+}
+
+function asTable(rows: readonly Delivery[]): string {
+  const head = ['DELIVERY', 'QUEUED', 'STATUS', 'TYPE', 'TRIES', 'NEXT ATTEMPT', 'ENDPOINT'];
+  return table(
+    head,
+    rows.map((row) => [
+      row.id,
+      row.createdAt,
+      row.status,
+      row.eventType,
+      row.attempts,
+      row.nextAttemptAt,
+      row.webhookId,
+    ]),
+  );
+}
+
+interface Replay {
+  id: string | null;
+  status: 'counted' | 'running' | 'finished';
+  total: number;
+  queued: number;
+  matching: { status: string; count: number; deliverable: number }[];
+}
+
+const pollMs = 500;
+
+/** Counts first and asks, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws an Interrupted. */
+export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
+  const selection = parseSelection(ids, flags, true);
+  const { json = false, yes = false, dryRun = false } = flags;
+  return withApp(flags, async (client, appId, signal) => {
+    const app = `/merchant/apps/${appId}`;
+    const filters = filtersOf(selection);
+    const plan =
+      selection.ids === null
+        ? (await call<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
+        : [];
+    const total = selection.ids?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
+    if (!json) answer(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
+    const report = (queued: number, finished: boolean) =>
+      json && answerJson({ matching: plan, deliverable: total, queued, finished });
+    if (dryRun || total === 0) {
+      report(0, !dryRun);
+      return 0;
+    }
+    if (!yes && !(await confirmed(total, signal))) {
+      note('Nothing was queued.');
+      return 1;
+    }
+    const queued = await withProgress('queueing', (progress) =>
+      selection.ids === null
+        ? runReplay(client, app, filters, { signal, progress })
+        : replayEach(client, app, selection.ids, { signal, progress }),
+    );
+    report(queued, true);
+    if (!json) answer(`Queued ${queued}.`);
+    return 0;
+  });
+}
+
+interface Work {
+  signal: AbortSignal;
+  progress: Progress;
+}
+
+/** Starts a run and waits for its end. Interrupted, the service goes on with it. */
+async function runReplay(
+  client: ApiClient,
+  app: string,
+  filters: object,
+  { signal, progress }: Work,
+): Promise<number> {
+  let run = await call<Replay>(client, `${app}/replays`, filters);
+  while (run.status === 'running') {
+    progress.update(`${run.queued} of ${run.total}`);
+    await pause(pollMs, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted)
+      throw Interrupted.by(signal, 'Interrupted: the service goes on with this replay by itself.');
+    run = (await client.call<Replay>('GET', `${app}/replays/${run.id ?? ''}`)).data;
+  }
+  return run.queued;
+}
+
+async function replayEach(
+  client: ApiClient,
+  app: string,
+  ids: readonly string[],
+  { signal, progress }: Work,
+): Promise<number> {
+  for (const [place, id] of ids.entries()) {
+    if (signal.aborted)
+      throw Interrupted.by(
+        signal,
+        `Interrupted after ${place}: ${ids.slice(place).join(' ')} are left.`,
+      );
+    await call(client, `${app}/deliveries/${id}/replay`);
+    progress.update(`${place + 1} of ${ids.length}`);
+  }
+  return ids.length;
+}
+
+/** A POST that a signal does not cut: whether it was carried out would not be known. */
+async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {
+  return (await client.call<T>('POST', path, { body })).data;
+}
+
+/** Filters as the API has them. */
+function filtersOf({
+  status,
+  type,
+  since,
+  until,
+}: Pick<LogQuery, 'type' | 'since' | 'until'> & { status: string | null }) {
+  return {
+    ...(status !== null && { status }),
+    ...(type !== null && { type }),
+    ...(since !== null && { since: since.toISOString() }),
+    ...(until !== null && { until: until.toISOString() }),
+  };
+}
+
+function withApp(
+  flags: DeveloperFlags,
+  work: (client: ApiClient, appId: string, signal: AbortSignal) => Promise<number>,
+): Promise<number> {
+  return interruptible(true, async (signal) => {
+    const client = await openApi(flags, signal);
+    try {
+      return await work(client, (await appOf(client, flags.app, signal)).id, signal);
+    } catch (error) {
+      if (signal.aborted && !(error instanceof OperatorError))
+        throw Interrupted.by(signal, 'Interrupted.', { cause: error });
+      throw error;
+    } finally {
+      await client.close();
+    }
+  });
+}

@@ -1,0 +1,104 @@
+// `billing deliveries` and `billing replay` as a merchant runs them: with an API key and without the database.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { workOnReplays } from '../../src/domain/replay.ts';
+import { run } from '../fixtures/command.ts';
+import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import { startServe } from '../fixtures/serve.ts';
+import { startTerminal } from '../fixtures/terminal.ts';
+import { finishDeliveries } from '../fixtures/webhooks.ts';
+
+const served = await startServe(t);
+
+/** A merchant with an endpoint and `count` deliveries, the first `failed` of which have failed. */
+async function merchantWith(count: number, failed: number) {
+  const { sql, url } = served;
+  const merchant = await served.merchant();
+  const { appId } = merchant;
+  await sql`insert into webhook_endpoints (app_id, url, secret) values (${appId}, 'http://127.0.0.1:1/', '')`;
+  const planId = await insertPlan(sql, merchant);
+  const subscriptionId = await insertSubscription(sql, { appId, planId });
+  for (let made = 0; made < count; made += 1) await insertEvent(sql, subscriptionId);
+  const queued = () => sql<{ id: string; replayOf: string | null }[]>`
+    select id, replay_of from all_deliveries
+    where endpoint_id in (select id from webhook_endpoints where app_id = ${appId}) order by id desc`;
+  const ids = (await queued()).map(({ id }) => id);
+  if (failed > 0) await finishDeliveries(sql, 'failed', { ids: ids.slice(0, failed), attempts: 6 });
+  const replayed = async () =>
+    (await queued()).flatMap(({ replayOf }) => (replayOf === null ? [] : [replayOf]));
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
+  return { merchant, env, ids, replayed };
+}
+
+void t.test('deliveries: a table of the newest, JSON lines over all pages, filters', async (t) => {
+  const { env, ids, merchant } = await merchantWith(130, 3);
+  const shown = await run(t, ['deliveries', '--limit', '2'], env);
+  t.equal(shown.code, 0, shown.stderr);
+  t.match(shown.stdout, /^DELIVERY +QUEUED +STATUS +TYPE +TRIES +NEXT ATTEMPT +ENDPOINT$/m);
+  t.same(shown.stdout.match(/^[0-9a-f-]{36}/gm), ids.slice(0, 2));
+  t.match(shown.stderr, 'These are the newest 2: --limit <n> shows more.');
+  const idsOf = (stdout: string) =>
+    stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
+  const all = await run(t, ['deliveries', '--json', '--limit', '1000'], env);
+  t.same(idsOf(all.stdout), ids);
+  const file = join(t.testdir(), 'key');
+  await writeFile(file, merchant.key);
+  const keyed = ['--api-url', served.url, '--api-key-file', file];
+  const failed = await run(
+    t,
+    ['deliveries', '--json', '--status', 'failed', '--since', '1h', ...keyed],
+    {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+    },
+  );
+  t.same(idsOf(failed.stdout), ids.slice(0, 3), 'the flags come before DATABASE_URL');
+  t.match(await run(t, ['deliveries', '--until', '7d'], env), {
+    code: 0,
+    stdout: '',
+    stderr: 'No delivery matches.\n',
+  });
+});
+
+void t.test('replay by filters counts, asks, and waits until all are queued', async (t) => {
+  const { env, ids, replayed } = await merchantWith(5, 3);
+  const args = ['replay', '--status', 'failed', '--since', '30m'];
+  t.match(await run(t, [...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
+  t.match(await run(t, args, env), { code: 2, stderr: /add --yes to queue them/ });
+  const asked = startTerminal(t, args, { env });
+  await asked.waitFor('Queue 3 again? [y/N]');
+  asked.press('ctrl-c');
+  t.match(await asked.ended, { code: 130 });
+  t.same(await replayed(), []);
+  const done = run(t, [...args, '--yes', '--json'], env);
+  // As the loop of `serve` does, in case another process's loop has it.
+  await workOnReplays(served.sql);
+  const { code, stdout } = await done;
+  t.equal(code, 0);
+  t.match(JSON.parse(stdout), {
+    matching: [{ status: 'failed', count: 3 }],
+    deliverable: 3,
+    queued: 3,
+    finished: true,
+  });
+  t.same((await replayed()).toSorted(), ids.slice(0, 3).toSorted());
+});
+
+void t.test('replay by ids; wrong usage and another merchant’s', async (t) => {
+  const { env, ids, replayed } = await merchantWith(2, 2);
+  const other = await merchantWith(1, 1);
+  t.match(await run(t, ['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 2\./ });
+  t.same((await replayed()).toSorted(), ids.toSorted());
+  t.match(await run(t, ['replay', other.ids[0]!, '--yes'], env), {
+    code: 1,
+    stderr: 'billing: There is no such delivery.\n',
+  });
+  t.match(await run(t, ['replay', '--webhook', ids[0]!], env), {
+    code: 2,
+    stderr: /Over the API a replay is of an app/,
+  });
+  t.match(await run(t, ['replay', '--since', 'yesterday'], env), {
+    code: 2,
+    stderr: /or 30m, 6h, 7d for so long ago/,
+  });
+});
