@@ -9,7 +9,7 @@ import type {
   PathOf,
   Rest,
 } from './answers.ts';
-import { errorOf } from './error.ts';
+import { type Asked, BillingConnectionError, errorOf } from './error.ts';
 import { idempotentPosts } from './openapi.ts';
 
 export {
@@ -18,7 +18,7 @@ export {
   createAccessGuard,
   type Customer,
 } from './access.ts';
-export { BillingError, type BillingErrorCode } from './error.ts';
+export { BillingConnectionError, BillingError, type BillingErrorCode } from './error.ts';
 export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './answers.ts';
 export type { components, paths } from './openapi.ts';
 
@@ -111,15 +111,16 @@ async function send(
   }
 }
 
-/** Every call resolves with the answer's `data` and rejects with a BillingError when the service refuses. */
+/** Every call resolves with the answer's `data`, and rejects with a BillingError when the service refuses, a BillingConnectionError when it does not answer. */
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
   const base = baseUrl.replace(/\/+$/, '');
   if (!URL.canParse(base))
     throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
 
-  const call = async (method: Method, path: string, given: Given = {}): Promise<Response> => {
+  const call = async (method: Method, path: string, given: Given = {}): Promise<Answered> => {
     const url = base + fill(path, given);
+    const asked: Asked = { method: method.toUpperCase(), url };
     const takesKey = method === 'post' && idempotentPosts.has(path);
     // Every try has the same key: repeated requests have one effect.
     const sent: Given = takesKey
@@ -131,12 +132,13 @@ export function createClient(options: ClientOptions): Client {
       try {
         response = await send(options, method, url, sent);
       } catch (error) {
-        if (tries >= retries || !repeatable || given.signal?.aborted === true) throw error;
+        if (given.signal?.aborted === true) throw error;
+        if (tries >= retries || !repeatable) throw new BillingConnectionError(asked, error);
         await pause(backoffSeconds(tries), given.signal);
         continue;
       }
-      if (response.ok) return response;
-      const error = await errorOf(response);
+      if (response.ok) return { response, asked };
+      const error = await errorOf(asked, response);
       const wait = error.retryAfter ?? backoffSeconds(tries);
       const again = error.status === 429 || (error.status >= 500 && repeatable);
       if (tries >= retries || !again || wait > maxWaitSeconds) throw error;
@@ -145,14 +147,13 @@ export function createClient(options: ClientOptions): Client {
   };
 
   const data = async (method: Method, path: string, given?: Given): Promise<never> =>
-    ((await (await call(method, path, given)).json()) as { data: never }).data;
+    (await bodyOf(await call(method, path, given), given?.signal)).data as never;
 
   async function* pages(path: string, given: Given = {}): AsyncGenerator<never[], void, undefined> {
     for (let { query } = given; ;) {
-      const response = await call('get', path, { ...given, query });
-      const { data: rows } = (await response.json()) as { data: never[] };
-      yield rows;
-      const cursor = response.headers.get('x-next-cursor');
+      const answered = await call('get', path, { ...given, query });
+      yield (await bodyOf(answered, given.signal)).data as never[];
+      const cursor = answered.response.headers.get('x-next-cursor');
       if (cursor === null) return;
       query = { ...query, cursor };
     }
@@ -168,11 +169,32 @@ export function createClient(options: ClientOptions): Client {
       for await (const rows of pages(path, given as Given)) yield* rows;
     },
     async exportTransactions(given) {
-      const { body } = await call('get', '/merchant/apps/{appId}/transactions/export', given);
+      const { response } = await call('get', '/merchant/apps/{appId}/transactions/export', given);
+      const { body } = response;
       if (body === null) throw new Error('The export has no body.');
       return body;
     },
   };
+}
+
+interface Answered {
+  response: Response;
+  asked: Asked;
+}
+
+/** The answer's envelope. Rejects with a BillingConnectionError when it does not arrive whole or is none. */
+async function bodyOf(
+  { response, asked }: Answered,
+  signal: AbortSignal | undefined,
+): Promise<{ data: unknown }> {
+  try {
+    const body: unknown = await response.json();
+    if (typeof body === 'object' && body !== null && 'data' in body) return body;
+    throw new TypeError('what answered is not the billing API');
+  } catch (error) {
+    if (signal?.aborted === true) throw error;
+    throw new BillingConnectionError(asked, error);
+  }
 }
 
 /** The path with its parameters, and the query. */

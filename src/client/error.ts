@@ -9,9 +9,42 @@ export type BillingErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** The service refused a request. What never got an answer (no connection, aborted) is thrown as `fetch` throws it. */
-export class BillingError extends Error {
+/** What was asked. */
+export interface Asked {
+  /** GET, POST, ... */
+  method: string;
+  url: string;
+}
+
+/** There was no answer of the service: no connection, none in time, or one of something else. `cause` is what was thrown. */
+export class BillingConnectionError extends Error implements Asked {
+  override readonly name = 'BillingConnectionError';
+  readonly method: string;
+  readonly url: string;
+
+  constructor({ method, url }: Asked, cause: unknown) {
+    super(`${method} ${url} got no answer of the service: ${causeOf(cause)}`, { cause });
+    this.method = method;
+    this.url = url;
+  }
+}
+
+/** The innermost reason: what Node's fetch throws is "fetch failed", with the system's error as its cause. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause !== undefined) return causeOf(error.cause);
+  if (error instanceof AggregateError && error.message === '')
+    return error.errors.map(causeOf).join('; ');
+  return error.message;
+}
+
+/** The service refused a request. A request that was aborted by its own signal is rejected with the signal's reason. */
+export class BillingError extends Error implements Asked {
   override readonly name = 'BillingError';
+  readonly method: string;
+  readonly url: string;
+  /** The service's words; `message` also has the request and the status. */
+  readonly reason: string;
   /** One of the service's codes; `undefined` when something else answered, such as a proxy. */
   readonly code: BillingErrorCode | undefined;
   readonly status: number;
@@ -23,10 +56,13 @@ export class BillingError extends Error {
   readonly requestId: string | undefined;
 
   constructor(
-    message: string,
-    fields: Pick<BillingError, 'code' | 'status' | 'details' | 'retryAfter' | 'requestId'>,
+    reason: string,
+    fields: Asked & Pick<BillingError, 'code' | 'status' | 'details' | 'retryAfter' | 'requestId'>,
   ) {
-    super(message);
+    super(`${reason} (${fields.method} ${fields.url} answered ${fields.status})`);
+    this.reason = reason;
+    this.method = fields.method;
+    this.url = fields.url;
     this.code = fields.code;
     this.status = fields.status;
     this.details = fields.details;
@@ -47,11 +83,12 @@ const codes: readonly string[] = [
 ] satisfies BillingErrorCode[];
 
 /** The error that an answer tells of. */
-export async function errorOf(response: Response): Promise<BillingError> {
+export async function errorOf(asked: Asked, response: Response): Promise<BillingError> {
   const { status, headers } = response;
   const retryAfter = headers.get('retry-after');
   const told = await refusalOf(response);
-  return new BillingError(told?.message ?? `The service answered ${status} without saying why.`, {
+  return new BillingError(told?.message ?? 'It does not say why; is it the billing API?', {
+    ...asked,
     code: told?.code,
     status,
     details: told?.details ?? [],

@@ -1,5 +1,6 @@
 // billing/client against a listening API.
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import {
   BillingError,
@@ -9,6 +10,7 @@ import {
 } from '../../src/client/client.ts';
 import type { ApiDeps } from '../../src/http/context.ts';
 import { testApi, type TestApi } from '../fixtures/http.ts';
+import { startReceiver } from '../fixtures/receiver.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
 async function serving(t: Test, overrides: Partial<ApiDeps> = {}) {
@@ -137,6 +139,43 @@ void t.test(
   },
 );
 
+void t.test('errors name the request and the cause', async (t) => {
+  const { client, merchant } = await serving(t);
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  taken.close();
+  await once(taken, 'close');
+  const nowhere = client({ baseUrl: `http://127.0.0.1:${port}` });
+  t.match(await refusalOf(nowhere.get('/merchant/profile')), {
+    name: 'BillingConnectionError',
+    method: 'GET',
+    url: `http://127.0.0.1:${port}/merchant/profile`,
+    message: `GET http://127.0.0.1:${port}/merchant/profile got no answer of the service: connect ECONNREFUSED 127.0.0.1:${port}`,
+  });
+  const path = { appId: merchant.appId };
+  const refused = await refusalOf(
+    client().post('/merchant/apps/{appId}/plans', { path, body: { name: 'x' } }),
+  );
+  t.match(refused, { name: 'BillingError', method: 'POST', reason: /^amount is required/ });
+  t.match(
+    (refused as Error).message,
+    new RegExp(
+      `^amount is required.* \\(POST http://\\S+/merchant/apps/${path.appId}/plans answered 400\\)$`,
+    ),
+  );
+  const page = await startReceiver(t, (response) => response.end('<h1>Welcome</h1>'));
+  t.match(await refusalOf(client({ baseUrl: page.url }).get('/merchant/profile')), {
+    name: 'BillingConnectionError',
+    message: /^GET \S+\/merchant\/profile got no answer of the service: Unexpected token/,
+  });
+  page.answer = (response) => response.writeHead(502).end('bad gateway');
+  t.match(await refusalOf(client({ baseUrl: page.url }).get('/merchant/profile')), {
+    code: undefined,
+    message: /is it the billing API\? \(GET \S+\/merchant\/profile answered 502\)$/,
+  });
+});
+
 void t.test(
   'after 429 it waits as long as it is told, where it may; else the error says how long',
   async (t) => {
@@ -218,7 +257,10 @@ void t.test('a request can be given up, by a signal or after a time', async (t) 
       init?.signal?.addEventListener('abort', () => reject(init.signal?.reason as Error)),
     );
   t.match(await refusalOf(client({ fetch: never, timeoutMs: 20 }).get('/merchant/profile')), {
-    name: 'TimeoutError',
+    name: 'BillingConnectionError',
+    message:
+      /^GET http:\/\/\S+\/merchant\/profile got no answer of the service: No answer within 20 ms\.$/,
+    cause: { name: 'TimeoutError' },
   });
   const given = new AbortController();
   const call = refusalOf(

@@ -1,6 +1,17 @@
-// The package as its users see it: billing/client and billing/webhook by name, compiled by tsc with strict settings and run by Node.
+// The packages as their users see them: billing-client, and billing/client of the server's, by name, compiled by tsc with strict settings and run by Node.
+// Installed as archives: test/package/pack.ts.
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,9 +29,9 @@ import type { IncomingMessage } from 'node:http';
 declare const [appId, rawBody, secret, request]: [string, Buffer, string, IncomingMessage];
 `;
 
-const consumer = `
-import { BillingError, createClient, type Client } from 'billing/client';
-import { verifyWebhook, WebhookVerificationError } from 'billing/webhook';
+const consumer = (name: string) => `
+import { BillingError, createClient, type Client } from '${name === 'billing' ? 'billing/client' : name}';
+import { verifyWebhook, WebhookVerificationError } from '${name}/webhook';
 
 const billing: Client = createClient({ baseUrl: 'http://127.0.0.1:1', token: 'sk_test_x', retries: 2 });
 export async function use(appId: string) {
@@ -55,8 +66,15 @@ try {
 console.log(JSON.stringify([refused, reason]));
 `;
 
+const resolutions = {
+  node16: { module: 'node16' },
+  nodenext: { module: 'nodenext' },
+  bundler: { module: 'esnext' },
+};
+
 void t.test(
-  'a project that installs the package compiles against its declarations and runs',
+  'a project that installs either package compiles against its declarations and runs',
+  { timeout: 120_000 },
   async (t) => {
     const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
     t.teardown(() => rm(project, { recursive: true, force: true }));
@@ -66,6 +84,8 @@ void t.test(
     await mkdir(installed);
     await cp(join(root, 'package.json'), join(installed, 'package.json'));
     await cp(join(root, 'dist/client'), join(installed, 'dist/client'), { recursive: true });
+    const client = join(project, 'node_modules/billing-client');
+    await cp(join(root, 'dist/client-package'), client, { recursive: true });
     await symlink(
       join(root, 'node_modules/@types/node'),
       join(project, 'node_modules/@types/node'),
@@ -75,7 +95,8 @@ void t.test(
       join(project, 'node_modules/undici-types'),
     ).catch(() => undefined);
     await writeFile(join(project, 'package.json'), JSON.stringify({ type: 'module' }));
-    await writeFile(join(project, 'index.ts'), consumer);
+    const names = ['billing', 'billing-client'];
+    for (const name of names) await writeFile(join(project, `${name}.ts`), consumer(name));
     // The code of the pages, unchanged.
     const pages = { 'readme.ts': '../README.md', 'merchants.ts': 'merchants.md' };
     for (const [file, page] of Object.entries(pages)) {
@@ -90,42 +111,68 @@ void t.test(
     const compilerOptions = {
       strict: true,
       noUncheckedIndexedAccess: true,
-      module: 'nodenext',
       target: 'es2023',
       lib: ['es2023'],
       types: ['node'],
-      outDir: 'out',
+      skipLibCheck: false,
     };
-    await writeFile(
-      join(project, 'tsconfig.json'),
-      JSON.stringify({
-        compilerOptions,
-        files: ['index.ts', ...Object.keys(pages), 'receiver.ts'],
-      }),
+    for (const [moduleResolution, { module }] of Object.entries(resolutions)) {
+      const config = {
+        compilerOptions: { ...compilerOptions, module, moduleResolution, outDir: moduleResolution },
+        files: [...names.map((name) => `${name}.ts`), ...Object.keys(pages), 'receiver.ts'],
+      };
+      await writeFile(join(project, 'tsconfig.json'), JSON.stringify(config));
+      const compiled = await run(process.execPath, [tsc, '-p', project]).catch(
+        (error: unknown) => error as { stdout: string },
+      );
+      t.equal(compiled.stdout, '', `${moduleResolution}: no complaint, of declarations neither`);
+      for (const name of names) {
+        const { stdout } = await run(process.execPath, [
+          join(project, moduleResolution, `${name}.js`),
+        ]);
+        t.same(JSON.parse(stdout), ['no answer', 'missing_signature'], moduleResolution);
+      }
+    }
+  },
+);
+
+void t.test(
+  'billing-client has less than 200 KB and neither dependencies nor anything else',
+  async (t) => {
+    const folder = join(root, 'dist/client-package');
+    const files = await readdir(folder);
+    t.same(
+      files.filter((name) => !/^\w+\.(js|d\.ts)$|^(package\.json|README\.md)$/.test(name)),
+      [],
     );
-    const compiled = await run(process.execPath, [tsc, '-p', project]).catch(
-      (error: unknown) => error as { stdout: string },
+    const sizes = await Promise.all(
+      files.map(async (name) => (await stat(join(folder, name))).size),
     );
-    t.equal(compiled.stdout, '', 'no complaint of the compiler, of declarations neither');
-    const { stdout } = await run(process.execPath, [join(project, 'out/index.js')]);
-    t.same(JSON.parse(stdout), ['no answer', 'missing_signature']);
+    const size = sizes.reduce((total, each) => total + each, 0);
+    t.ok(size < 200_000, `${size} bytes`);
+    const read = async (at: string) =>
+      JSON.parse(await readFile(join(at, 'package.json'), 'utf8')) as Record<string, unknown>;
+    const manifest = await read(folder);
+    t.equal(manifest.version, (await read(root)).version);
+    for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies', 'scripts'])
+      t.notOk(field in manifest, field);
   },
 );
 
 void t.test('neither archive has run-time dependencies', async (t) => {
-  const folder = join(root, 'dist/client');
-  for (const file of (await readdir(folder)).filter((name) => name.endsWith('.js'))) {
-    const imported = [
-      ...(await readFile(join(folder, file), 'utf8')).matchAll(
-        /(?:from|import)\s*\(?\s*'([^']+)'/g,
-      ),
-    ].map(([, name]) => name!);
-    t.same(
-      imported.filter((name) => !name.startsWith('./') && !name.startsWith('node:')),
-      [],
-      file,
-    );
-  }
+  for (const folder of [join(root, 'dist/client'), join(root, 'dist/client-package')])
+    for (const file of (await readdir(folder)).filter((name) => name.endsWith('.js'))) {
+      const imported = [
+        ...(await readFile(join(folder, file), 'utf8')).matchAll(
+          /(?:from|import)\s*\(?\s*'([^']+)'/g,
+        ),
+      ].map(([, name]) => name!);
+      t.same(
+        imported.filter((name) => !name.startsWith('./') && !name.startsWith('node:')),
+        [],
+        file,
+      );
+    }
 });
 
 void t.test('the client’s types are those of the document', { timeout: 60_000 }, async (t) => {

@@ -17,7 +17,6 @@ import { until } from '../fixtures/webhooks.ts';
 
 const receivers: Record<string, { file: string; command: string[] }> = {
   TypeScript: { file: 'receiver.ts', command: [process.execPath, '--import=tsx', 'receiver.ts'] },
-  // In a folder of this checkout the package finds itself by its name.
   'TypeScript with the package': {
     file: 'with-the-package.ts',
     command: [process.execPath, '--import=tsx', 'with-the-package.ts'],
@@ -26,6 +25,7 @@ const receivers: Record<string, { file: string; command: string[] }> = {
   Go: { file: 'receiver.go', command: ['go', 'run', 'receiver.go'] },
 };
 
+const clientPackage = fileURLToPath(new URL('../../dist/client-package', import.meta.url));
 const served = await startServe(t);
 const dispatch = served.daemon('dispatch');
 await dispatch.line('dispatch is running');
@@ -36,7 +36,10 @@ async function startOne(
   { file, command }: { file: string; command: string[] },
   env: Record<string, string>,
 ) {
-  const dir = t.testdir({ [file]: await blockOf('webhooks.md', file) });
+  const dir = t.testdir({
+    [file]: await blockOf('webhooks.md', file),
+    node_modules: { 'billing-client': t.fixture('symlink', clientPackage) },
+  });
   const [program = '', ...args] = command;
   const child = spawn(program, args, {
     cwd: dir,

@@ -1,14 +1,15 @@
 // What `npm pack` makes, installed without dev and optional packages in both ways that there are: as a dependency in an empty folder (`billing`
 // is linked), and unpacked with what it brings of package-lock.json. Needs the npm registry, so it is no part of `npm test`: `npm run test:package`.
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { run, type Build } from '../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+import { blocksOf } from '../fixtures/pages.ts';
 import { shellBlocks } from '../fixtures/shell-blocks.ts';
 
 interface Locked {
@@ -86,6 +87,17 @@ void t.test(
       [],
       'and nothing else of the checkout',
     );
+    t.same(
+      (await readdir(work))
+        .filter((name) => name.endsWith('.tgz'))
+        .map((name) => name.replace(/-\d.*/, '')),
+      ['billing', 'billing-client'],
+      'and the client beside it',
+    );
+    t.notOk(
+      paths.some((path) => path.startsWith('dist/client-package')),
+      'which is no part of it',
+    );
     t.notOk(
       (await readdir(root)).includes('npm-shrinkwrap.json'),
       'the checkout is left as it was',
@@ -132,6 +144,106 @@ void t.test(
     t.pass('npm finds nothing missing, extraneous or invalid');
   },
 );
+
+const user = `
+import { createClient } from 'CLIENT';
+import { verifyWebhook, WebhookVerificationError } from 'PACKAGE/webhook';
+const billing = createClient({ baseUrl: 'http://127.0.0.1:1', token: 'sk_test_x' });
+const said = await billing.get('/merchant/profile').then(({ tier }) => tier, (error: unknown) => String(error));
+let reason = '';
+try {
+  verifyWebhook('{}', {}, 'whsec_x');
+} catch (error) {
+  if (error instanceof WebhookVerificationError) reason = error.reason;
+}
+console.log(reason, said);
+`;
+
+void t.test(
+  'each archive, in an empty project, compiles with moduleResolution node16 and bundler and runs on each Node',
+  { timeout: 300_000 },
+  async (t) => {
+    const project = await folder('user');
+    await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }');
+    // As the README has it, where the archive is in the project.
+    const [block] = (await blocksOf('../README.md')).filter(({ code }) =>
+      code.startsWith('npm install'),
+    );
+    const name = (await readdir(work)).find((file) => file.startsWith('billing-client-')) ?? '';
+    t.equal(block?.code, `npm install ./${name}\n`);
+    await copyFile(join(work, name), join(project, name));
+    await execute('bash', ['-euc', block!.code], { cwd: project });
+    t.same(
+      (await packagesIn(project)).map(([path]) => path),
+      ['node_modules/billing-client'],
+      'nothing else comes with it',
+    );
+    const { stdout: used } = await execute('du', [
+      '-sb',
+      join(project, 'node_modules/billing-client'),
+    ]);
+    t.ok(Number.parseInt(used) < 200_000, used);
+    await npm(project, 'install', '--omit=dev', '--omit=optional', '--ignore-scripts', archive);
+    const names = { 'billing-client': 'billing-client', billing: 'billing/client' };
+    for (const [name, client] of Object.entries(names))
+      await writeFile(
+        join(project, `${name}.ts`),
+        user.replace('CLIENT', client).replace('PACKAGE', name),
+      );
+    for (const [moduleResolution, module] of [
+      ['node16', 'node16'],
+      ['bundler', 'esnext'],
+    ] as const) {
+      const flags = {
+        target: 'es2022',
+        lib: 'es2023,dom,dom.asynciterable',
+        moduleResolution,
+        module,
+        outDir: moduleResolution,
+      };
+      await execute(
+        process.execPath,
+        [
+          join(root, 'node_modules/typescript/bin/tsc'),
+          '--strict',
+          ...Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value]),
+          '--types',
+          'node',
+          '--typeRoots',
+          join(root, 'node_modules/@types'),
+          ...Object.keys(names).map((name) => `${name}.ts`),
+        ],
+        { cwd: project },
+      ).catch((error: unknown) =>
+        t.fail(`${moduleResolution}: ${(error as { stdout: string }).stdout}`),
+      );
+      for (const name of Object.keys(names))
+        for (const version of versions) {
+          const { stdout } = await execute(nodeOf(version), [
+            join(project, moduleResolution, `${name}.js`),
+          ]);
+          t.match(
+            stdout,
+            /^missing_signature BillingConnectionError: GET http:\/\/127\.0\.0\.1:1\/merchant\/profile got no answer/,
+            `${name}, ${moduleResolution}, Node ${version}`,
+          );
+        }
+    }
+  },
+);
+
+for (const version of versions) {
+  void t.test(`on Node ${version}: an --env-file that is not there is exit code 2`, async (t) => {
+    const env = { PATH: `${dirname(nodeOf(version))}:${process.env.PATH ?? ''}` };
+    const ended = await execute(asDependency, ['status', '--env-file', '/missing.env'], {
+      env,
+    }).catch((error: unknown) => error as { code: number; stderr: string });
+    t.match(ended, {
+      code: 2,
+      stderr: /^billing: The environment file \/missing\.env cannot be read/,
+    });
+  });
+}
 
 void t.test('npx billing --help', async (t) => {
   const { stdout } = await npm(empty, 'exec', '--', 'billing', '--help');

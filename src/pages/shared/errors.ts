@@ -1,4 +1,4 @@
-import { BillingError } from '../../client/error.ts';
+import { BillingConnectionError, BillingError } from '../../client/error.ts';
 
 /** A wallet's owner said no, or the wallet did. */
 export class WalletRefusal extends Error {
@@ -26,14 +26,11 @@ export function wordsOf(error: unknown): string {
   if (error instanceof BillingError) {
     if (error.code === 'RATE_LIMITED')
       return `Too many requests just now. Try again in ${error.retryAfter ?? 60} seconds.`;
-    return error.message;
+    return error.reason;
   }
   if (error instanceof WalletRefusal)
     return error.byPerson ? 'You declined in your wallet.' : `Your wallet says: ${error.message}`;
-  if (
-    error instanceof TypeError ||
-    (error instanceof DOMException && error.name === 'TimeoutError')
-  )
+  if (error instanceof BillingConnectionError)
     return 'The service cannot be reached. Check your connection and try again.';
   return error instanceof Error ? error.message : String(error);
 }
