@@ -1,11 +1,17 @@
 // What needs nothing but this machine.
 import type { Command } from 'commander';
+import type { FundFlags } from '../commands/localnet-fund.ts';
 import type { SandboxFlags } from '../commands/sandbox.ts';
 import { messageOf, OperatorError } from '../errors.ts';
-import { wholeNumber, type Finish } from './arguments.ts';
+import { decimal, wholeNumber, type Finish } from './arguments.ts';
 
 export function addLocal(program: Command, finish: Finish): void {
-  program
+  addLocalnet(program, finish);
+  addSandbox(program, finish);
+}
+
+function addLocalnet(program: Command, finish: Finish): void {
+  const localnet = program
     .command('localnet')
     .description(
       'the local chain alone: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint',
@@ -35,10 +41,27 @@ export function addLocal(program: Command, finish: Finish): void {
         rentLamportsPerByte?: number;
         json?: boolean;
       }) => {
-        const { localnet } = await withOptional(() => import('../commands/localnet.ts'));
-        finish(await localnet(flags));
+        const { localnet: run } = await withOptional(() => import('../commands/localnet.ts'));
+        finish(await run(flags));
       },
     );
+  // "fund" has a --json of its own.
+  localnet.enablePositionalOptions();
+  localnet
+    .command('fund')
+    .description('gives a wallet SOL and USDC on a local chain (of localnet or sandbox)')
+    .argument('<address>', "the wallet's address")
+    .option('--usdc <amount>', 'USDC, such as 100 or 0.5', decimal(6), 0n)
+    .option('--sol <amount>', 'SOL, such as 1 or 0.25', decimal(9), 0n)
+    .option('--rpc-url <url>', 'the local chain', 'http://127.0.0.1:8899')
+    .option('--json', 'print the balances as one JSON object')
+    .action(async (address: string, flags: FundFlags) => {
+      const { fund } = await withOptional(() => import('../commands/localnet-fund.ts'));
+      finish(await fund(address, flags));
+    });
+}
+
+function addSandbox(program: Command, finish: Finish): void {
   program
     .command('sandbox')
     .description(
@@ -59,6 +82,14 @@ export function addLocal(program: Command, finish: Finish): void {
       0,
     )
     .option('--data-dir <dir>', 'keep Postgres and the chain here')
+    .option(
+      '--secrets',
+      "with --json: the demo wallet's key too, and the pages' URLs that open with it",
+    )
+    .option(
+      '--write-wallets <dir>',
+      'write the wallets there as keypair files (merchant.json, subscriber.json, ...), and when all is up a file env: API, RPC, app, plan, API key',
+    )
     .option('--no-play', 'start everything but leave the wallets idle')
     .action(async (flags: SandboxFlags) => {
       const { sandbox } = await withOptional(() => import('../commands/sandbox.ts'));

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { prepareTerminal } from '../config/terminal.ts';
-import { OperatorError } from '../errors.ts';
+import { Interrupted } from '../errors.ts';
 import { createLog } from '../log.ts';
 import { interruptible } from '../run.ts';
 import { startSandbox, type Sandbox, type Summary } from '../sandbox/start.ts';
 import { pressEnter } from '../ui/ask.ts';
 import type { Story } from './sandbox-screen.ts';
+import { prepareWallets, writeWallets } from './wallet-files.ts';
 
 export interface SandboxFlags {
   once?: boolean;
@@ -15,12 +16,15 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
+  /** Also secrets that the ready line of --json need not have. */
+  secrets?: boolean;
+  writeWallets?: string;
   play: boolean;
 }
 
 /**
  * `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM, or until the user leaves the
- * screen that it shows on a terminal. Interrupted before its end it stops everything and throws an OperatorError.
+ * screen that it shows on a terminal. Interrupted before its end it stops everything and throws an Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
@@ -29,7 +33,7 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
     } catch (error) {
       // Steps under way fail when the play is stopped.
       if (signal.aborted)
-        throw new OperatorError(flags.once === true ? cutShort : 'Interrupted.', 1, {
+        throw Interrupted.by(signal, flags.once === true ? cutShort : 'Interrupted.', {
           cause: error,
         });
       throw error;
@@ -62,6 +66,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     pretty: process.stderr.isTTY,
     stream: 'stderr',
   });
+  if (flags.writeWallets !== undefined) await prepareWallets(flags.writeWallets);
   const running = await startSandbox({
     subscribers,
     periods,
@@ -73,6 +78,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     signal,
   });
   try {
+    if (flags.writeWallets !== undefined) await writeWallets(flags.writeWallets, running.ready);
     if (playOnce) return await report(running, json);
     if (live) {
       tell = (line) => (story.act = line);
@@ -80,7 +86,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
       process.stdout.write('Stopping...\n');
       return 0;
     }
-    if (json) process.stdout.write(`${JSON.stringify(running.ready)}\n`);
+    if (json) process.stdout.write(`${JSON.stringify(readyLine(running, flags))}\n`);
     else say(`${describe(running)}ctrl-C ends it.\n`);
     const played = flags.play
       ? report(running, json).catch((error: unknown) => signal.aborted || log.error(error))
@@ -90,6 +96,22 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   } finally {
     await running.stop();
   }
+}
+
+/** What --json prints. The demo wallet's key, also as a part of its pages' URLs, only with --secrets. */
+function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
+  if (secrets) return ready;
+  const { wallet, subscribeUrl, accountUrl, dashboardUrl } = ready.demo;
+  const open = (url: string) => url.replace(/#.*/, '');
+  return {
+    ...ready,
+    demo: {
+      wallet,
+      subscribeUrl: open(subscribeUrl),
+      accountUrl: open(accountUrl),
+      dashboardUrl: open(dashboardUrl),
+    },
+  };
 }
 
 async function show(

@@ -42,7 +42,7 @@ void t.test(
   async (t) => {
     let count = 0;
     for (const page of await pages()) {
-      const text = (await readPage(page)).replaceAll(/node \S*bin\/billing\.js/g, 'billing');
+      const text = (await readPage(page)).replaceAll(/(?:node )?\S*bin\/billing\.js/g, 'billing');
       const shown = [
         ...text.matchAll(/(?:`|^|\$\(|\| |xargs |exec serve )(billing (?:[a-z]+|--)[^`\n]*)/gm),
       ];
@@ -85,8 +85,10 @@ void t.test('every variable that a page names as one of billing is in the table'
 /** Which test runs the blocks of a page in this language. */
 const runners: Record<string, Record<string, string>> = {
   '../README.md': { sh: 'docs/readme.test.ts', ts: 'client/package.test.ts' },
+  'chain.md': { sh: 'docs/cheatcodes.test.ts' },
   'merchants.md': { ts: 'client/package.test.ts' },
   'operators.md': { sh: 'docs/operators.test.ts', sql: 'docs/cells.test.ts' },
+  'quick-start.md': { sh: 'docs/quick-start.test.ts' },
   'runbook.md': { sh: 'docs/operators.test.ts' },
   'subscribers.md': { ts: 'docs/subscribers.test.ts' },
   'terminal.md': { sh: 'docs/terminal.test.ts' },

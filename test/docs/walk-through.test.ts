@@ -1,10 +1,11 @@
 // Every command of docs/walk-through.md, in order, in a shell, against serve, keeper and dispatch on a database and a chain of their own.
 import { spawn } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { freePorts } from '../../src/sandbox/ports.ts';
 import { startChainServe } from '../fixtures/serve.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
@@ -13,7 +14,20 @@ void t.test('the walk-through goes through', { timeout: 120_000 }, async (t) => 
   const { chain, served } = await startChainServe(t);
   const [keeper, dispatch] = [served.daemon('keeper'), served.daemon('dispatch')];
   await Promise.all([keeper.line('keeper is running'), dispatch.line('dispatch is running')]);
-  const receiver = await startReceiver(t);
+  // Between the service and the page's own receiver, to see what is sent.
+  const [port = 0] = await freePorts(1);
+  const receiver = await startReceiver(t, (response, { body, headers }) => {
+    const { 'x-service-signature': signature, 'x-service-timestamp': timestamp } = headers;
+    const forwarded = fetch(`http://127.0.0.1:${port}/`, {
+      method: 'POST',
+      headers: {
+        'x-service-signature': String(signature),
+        'x-service-timestamp': String(timestamp),
+      },
+      body: new Uint8Array(body),
+    });
+    void forwarded.then(({ status }) => response.writeHead(status).end());
+  });
   const dir = t.testdir();
   for (const name of ['merchant', 'subscriber']) {
     await writeFile(
@@ -37,15 +51,18 @@ void t.test('the walk-through goes through', { timeout: 120_000 }, async (t) => 
   const shell = spawn('bash', ['-euo', 'pipefail', 'all.sh'], {
     cwd: dir,
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
     env: {
       PATH: process.env.PATH ?? '',
       HOME: dir,
       API: served.url,
       RPC: chain.rpcUrl,
       HOOK: receiver.url,
+      PORT: String(port),
     },
   });
-  t.teardown(() => shell.kill('SIGKILL'));
+  // The receiver outlives the shell.
+  t.teardown(() => shell.pid !== undefined && process.kill(-shell.pid, 'SIGKILL'));
   const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
   t.equal(stderr, '');
   t.equal(stdout.split('== done').length - 1, commands.length, stdout);
@@ -73,4 +90,7 @@ void t.test('the walk-through goes through', { timeout: 120_000 }, async (t) => 
   const types = events.map(({ type }) => type);
   for (const type of ['ping', 'subscription_created', 'payment_success'])
     t.ok(types.includes(type), type);
+  const taken = await readFile(join(dir, 'received.log'), 'utf8');
+  for (const type of ['ping', 'subscription_created', 'payment_success'])
+    t.match(taken, new RegExp(`^${type} `, 'm'), 'the receiver of the page took it');
 });

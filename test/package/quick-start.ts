@@ -1,0 +1,14 @@
+// docs/quick-start.md from a clean clone, with what `npm ci` installs from the registry. test/docs/quick-start.test.ts says more about the result.
+import t from 'tap';
+import { runQuickStart } from '../fixtures/quick-start.ts';
+
+void t.test(
+  'a newcomer has a paid subscription after at most 20 commands',
+  { timeout: 900_000 },
+  async (t) => {
+    const { code, stdout, commands } = await runQuickStart(t, { install: true });
+    t.equal(code, 0, stdout);
+    t.ok(commands.length <= 20, `${commands.length} commands`);
+    t.match(stdout, /"status": "succeeded"/);
+  },
+);
