@@ -45,7 +45,8 @@ function addLocalnet(program: Command, finish: Finish): void {
         finish(await run(flags));
       },
     );
-  // "fund" has a --json of its own.
+  // "fund" has a --json of its own: options that follow a command's name are that command's.
+  program.enablePositionalOptions();
   localnet.enablePositionalOptions();
   localnet
     .command('fund')
