@@ -2,7 +2,7 @@
 // makes is here; test/package/pack.ts installs), the chain is a local one, and what the comments say is to be filled in is filled in.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -16,6 +16,17 @@ import { installed } from '../fixtures/tools.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
+void t.test('the pictures are there, and weigh less than 300 KB in all', async (t) => {
+  const text = await readFile(join(root, 'README.md'), 'utf8');
+  const files = [...text.matchAll(/!\[[^\]]+\]\((docs\/pictures\/[^)]+)\)/g)].map(
+    ([, file = '']) => file,
+  );
+  t.equal(files.length, 3);
+  const sizes = await Promise.all(files.map(async (file) => (await stat(join(root, file))).size));
+  const whole = sizes.reduce((sum, size) => sum + size, 0);
+  t.ok(whole < 300_000, `${whole} bytes`);
+});
+
 const daemons = ['serve', 'keeper', 'dispatch'];
 
 void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {

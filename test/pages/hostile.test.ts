@@ -57,6 +57,16 @@ void t.test('hostile text stays text', { skip: skipped }, async (t) => {
   await shop.page.getByText('You are subscribed').waitFor();
   await receiver.got(1);
 
+  await shop.page.goto('/account');
+  await shop.page.getByRole('button', { name: /Sign in with/ }).click();
+  await shop.page.getByRole('button', { name: 'Payments' }).click();
+  await shop.page.getByText('Succeeded').waitFor();
+  await inspect(t, shop.page, 'hostile-account');
+
+  await served.call('POST', `/merchant/apps/${appId}/checkout-sessions`, {
+    token,
+    body: { planId: plan.id, externalId: `${bidi}${script}`.slice(0, 120) },
+  });
   const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
   const desk = await stage.open({ prepare: (page) => selling.install(page) });
   await desk.page.goto('/dashboard');
@@ -65,6 +75,26 @@ void t.test('hostile text stays text', { skip: skipped }, async (t) => {
   await desk.page.getByRole('region', { name: 'Deliveries' }).getByRole('link').first().click();
   await desk.page.getByLabel('Response of attempt 1').waitFor();
   await inspect(t, desk.page, 'hostile-delivery');
+  for (const [view, shows] of [
+    ['Overview', 'Net revenue per day'],
+    ['Plans', 'Active'],
+    ['Checkout links', 'Open'],
+    ['Subscriptions', 'Active'],
+    ['Payments', 'Succeeded'],
+    ['Webhook', 'Deliveries'],
+    ['Settings', 'This app'],
+  ] as const) {
+    await desk.page.getByRole('link', { name: view, exact: true }).click();
+    await desk.page.locator('main').getByText(shows).first().waitFor();
+    await inspect(t, desk.page, `hostile-${view.toLowerCase().replace(' ', '-')}`);
+    const text = await desk.page.locator('body').innerText();
+    t.notMatch(text, /[\u202a-\u202e\u2066-\u2069\u200b]/, `${view}: nothing turns the direction`);
+    t.equal(
+      await desk.page.locator('img, main script').count(),
+      0,
+      `${view}: no element of theirs`,
+    );
+  }
   t.notMatch(await desk.page.title(), /owned/);
   t.notMatch(await shop.page.title(), /^owned/);
   t.same([...shop.faults, ...desk.faults], []);

@@ -71,7 +71,7 @@ export function Delivery({
             <section key={attempt.number} className="card" aria-label={`Attempt ${attempt.number}`}>
               <div className="card-head">
                 <h3>
-                  {attempt.number}. {attempt.httpStatus ?? foreign(attempt.error, 200)}
+                  Attempt {attempt.number}: {attempt.httpStatus ?? foreign(attempt.error, 200)}
                 </h3>
                 <span className="muted small">
                   <Time at={attempt.startedAt} /> · {attempt.durationMs} ms

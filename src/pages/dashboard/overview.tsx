@@ -1,12 +1,14 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
-import { formatUsdc } from '../shared/money.ts';
+import { formatCents, formatUsdc } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
-import { type Place, useAnswer } from './place.ts';
-import { Plot } from './plot.tsx';
+import { liveMs, type Place, useAnswer } from './place.ts';
+import { Plot, type Point } from './plot.tsx';
 
 const dayMs = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
+/** More bars than that would be hairlines. */
+const mostBars = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
 
@@ -21,7 +23,7 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
       query: { from: from.toISOString(), to: to.toISOString() },
     });
   }, [session, app.id, days]);
-  const { data, error } = useAnswer(ask);
+  const { data, error } = useAnswer(ask, liveMs * 3);
   return (
     <>
       <div className="view-head">
@@ -42,25 +44,21 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
       {data !== undefined && (
         <>
           <dl className="tiles">
-            <Tile name="Net revenue" value={formatUsdc(data.net)} unit="USDC" />
-            <Tile name="Monthly recurring" value={formatUsdc(data.mrr)} unit="USDC" />
+            <Tile name="Net revenue" usdc={data.net} />
+            <Tile name="Monthly recurring" usdc={data.mrr} />
             <Tile name="Active subscriptions" value={count(data.active)} />
             <Tile name="New" value={count(data.new)} />
             <Tile name="Past due" value={count(data.pastDue)} />
             <Tile name="Churn" value={percent(data.churnRate)} />
             <Tile name="Payments that succeeded" value={percent(data.successRate)} />
-            <Tile name="Platform fees" value={formatUsdc(data.fees)} unit="USDC" />
+            <Tile name="Platform fees" usdc={data.fees} />
           </dl>
           <div className="plots">
             <Plot
-              title="Net revenue per day"
+              title={`Net revenue per ${days > mostBars ? 'week' : 'day'}`}
               kind="bars"
               least={0.01}
-              points={data.daily.map(({ date, net }) => ({
-                date,
-                value: Number(net) / 1e6,
-                text: `${formatUsdc(net)} USDC`,
-              }))}
+              points={revenueOf(data.daily, days > mostBars ? 7 : 1)}
             />
             <Plot
               title="Active subscriptions"
@@ -103,14 +101,44 @@ export function Overview({ place: { session, app } }: { place: Place }): ReactEl
 
 const count = (number: number) => new Intl.NumberFormat('en').format(number);
 
-function Tile({ name, value, unit }: { name: string; value: string; unit?: string }): ReactElement {
+/** Sums of `size` days each; the oldest may have fewer. */
+function revenueOf(
+  daily: readonly { date: string; net: string }[],
+  size: number,
+): readonly Point[] {
+  const points: Point[] = [];
+  for (let end = daily.length; end > 0; end -= size) {
+    const part = daily.slice(Math.max(0, end - size), end);
+    const net = part.reduce((sum, day) => sum + BigInt(day.net), 0n);
+    points.unshift({
+      date: part[0]?.date ?? '',
+      value: Number(net) / 1e6,
+      text: `${formatUsdc(net)} USDC`,
+    });
+  }
+  return points;
+}
+
+/** A figure; USDC is shown to the cent, exact in its title. */
+function Tile({
+  name,
+  value,
+  usdc,
+}: {
+  name: string;
+  value?: string;
+  usdc?: string;
+}): ReactElement {
   return (
     <div className="tile">
       <dt>{name}</dt>
-      <dd>
-        {value}
-        {unit !== undefined && <span className="unit"> {unit}</span>}
-      </dd>
+      {usdc === undefined ? (
+        <dd>{value}</dd>
+      ) : (
+        <dd title={`${formatUsdc(usdc)} USDC`}>
+          {formatCents(usdc)} <span className="unit">USDC</span>
+        </dd>
+      )}
     </div>
   );
 }

@@ -29,8 +29,11 @@ export function useHash(): readonly string[] {
     .slice(0, 2);
 }
 
-/** A request's answer, read once and on `again`. */
-export function useAnswer<T>(ask: () => Promise<T>): {
+/** A request's answer, read once, on `again`, and every `everyMs` while the page is visible. */
+export function useAnswer<T>(
+  ask: () => Promise<T>,
+  everyMs?: number,
+): {
   data: T | undefined;
   error: unknown;
   again: () => void;
@@ -52,7 +55,15 @@ export function useAnswer<T>(ask: () => Promise<T>): {
       live = false;
     };
   }, [ask, turn]);
-  return { data, error, again: useCallback(() => setTurn((before) => before + 1), []) };
+  const again = useCallback(() => setTurn((before) => before + 1), []);
+  useEffect(() => {
+    if (everyMs === undefined) return;
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') again();
+    }, everyMs);
+    return () => clearInterval(timer);
+  }, [again, everyMs]);
+  return { data, error, again };
 }
 
 /** All plans of an app, for names and filters. */

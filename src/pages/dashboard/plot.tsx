@@ -2,7 +2,7 @@ import type { ReactElement } from 'react';
 import { Table } from '../shared/table.tsx';
 
 export interface Point {
-  /** A day, YYYY-MM-DD. */
+  /** A day, or the first of several, YYYY-MM-DD. */
   date: string;
   /** undefined: no value on that day. */
   value: number | undefined;

@@ -9,6 +9,11 @@ export function formatUsdc(units: string | bigint): string {
   return `${whole}.${fraction}`;
 }
 
+/** USDC base units to the cent, half a cent rounded up: for figures at a glance. */
+export function formatCents(units: string | bigint): string {
+  return formatUsdc(((BigInt(units) + 5000n) / 10_000n) * 10_000n);
+}
+
 /** Lamports as SOL, rounded up at the fifth decimal. */
 export function formatSol(lamports: string | bigint): string {
   const units = (BigInt(lamports) + 9999n) / 10_000n;

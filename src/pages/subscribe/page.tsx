@@ -4,6 +4,7 @@ import { isCode, wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
+import { ZoneSwitch } from '../shared/time.tsx';
 import { Panel } from './panel.tsx';
 import { Summary } from './summary.tsx';
 
@@ -53,6 +54,10 @@ export function SubscribePage({
         <Summary plan={offer.plan} discount={offer.checkout?.discount ?? null} />
         <main className="checkout-panel">
           <Panel plan={offer.plan} checkout={offer.checkout} />
+          <footer className="muted small">
+            <ZoneSwitch />
+            <a href="/account">My subscriptions</a>
+          </footer>
         </main>
       </div>
     );
