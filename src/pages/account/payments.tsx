@@ -6,6 +6,8 @@ import type { Session, Subscription } from '../shared/session.ts';
 import { Table } from '../shared/table.tsx';
 import { Time } from '../shared/time.tsx';
 
+const liveMs = 10_000;
+
 /** A subscription's payments, newest first. */
 export function Payments({
   session,
@@ -21,7 +23,7 @@ export function Payments({
       }),
     [session, id],
   );
-  const list = usePages(open);
+  const list = usePages(open, liveMs);
   return (
     <ListOf list={list} empty="No payments yet.">
       <Table

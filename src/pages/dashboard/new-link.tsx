@@ -66,7 +66,7 @@ export function NewLink({
 
   if (url !== undefined)
     return (
-      <Dialog title="The link is ready" onClose={onClose}>
+      <Dialog key="ready" title="The link is ready" onClose={onClose}>
         <p className="muted">Send it to your customer. It works once, for 24 hours.</p>
         <Shown text={url} label="Copy the link" />
         <div className="actions end">

@@ -5,6 +5,7 @@ import {
   type ReactElement,
   type ReactNode,
   useEffect,
+  useLayoutEffect,
   useRef,
   useState,
 } from 'react';
@@ -154,7 +155,7 @@ export function Badge({ status }: { status: string }): ReactElement {
   return <span className={`badge ${tone}`}>{text}</span>;
 }
 
-/** A modal dialog; Escape closes it, focus stays inside. */
+/** A modal dialog; Escape closes it. The focus stays inside, and goes back to where it was. */
 export function Dialog({
   title,
   onClose,
@@ -165,7 +166,8 @@ export function Dialog({
   children: ReactNode;
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Closed while it is still in the document: later there is no focus to give back.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();
     return () => dialog?.close();
