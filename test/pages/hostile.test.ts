@@ -79,8 +79,8 @@ void t.test('hostile text stays text', { skip: skipped }, async (t) => {
     ['Overview', 'Net revenue per day'],
     ['Plans', 'Active'],
     ['Checkout links', 'Open'],
-    ['Subscriptions', 'Active'],
-    ['Payments', 'Succeeded'],
+    ['Subscriptions', 'Next payment'],
+    ['Payments', 'Gross'],
     ['Webhook', 'Deliveries'],
     ['Settings', 'This app'],
   ] as const) {
