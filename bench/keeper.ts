@@ -1,67 +1,128 @@
-// The keeper beside the local chain's own limit for the same pre-signed payments, and what claims and sweeps cost in tables of three sizes. The
-// chain, the keeper and Postgres (durable) are processes of their own. Rounds alternate; the figures are medians.
+// The keeper beside the local chain's own limit for the same payments, pre-signed and each in a transaction of its own; the same with payers who have spent
+// their money; through a provider with narrow limits; and what claims and sweeps cost in tables of three sizes. The chain, the keeper and Postgres
+// (durable) are processes of their own. Rounds alternate; the figures are medians.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
 import { prepareClaims, type Costs } from './keeper/claim-cost.ts';
-import { startCollecting } from './keeper/collect.ts';
-import { batchLimit, singleLimit } from './keeper/limit.ts';
-import { openPlan, startChain } from './keeper/scene.ts';
+import { type Round, startCollecting } from './keeper/collect.ts';
+import { setBalances, startDrain } from './keeper/drain.ts';
+import { batchLimit, LIMIT_BLOCK_MS, singleLimit } from './keeper/limit.ts';
+import { collectThroughProvider } from './keeper/provider.ts';
+import { AMOUNT, openPlan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 // A round's end (blocks until the last payment is final, 0.8 s here) and its beginning are no part of what a keeper can do in the long run: rounds are
-// so long that they weigh little.
-const SUBSCRIBERS = 16_000;
+// so long that they weigh little. SUBSCRIBERS in the environment makes them shorter.
+const SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 16_000);
 const ROUNDS = 3;
+/** One payer in so many is stopped. */
+const STOPPED_ONE_OF = 10;
+const PROVIDER_SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 10_000);
 const SIZES = [10_000, 1_000_000, 10_000_000] as const;
 const CLAIM_ROUNDS = 35;
 const WARM_UP = 5;
 
-/** Payments per second, and RPC requests for each. */
+const medianOf = (rounds: readonly Round[], figure: keyof Round) =>
+  median(rounds.map((round) => round[figure]));
+
+/** Payments per second, and RPC requests and lamports for each. */
 async function throughput(): Promise<Result> {
   const server = await startServer();
   // The limit is that of a chain that nobody else listens to.
-  const [chain, alone] = [await startChain(), await startChain()];
+  const [chain, alone] = [await startChain(), await startChain(LIMIT_BLOCK_MS)];
   const database = await server.database('payments');
   const [plan, due] = await Promise.all([
     openPlan(alone, SUBSCRIBERS, 2 * ROUNDS + 1),
     openPlan(chain, SUBSCRIBERS, ROUNDS + 1),
   ]);
   const collecting = await startCollecting(chain, due, database);
-  const taken = {
-    single: [await singleLimit(alone, plan, 0)],
-    batch: [] as number[],
-    keeper: [] as number[],
-    ratio: [] as number[],
-    requests: [] as number[],
-  };
-  for (let round = 1; round <= ROUNDS; round += 1) {
-    const { perSecond, requests } = await collecting.round();
-    const limit = await singleLimit(alone, plan, 2 * round);
+  const single = [await singleLimit(alone, plan, 0)];
+  const batch: number[] = [];
+  const rounds: Round[] = [];
+  const ratio: number[] = [];
+  for (let number = 1; number <= ROUNDS; number += 1) {
+    const round = await collecting.round();
+    const limit = await singleLimit(alone, plan, 2 * number);
     // The limit before a round and the one after it: the machine is not equally fast all the time.
-    taken.ratio.push((2 * perSecond) / ((taken.single.at(-1) ?? limit) + limit));
-    taken.single.push(limit);
-    taken.keeper.push(perSecond);
-    taken.requests.push(requests);
-    taken.batch.push(await batchLimit(alone, plan, 2 * round + 1));
+    ratio.push((2 * round.perSecond) / ((single.at(-1) ?? limit) + limit));
+    single.push(limit);
+    rounds.push(round);
+    batch.push(await batchLimit(alone, plan, 2 * number + 1));
   }
   await collecting.stop();
   for (const one of [chain, alone]) one.stop();
   await database.drop();
   await server.stop();
+  const paymentsPerSecond = medianOf(rounds, 'perSecond');
   return {
     figures: {
-      paymentsPerSecond: median(taken.keeper),
-      chainLimitPerSecond: median(taken.single),
-      chainLimitInBatchesPerSecond: median(taken.batch),
-      extraRpcPerPayment: median(taken.requests) - 1,
+      paymentsPerSecond,
+      chainLimitPerSecond: median(single),
+      chainLimitInBatchesPerSecond: median(batch),
+      lamportsPerPayment: medianOf(rounds, 'lamports'),
     },
     ratios: {
-      paymentsToChainLimit: median(taken.ratio),
-      paymentsToChainLimitInBatches: median(taken.keeper) / median(taken.batch),
+      paymentsToChainLimit: median(ratio),
+      paymentsToChainLimitInBatches: paymentsPerSecond / median(batch),
+      rpcPerPayment: medianOf(rounds, 'requests'),
     },
   };
+}
+
+/** Payments per second where one payer in ten has spent its money after its balance was read, beside the same with payers who have not. */
+async function payerStopped(): Promise<Result> {
+  const server = await startServer();
+  const chain = await startChain();
+  const database = await server.database('payers');
+  const plan = await openPlan(chain, SUBSCRIBERS, 2 * ROUNDS + 1);
+  const drain = await startDrain(chain);
+  const collecting = await startCollecting(chain, plan, database, { SOLANA_RPC_URL: drain.url });
+  const wallets = plan.subscribers.map(({ wallet }) => wallet);
+  const enough = Number(AMOUNT) * (2 * ROUNDS + 1);
+  const [without, stopped]: [Round[], Round[]] = [[], []];
+  for (let number = 0; number < ROUNDS; number += 1) {
+    const chosen = wallets.filter((_, place) => place % STOPPED_ONE_OF === number);
+    // The same balances are written in both, so that the chain has as much to do.
+    drain.arm(chosen, enough);
+    without.push(await collecting.round());
+    drain.arm(chosen, 0);
+    stopped.push(await collecting.round(wallets.length - chosen.length));
+    if (drain.armed() > 0) throw new Error(`${drain.armed()} balances were not read`);
+    await setBalances(chain, chosen, enough);
+    await collecting.recovered();
+  }
+  await collecting.stop();
+  drain.close();
+  chain.stop();
+  await database.drop();
+  await server.stop();
+  return {
+    figures: {
+      payerStoppedPerSecond: medianOf(stopped, 'perSecond'),
+      payerNotStoppedPerSecond: medianOf(without, 'perSecond'),
+      payerStoppedLamportsPerPayment: medianOf(stopped, 'lamports'),
+    },
+    ratios: {
+      payerStopped: median(
+        stopped.map(({ perSecond }, place) => perSecond / (without[place]?.perSecond ?? NaN)),
+      ),
+      payerStoppedRpcPerPayment: medianOf(stopped, 'requests'),
+    },
+  };
+}
+
+/** One period of 10,000 subscriptions through a provider that takes 5 sends and 10 requests a second. */
+async function provider(): Promise<Result> {
+  const server = await startServer();
+  const database = await server.database('provider');
+  try {
+    return await collectThroughProvider(database, PROVIDER_SUBSCRIBERS);
+  } finally {
+    await database.drop();
+    await server.stop();
+  }
 }
 
 /** The dearest of the three sizes to the cheapest. */
@@ -110,9 +171,14 @@ async function claims(): Promise<Result> {
   };
 }
 
-const PARTS: Readonly<Record<string, () => Promise<Result>>> = { throughput, claims };
+const PARTS: Readonly<Record<string, () => Promise<Result>>> = {
+  throughput,
+  payerStopped,
+  provider,
+  claims,
+};
 
-/** Runs the benchmark, or one part of it: throughput, claims. */
+/** Runs the benchmark, or one part of it: throughput, payerStopped, provider, claims. */
 export async function run(only?: string): Promise<Result> {
   const parts = only === undefined ? Object.values(PARTS) : [PARTS[only]];
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });

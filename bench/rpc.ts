@@ -116,7 +116,7 @@ export async function run(): Promise<Result> {
   const chain = await startChain(BLOCK_MS);
   const [empty, full] = [await server.database('rpc_empty'), await server.database('rpc_full')];
   const proxy = await countingProxy(chain.wsUrl);
-  const resting = await startKeeper(chain, empty.url, proxy.url);
+  const resting = await startKeeper(chain, empty.url, { SOLANA_WS_URL: proxy.url });
   const rest = await atRest(resting, proxy);
   await resting.stop();
 
@@ -129,7 +129,7 @@ export async function run(): Promise<Result> {
     from (select id, to_timestamp(${first}::int8 + (row_number() over (order by id) - 1) * ${STEP_SECONDS}::int) as due
       from subscriptions order by id limit ${PAYMENTS}) v
     where s.id = v.id`;
-  const keeper = await startKeeper(chain, full.url, proxy.url);
+  const keeper = await startKeeper(chain, full.url, { SOLANA_WS_URL: proxy.url });
   const lap = await ofLap(keeper, full);
   const payment = await ofPayment(keeper, chain, full, first);
   await keeper.stop();

@@ -56,7 +56,7 @@ const ofPlan = {
   test,
 };
 const signature = Type.String({
-  description: 'Signature of the transaction on chain, in Base58.',
+  description: 'Signature of the transaction on chain, in Base58. Several payments may share one.',
   examples: [
     '5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW',
   ],
@@ -82,7 +82,10 @@ const own: Record<EventType, TProperties> = {
     nextAttemptAt: nullable({ ...Time, description: 'When it is tried again; null: never.' }),
     nextPaymentDue: due,
     final: Type.Boolean({ description: 'Nothing more is tried: the subscription has expired.' }),
-    txSignature: Type.Optional({ ...signature, description: 'Where it failed on chain.' }),
+    txSignature: Type.Optional({
+      ...signature,
+      description: 'Where it failed on chain. Other payments of the transaction may be paid later.',
+    }),
   },
   cancel_requested: {
     cancelRequestedAt: { ...Time, description: 'When it was asked for.' },

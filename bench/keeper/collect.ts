@@ -11,23 +11,37 @@ import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts
 const POLL_MS = 50;
 const PATIENCE_MS = 120_000;
 
+/** What a round showed. */
+export interface Round {
+  /** Payments a second until nothing is due and nothing under way. */
+  readonly perSecond: number;
+  /** RPC requests for each payment, those that send included. */
+  readonly requests: number;
+  /** Fees of the network for each payment, those of transactions that failed included. */
+  readonly lamports: number;
+}
+
 export interface Collecting {
-  /** Makes everybody due by the passing of time; payments per second until all of them are recorded, and RPC requests for each. */
-  round(): Promise<{ perSecond: number; requests: number }>;
+  /** Makes everybody due by the passing of time, and has `payments` of them collected. Throws an Error when it is another number. */
+  round(payments?: number): Promise<Round>;
+  /** Makes past-due subscriptions due now, whose payers have money again, and resolves when all of them are active. */
+  recovered(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Registers the plan's subscribers, as due from now on, and starts the keeper, which collects the first period at once. */
+/**
+ * Registers the plan's subscribers, as due from now on, and starts the keeper, which collects the first period at once. `settings` go into the keeper's
+ * environment.
+ */
 export async function startCollecting(
   chain: Chain,
   plan: Plan,
   { sql, url }: Database,
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<Collecting> {
-  const now = timeOf(BigInt(await chain.now()));
-  await register(sql, chain, plan, now);
-  const keeper = await startKeeper(chain, url);
   const count = plan.subscribers.length;
-  let recorded = 0;
+  await register(sql, chain, plan, timeOf(BigInt(await chain.now())));
+  const keeper = await startKeeper(chain, url, settings);
   const settled = async () => {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
@@ -38,29 +52,51 @@ export async function startCollecting(
       if (performance.now() > deadline) throw new Error('the keeper does not come to its end');
       await pause(POLL_MS);
     }
-    recorded += count;
-    const [row] = await sql<
-      { count: number }[]
-    >`select count(*)::int as count from payments where status = 'succeeded'`;
-    if (row?.count !== recorded)
-      throw new Error(`${row?.count ?? 0} payments are recorded, not ${recorded}`);
+  };
+  const lamports = async () =>
+    (await chain.call<{ value: number }>('getBalance', chain.keeper.address)).value;
+  const expect = async (recorded: number) => {
+    const paid = await countPaid(sql);
+    if (paid !== recorded) throw new Error(`${paid} payments are recorded, not ${recorded}`);
   };
   await settled();
+  await expect(count);
   return {
-    async round() {
-      const before = await keeper.requests();
+    async round(payments = count) {
+      const [requests, balance, paid] = [
+        await keeper.requests(),
+        await lamports(),
+        await countPaid(sql),
+      ];
       await chain.pass();
       const started = performance.now();
       await sql.notify(subscriptionsDue, '');
       await settled();
       const seconds = (performance.now() - started) / 1000;
+      await expect(paid + payments);
       return {
-        perSecond: count / seconds,
-        requests: ((await keeper.requests()) - before) / count,
+        perSecond: payments / seconds,
+        requests: ((await keeper.requests()) - requests) / payments,
+        lamports: (balance - (await lamports())) / payments,
       };
+    },
+    async recovered() {
+      await sql`update subscriptions set due_at = ${timeOf(BigInt(await chain.now()))} where status = 'past_due' and claim_id is null`;
+      await sql.notify(subscriptionsDue, '');
+      await settled();
+      const [row] = await sql`select 1 from subscriptions where status <> 'active' limit 1`;
+      if (row !== undefined) throw new Error('a subscription is still past due');
     },
     stop: () => keeper.stop(),
   };
+}
+
+/** Payments that succeeded. */
+export async function countPaid(sql: Database['sql']): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from payments where status = 'succeeded'`;
+  return row?.count ?? 0;
 }
 
 /** Registers the plan's subscribers, as due at `due`. */

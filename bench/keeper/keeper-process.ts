@@ -16,14 +16,16 @@ const UNIT = new URL('../../deploy/systemd/billing-keeper.service', import.meta.
 export interface KeeperProcess {
   /** HTTP requests that it has made of RPC endpoints. */
   requests(): Promise<number>;
+  /** Requests that an endpoint refused because of their rate. */
+  limited(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** Starts a keeper on this chain and database; `wsUrl` in place of the chain's own. */
+/** Starts a keeper on this chain and database; `settings` are added to its environment, or replace what is there. */
 export async function startKeeper(
-  { keeper, rpcUrl, treasury, ...chain }: Chain,
+  { keeper, rpcUrl, wsUrl, treasury }: Chain,
   databaseUrl: string,
-  wsUrl = chain.wsUrl,
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<KeeperProcess> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
   const keypairFile = join(directory, 'keeper.json');
@@ -43,12 +45,14 @@ export async function startKeeper(
         PLATFORM_TREASURY: treasury,
         METRICS_PORT: String(metricsPort),
         LOG_LEVEL: 'warn',
+        ...settings,
       },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     },
   );
   return {
-    requests: () => requests(metricsPort),
+    requests: () => requests(metricsPort, ''),
+    limited: () => requests(metricsPort, 'rate_limited'),
     async stop() {
       child.kill('SIGTERM');
       await once(child, 'exit');
@@ -67,11 +71,13 @@ async function nodeArguments(): Promise<string[]> {
   return given.split(' ').filter((argument) => argument.startsWith('--'));
 }
 
-async function requests(port: number): Promise<number> {
+/** Requests with this outcome; all of them where it is empty. */
+async function requests(port: number, outcome: string): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const counts = [...text.matchAll(/^billing_rpc_calls_total\{.*\} (\d+)$/gm)].map(([, value]) =>
-    Number(value),
-  );
+  const counts = [...text.matchAll(/^billing_rpc_calls_total\{(.*)\} (\d+)$/gm)];
   if (counts.length === 0) throw new Error('the keeper does not count its RPC requests');
-  return counts.reduce((sum, value) => sum + value, 0);
+  return counts.reduce(
+    (sum, [, labels = '', value]) => (labels.includes(outcome) ? sum + Number(value) : sum),
+    0,
+  );
 }

@@ -2,8 +2,11 @@
 // them, and in batches as no RPC provider would like them.
 import { atOnce, type Chain, type Plan, signPayments, type Subscriber } from './scene.ts';
 
-// A blockhash lives for 150 blocks, here 3.75 s, signing included.
-const AT_A_TIME = 4000;
+/** A blockhash lives for 150 blocks, signing included: here a minute. */
+export const LIMIT_BLOCK_MS = 400;
+const AT_A_TIME = 1000;
+/** Payments of the round in batches. */
+const IN_BATCHES = 4000;
 const BATCH = 32;
 const BATCHES_UNDER_WAY = 4;
 const SETTINGS = { encoding: 'base64', skipPreflight: true, maxRetries: 0 };
@@ -28,7 +31,7 @@ export function singleLimit(chain: Chain, plan: Plan, round: number): Promise<nu
 
 /** Payments per second in batches, of some of the subscribers. Throws an Error when not all of them were collected. */
 export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<number> {
-  return timed(chain, plan.subscribers.slice(0, AT_A_TIME), plan, round, (transactions) => {
+  return timed(chain, plan.subscribers.slice(0, IN_BATCHES), plan, round, (transactions) => {
     const bodies: string[] = [];
     for (let start = 0; start < transactions.length; start += BATCH) {
       bodies.push(JSON.stringify(transactions.slice(start, start + BATCH).map(request)));

@@ -1,4 +1,5 @@
 // Several RPC endpoints as one: the best is asked first, the others follow until one answers.
+import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { ranked } from './endpoint-ranking.ts';
@@ -67,6 +68,8 @@ export class Failover {
     const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
     if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
     this.#options = options;
+    // Each call that waits for the rate limit listens.
+    setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
     this.#probeMs = options.probeMs ?? DEFAULT_PROBE_MS;
     this.#nextProbe = this.#probeMs === Infinity ? Infinity : -Infinity;

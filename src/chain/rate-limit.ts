@@ -10,23 +10,29 @@ export interface RateLimit {
   pauseUntil(until: number): void;
 }
 
-/** Up to `perSecond` requests at once, then evenly spaced (a virtual schedule, GCRA); without `perSecond` only pauses count. */
-export function createRateLimit(perSecond?: number): RateLimit {
-  const interval = perSecond === undefined ? 0 : 1000 / perSecond;
-  const burst = perSecond === undefined ? 0 : 1000 - interval;
-  // When the schedule's next slot comes if requests went out evenly.
-  let due = -Infinity;
+/** A second, and what the way to the endpoint may take off it: requests that went out a second apart may arrive closer together. */
+const WINDOW_MS = 1050;
+
+/** At most `perSecond` requests in any second; without `perSecond` only pauses count. */
+export function createRateLimit(perSecond = Infinity): RateLimit {
+  // When the requests of the last window went out.
+  const times: number[] = [];
   let pausedUntil = -Infinity;
+  const forget = (now: number) => {
+    while ((times[0] ?? now) <= now - WINDOW_MS) times.shift();
+  };
   return {
-    delay: (now) => Math.max(0, due - burst - now, pausedUntil - now),
+    delay(now) {
+      forget(now);
+      const before = times[times.length - perSecond];
+      return Math.max(0, before === undefined ? 0 : before + WINDOW_MS - now, pausedUntil - now);
+    },
     allowed(now) {
-      if (now < pausedUntil || due - burst > now) return 0;
-      return perSecond === undefined
-        ? Infinity
-        : 1 + Math.floor((now - Math.max(due - burst, now - burst)) / interval);
+      forget(now);
+      return now < pausedUntil ? 0 : Math.max(0, perSecond - times.length);
     },
     take(now) {
-      due = Math.max(due, now) + interval;
+      if (perSecond !== Infinity) times.push(now);
     },
     pauseUntil(until) {
       pausedUntil = Math.max(pausedUntil, until);

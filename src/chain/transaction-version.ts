@@ -20,6 +20,7 @@ export class TransactionVersions {
   readonly #rpc: Pick<Rpc, 'getMultipleAccounts'>;
   readonly #setting: VersionSetting;
   readonly #log: Pick<Log, 'info' | 'warn'>;
+  readonly #monotonicMs: () => number;
   #version: TransactionVersion | undefined;
   #knownUntil = -Infinity;
 
@@ -27,16 +28,18 @@ export class TransactionVersions {
     rpc: Pick<Rpc, 'getMultipleAccounts'>,
     setting: VersionSetting,
     log: Pick<Log, 'info' | 'warn'>,
+    monotonicMs: () => number = () => performance.now(),
   ) {
     this.#rpc = rpc;
     this.#setting = setting;
     this.#log = log;
+    this.#monotonicMs = monotonicMs;
   }
 
   /** The version to sign now. Throws as the RPC client does. */
   async current(): Promise<TransactionVersion> {
     if (this.#setting !== 'auto') return this.#setting === '1' ? 1 : 'legacy';
-    const now = performance.now();
+    const now = this.#monotonicMs();
     if (this.#version !== undefined && now < this.#knownUntil) return this.#version;
     const { accounts } = await this.#rpc.getMultipleAccounts([FEATURE]);
     const [feature = null] = accounts;
@@ -56,6 +59,6 @@ export class TransactionVersions {
   #choose(version: TransactionVersion): void {
     if (version !== this.#version) this.#log.info({ version }, 'transaction version chosen');
     this.#version = version;
-    this.#knownUntil = performance.now() + KNOWN_MS;
+    this.#knownUntil = this.#monotonicMs() + KNOWN_MS;
   }
 }

@@ -329,7 +329,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions/export": {
         /**
          * Export transactions as CSV (Pro)
-         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. One export per merchant at a time.
+         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
         post?: never;
@@ -1895,7 +1895,7 @@ export interface components {
                 subscriptionPda: string;
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description Where it failed on chain. */
+                /** @description Where it failed on chain. Other payments of the transaction may be paid later. */
                 txSignature?: string;
             };
             /**
@@ -2003,7 +2003,7 @@ export interface components {
                 subscriptionPda: string;
                 /** @description A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description Signature of the transaction on chain, in Base58. */
+                /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
             /**
@@ -2392,7 +2392,7 @@ export interface components {
                  * @description The payment of which it gives back.
                  */
                 transactionId: string;
-                /** @description Signature of the transaction on chain, in Base58. */
+                /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
             /**

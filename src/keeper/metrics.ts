@@ -113,13 +113,13 @@ export function createMetrics(registry: Registry): KeeperMetrics {
     }),
     lamportsPerPayment: new Histogram({
       name: 'billing_lamports_per_payment',
-      help: 'Fee of the network for each transaction that landed, divided by its payments',
+      help: 'Fee of the network for each payment that landed: its part of its transaction',
       buckets: [500, 550, 600, 700, 1000, 2000, 5000, 10_000],
       registers,
     }),
     failedLamports: counter(
       'billing_failed_transaction_lamports_total',
-      'Fees of the network for transactions that failed on chain',
+      'Lamports that transactions cost which failed on chain',
     ),
     merchantLamports: counter(
       'billing_merchant_lamports_total',
@@ -281,5 +281,6 @@ export function reportTransaction(
     return;
   }
   metrics.paymentsPerTransaction.observe(size);
-  metrics.lamportsPerPayment.observe(lamports / size);
+  for (let payment = 0; payment < size; payment += 1)
+    metrics.lamportsPerPayment.observe(lamports / size);
 }

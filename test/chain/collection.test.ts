@@ -159,7 +159,10 @@ void t.test(
             const { message } = VersionedTransaction.deserialize(bytes);
             assert.ok(message.staticAccountKeys.length <= 64);
             assert.ok(3 * transfers.length + 1 <= 64, 'instruction trace');
-            assert.ok(pack.reduce((sum, { part }) => sum + part.computeUnits, 0) <= 1_400_000);
+            const total = (of: 'computeUnits' | 'loadedDataBytes') =>
+              pack.reduce((sum, { part }) => sum + part[of], 0);
+            assert.ok(total('computeUnits') <= 1_400_000);
+            assert.ok(1_000_000 + total('loadedDataBytes') <= 64 * 1024 * 1024);
             const places = pack.map(({ collection }) =>
               transferPlaces(bytes, program, collection.subscription),
             );
@@ -177,8 +180,13 @@ void t.test(
               const isTransfer =
                 place >= message.compiledInstructions.length - 1 - transfers.length &&
                 place < message.compiledInstructions.length - 1;
-              const blamed = charged.filter(({ kind }) => kind === 'subscriber').length;
-              assert.equal(blamed, isTransfer ? 1 : 0, `instruction ${place}`);
+              const first = message.compiledInstructions.length - 1 - transfers.length;
+              const owners = pack.flatMap(({ part }, who) => part.instructions.map(() => who));
+              assert.deepEqual(
+                charged.flatMap(({ kind }, who) => (kind === 'subscriber' ? [who] : [])),
+                isTransfer ? [owners[place - first]] : [],
+                `instruction ${place}`,
+              );
             }
           }
         },

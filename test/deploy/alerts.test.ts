@@ -40,6 +40,8 @@ const well: Record<string, string> = {
   'billing_merchant_lamports_total{merchant="a",outcome="failed"}': growing(5000),
   'billing_payments_cents_total{kind="fee"}': growing(10),
   'billing_payments_cents_total{kind="fee_owed"}': level(0),
+  billing_failed_transaction_lamports_total: growing(2000),
+  billing_lamports_per_payment_sum: growing(5360),
   'billing_keeper_sol{keeper="a"}': level(2),
   'billing_keeper_sol{keeper="b"}': level(3),
   billing_keeper_rpc_reachable: level(1),
@@ -86,6 +88,7 @@ const troubles: Record<string, Record<string, string | null>> = {
   BillingPaymentsExpiring: {
     'billing_payments_total{outcome="expired",source="keeper",instance="one"}': '0x40 1x20',
   },
+  BillingTransactionsFailing: { billing_failed_transaction_lamports_total: growing(5000) },
   BillingCollectionRefused: { 'billing_keeper_alerts_total{reason="not_a_puller"}': '0x55 1x5' },
   BillingFeesOwed: { 'billing_payments_cents_total{kind="fee_owed"}': '0x30 5x30' },
   BillingMerchantCostsSol: {

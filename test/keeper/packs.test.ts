@@ -1,8 +1,10 @@
 // Several payments in one transaction: one that fails, is cancelled or is lost holds the others up for no longer than a new transaction takes.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
-import { transactionFee } from '../../src/chain/collection.ts';
+import { signPayments, transactionFee, transfersOf } from '../../src/chain/collection.ts';
+import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { recover } from '../../src/keeper/claim.ts';
 import { pullsOnChain } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -77,7 +79,50 @@ void t.test(
     const { metrics } = parts.context;
     t.match((await metrics.paymentsPerTransaction.get()).values.at(-1), { value: 1 });
     const each = (await metrics.lamportsPerPayment.get()).values;
-    t.equal(each.find(({ metricName }) => metricName?.endsWith('_sum'))?.value, lamports / 10);
+    const of = (name: string) => each.find(({ metricName }) => metricName?.endsWith(name))?.value;
+    t.equal(of('_count'), 10);
+    t.equal(Math.round(of('_sum')!), lamports, 'each payment has its part');
+  },
+);
+
+void t.test('the chain takes ten payments in a transaction and refuses eleven', async (t) => {
+  const { stage, subscriptions } = await subscribed(t, 11);
+  const { programId, mint } = stage.net;
+  const { blockhash } = await stage.rpc.getLatestBlockhash();
+  const simulate = async (count: number) => {
+    const transfers = subscriptions.slice(0, count).flatMap(({ wallet, plan, pda }) =>
+      transfersOf({
+        ...{ programId, mint, keeper: stage.keeper.address, treasury: stage.treasury.address },
+        ...{ merchant: plan.merchant.address, plan: plan.pda, subscription: pda },
+        ...{ subscriber: wallet.address, net: 99n, fee: 1n },
+      }),
+    );
+    const budget = { computeUnits: 1_400_000, loadedDataBytes: 10_000_000, priorityFee: 0n };
+    const terms = { version: 1, blockhash, reference: 'a', budget } as const;
+    return (await stage.rpc.simulateTransaction(signPayments(stage.keeper, transfers, terms).bytes))
+      .err;
+  };
+  t.equal(await simulate(10), null);
+  t.match(JSON.stringify(await simulate(11)), /MaxInstructionTraceLengthExceeded/);
+});
+
+void t.test(
+  'a keeper that dies before the first send: another one sends the same transaction and settles each of its payments',
+  async (t) => {
+    const { stage, subscriptions } = await subscribed(t, 10);
+    const dead = stage.parts();
+    await dead.collector.turn();
+    const [{ signature } = { signature: '' }] = dead.taken.map(({ attempt }) => attempt);
+    await expireKeeperLeases(stage.sql);
+    const parts = stage.parts();
+    await recover(parts.context, { room: () => 100, add: (some) => parts.taken.push(...some) });
+    t.equal(parts.taken.length, 10);
+    await settle(stage, parts);
+    for (const one of subscriptions) {
+      await paidOnce(t, stage, one);
+      t.equal((await stage.payments(one))[0]?.txSignature, signature);
+    }
+    t.same(await packsOf(stage), ['10 landed']);
   },
 );
 
@@ -206,7 +251,7 @@ void t.test(
     const subscriptions = await Promise.all(
       Array.from({ length: 5 }, () => stage.subscriber(plan)),
     );
-    await stage.startKeeper();
+    let keeper = await stage.startKeeper();
     const paid = async (count: number) => {
       await stage.until(
         `${count} are paid`,
@@ -232,12 +277,24 @@ void t.test(
     await paid(10);
     t.ok((await stage.sql`select 1 from transactions where state = 'landed'`).length >= 4);
     for (const one of subscriptions) await paidOnce(t, stage, one, 2);
-    // A keeper that starts now asks the cluster.
-    const fresh = stage.parts();
+    // One that starts now asks the cluster first: nothing is refused, and nothing expires.
+    await keeper.stop();
+    const before = await packsOf(stage);
+    keeper = await stage.startKeeper();
     stage.net.passSeconds(HOUR + 5);
-    await stage.net.rpc('localnet_setTransactionV1', true);
     await paid(15);
-    for (const one of subscriptions) await paidOnce(t, stage, one, 3);
-    await fresh.collector.stop();
+    const legacy = (await packsOf(stage)).slice(before.length);
+    t.ok(
+      legacy.every((pack) => /^[123] landed$/.test(pack)),
+      legacy.join(),
+    );
+    // And where version 1 has come meanwhile, the next one takes all in one.
+    await keeper.stop();
+    await stage.net.rpc('localnet_setTransactionV1', true);
+    await stage.startKeeper();
+    stage.net.passSeconds(HOUR + 5);
+    await paid(20);
+    t.equal((await packsOf(stage)).at(-1), '5 landed');
+    for (const one of subscriptions) await paidOnce(t, stage, one, 4);
   },
 );

@@ -327,6 +327,30 @@ async function byMerchant(
   }
 }
 
+/** When a keeper reads the wallet's token account next, the wallet has no money or no approval any more, and the keeper's transaction fails. */
+export function failAfterRead(
+  { badNodes, cheat, mint }: Ground,
+  { wallet: { address } }: Player,
+  how: 'poor' | 'revoked',
+  then: () => void,
+): void {
+  const update = how === 'poor' ? { amount: 0 } : { delegate: null, delegatedAmount: 0 };
+  badNodes.onRead.set(tokenAccountAddress(address, mint).address, async () => {
+    await cheat('surfnet_setTokenAccount', address, mint, update);
+    then();
+  });
+}
+
+/** A merchant cancels a subscription whose payment is signed and has not ended; resolves with its wallet, undefined where there is none. */
+export async function cancelInTheAir({ sql }: Ground): Promise<string | undefined> {
+  const [one] = await sql<{ id: string; status: string; subscriberWallet: string }[]>`
+    select s.id, s.status, s.subscriber_wallet from payment_attempts a join subscriptions s on s.id = a.subscription_id
+    where a.state = 'open' and s.status in ('active', 'past_due') order by a.created_at desc limit 1`;
+  if (one === undefined) return undefined;
+  await sql.begin((tx) => forceCancel(tx, one));
+  return one.subscriberWallet;
+}
+
 /** Sunsets an offer's plan, which ends some periods later, and puts another in its place; or closes one whose end has passed. */
 export async function tendOffer(ground: Ground, offer: Offer, random: Random): Promise<string> {
   const { rpc } = ground;

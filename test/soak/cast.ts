@@ -36,6 +36,8 @@ export interface Player {
   plan: Plan;
   /** The keeper pays the rent of its subscriptions, and closes them in the end. */
   sponsored: boolean;
+  /** Spends its money or revokes between a keeper's read of its account and the payment. */
+  fickle: boolean;
   /** Does something right now. */
   busy: boolean;
 }
@@ -52,6 +54,8 @@ const PERIODS: readonly (readonly [hours: number, share: number])[] = [
 // The fee of 99 base units rounds to zero: a single transfer.
 const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_001n];
 const FEES = [null, 250, null, 0, null, 33];
+/** One wallet in so many is fickle. */
+const FICKLE_ONE_OF = 10;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;
 export const PAYMENTS_FUNDED = 2000n;
@@ -134,6 +138,7 @@ export async function gatherPlayers(
       offer,
       plan: offer.plan,
       sponsored: random.below(8) === 0,
+      fickle: place % FICKLE_ONE_OF === 0,
       busy: false,
     });
   }

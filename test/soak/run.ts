@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
 const usage =
-  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--calm] [--keep-data] [--json]';
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--most-lamports 700] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -16,7 +16,13 @@ function wholeNumber(name: string, text: string | undefined, fallback: number): 
 function flags() {
   try {
     const [string, boolean] = [{ type: 'string' } as const, { type: 'boolean' } as const];
-    const numbers = { seed: string, payments: string, subscriptions: string, keepers: string };
+    const numbers = {
+      seed: string,
+      payments: string,
+      subscriptions: string,
+      keepers: string,
+      'most-lamports': string,
+    };
     return parseArgs({
       options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean },
     }).values;
@@ -37,6 +43,7 @@ const { result, breaches } = await soak({
   payments: wholeNumber('payments', given.payments, 100_000),
   subscriptions: wholeNumber('subscriptions', given.subscriptions, 2000),
   keepers: wholeNumber('keepers', given.keepers, 4),
+  mostLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),
   ...(keepData !== undefined && { keepData }),
   signal: stopping.signal,

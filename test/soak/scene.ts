@@ -7,7 +7,7 @@ import { readWorkLeft } from '../../src/db/sandbox.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/sandbox/random.ts';
-import { act, tendOffer } from './acts.ts';
+import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
 import type { Offer, Player } from './cast.ts';
 import type { Ground } from './ground.ts';
 
@@ -24,6 +24,9 @@ const VISITS = 3;
 const VISIT_STEPS = 40;
 /** Of so many wallets one more looks in by itself in each step: its plan may have ended. */
 const WALLETS_A_VISITOR = 250;
+/** In one step of so many a subscription is cancelled whose payment is in the air, at the latest so many milliseconds after payments fell due. */
+const AIR_STEPS = 4;
+const AIR_MS = 300;
 
 export interface Scene {
   /** Some wallets begin to act, time moves, and the keepers get a moment. */
@@ -51,6 +54,7 @@ export function createScene(
   const acts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
   let visits: Visit[] = [];
+  let steps = 0;
   const done = (name: string) => (acts[name] = (acts[name] ?? 0) + 1);
   const begin = (work: () => Promise<string>) => {
     const ended = work().then(done, (error: unknown) =>
@@ -59,18 +63,48 @@ export function createScene(
     underWay.add(ended);
     void ended.finally(() => underWay.delete(ended));
   };
+  const byWallet = new Map(players.map((player) => [player.wallet.address, player]));
+  const visitLater = (player: Player, number: number, left: number) =>
+    visits.push({ player, at: number + 1 + random.below(VISIT_STEPS), left });
+  const armed = new Set<Player>();
   const call = (player: Player, number: number, left: number, mends: boolean) => {
     const own = seeded(random.below(2 ** 31));
-    const at = number + 1 + random.below(VISIT_STEPS);
-    if (left > 0) visits.push({ player, at, left });
+    if (left > 0) visitLater(player, number, left);
     if (player.busy) return;
     player.busy = true;
     begin(() => act(ground, player, own, { mends }).finally(() => (player.busy = false)));
   };
 
+  /** Each fickle wallet that has recovered will fail the keeper once more. */
+  const armFickle = (number: number) => {
+    const recovering = new Set(visits.map(({ player }) => player));
+    for (const player of players) {
+      if (!player.fickle || armed.has(player) || recovering.has(player)) continue;
+      armed.add(player);
+      const how = random.below(2) === 0 ? 'poor' : 'revoked';
+      failAfterRead(ground, player, how, () => {
+        done(`${how} after the read`);
+        armed.delete(player);
+        visitLater(player, steps, VISITS);
+      });
+    }
+    steps = number;
+  };
+  const cancelSome = (number: number) => {
+    const afterMs = random.below(AIR_MS);
+    begin(async () => {
+      await pause(afterMs);
+      const wallet = await cancelInTheAir(ground);
+      const player = byWallet.get(wallet ?? '');
+      if (player !== undefined) visitLater(player, number, VISITS);
+      return player === undefined ? 'nothing in the air' : 'forceCancel in the air';
+    });
+  };
+
   return {
     acts,
     async step(number) {
+      armFickle(number);
       const due = visits.filter(({ at }) => at <= number);
       visits = visits.filter(({ at }) => at > number);
       for (const { player, left } of due) call(player, number, left - 1, true);
@@ -110,6 +144,7 @@ export function createScene(
         await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
       });
       await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
+      if (random.below(AIR_STEPS) === 0) cancelSome(number);
       const patience = performance.now() + (isNight ? 5 : 1) * patienceMs;
       await pause(LEAST_MS);
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;

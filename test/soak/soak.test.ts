@@ -7,10 +7,22 @@ void t.test(
   'four keepers, faults, kill -9 and wallets at random: the books and the chain agree',
   { timeout: 280_000 },
   async (t) => {
-    const few = { keepers: 4, subscriptions: 30, payments: 40, patienceMs: 400 };
+    // So few payments fill no transaction; alone each would cost 5,000.
+    const few = {
+      keepers: 4,
+      subscriptions: 60,
+      payments: 150,
+      patienceMs: 400,
+      mostLamports: 3000,
+    };
     const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
     t.same(breaches, []);
-    t.ok(result.payments.succeeded >= 40);
+    t.ok(result.payments.succeeded >= 150);
+    t.ok(result.paymentsPerTransaction > 1.5, `${result.paymentsPerTransaction} in each`);
+    t.ok((result.transactions['failed'] ?? 0) > 0, 'packs failed');
+    const acted = (name: string) => t.ok((result.acts[name] ?? 0) > 0, name);
+    for (const name of ['poor', 'revoked']) acted(`${name} after the read`);
+    acted('forceCancel in the air');
     t.ok(Object.keys(result.acts).length > 5, 'wallets acted');
     for (const name of TROUBLES) t.ok((result.faults[name] ?? 0) >= 1, name);
     t.equal(Object.keys(result.junk).length, 6, 'the stranger sent every kind');

@@ -22,6 +22,8 @@ export interface SoakOptions {
   payments: number;
   /** Real milliseconds that a step waits for the keepers at the most. */
   patienceMs?: number;
+  /** What a payment may cost at most, on average. */
+  mostLamports: number;
   /** No faults and no kills: what is slow or wrong even so. */
   calm?: boolean;
   /** Leaves Postgres's data and all logs in place even when nothing is wrong. */
@@ -41,8 +43,13 @@ export interface Soak {
   payments: { succeeded: number; failed: number; foreign: number };
   pullsOnChain: number;
   foreignPullsUnregistered: number;
-  /** Signed transactions by how they ended. */
+  /** Signed payments by how they ended. */
   attempts: Record<string, number>;
+  /** The transactions that carried them, by how they ended. */
+  transactions: Record<string, number>;
+  paymentsPerTransaction: number;
+  /** Fees of the network for each payment that succeeded, those of failed transactions included. */
+  lamportsPerPayment: number;
   events: Record<string, number>;
   /** What wallets and merchants did. */
   acts: Record<string, number>;
@@ -79,6 +86,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     keepers,
     subscriptions,
     payments,
+    mostLamports,
     tell,
     calm = false,
     keepData = false,
@@ -149,6 +157,10 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const all: Record<string, string[]> = {
       ...breaches,
       nothingLeftUndone: undone,
+      paymentsAreCheap:
+        figures.lamportsPerPayment <= mostLamports
+          ? []
+          : [`${figures.lamportsPerPayment} lamports for each payment`],
       noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),
       reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
     };

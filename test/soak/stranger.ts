@@ -26,28 +26,38 @@ const LACKS_ONE_OF = 5;
 const FAR = new Date('2200-01-01');
 const PAGE = 1000;
 
-/** Endpoints in front of the chain's two nodes, and what they do not return. */
+/** Endpoints in front of the chain's two nodes, what they do not return, and what happens when a keeper reads. */
 export interface BadNodes {
   readonly urls: readonly [string, string];
   readonly ails: Map<string, Ailment>;
+  /** What is done, once, between a keeper's read of an account and its answer, by address. */
+  readonly onRead: Map<string, () => Promise<unknown>>;
   close(): void;
 }
 
 /** Starts both. */
 export async function startBadNodes(rpcUrl: string, lagUrl: string): Promise<BadNodes> {
   const ails = new Map<string, Ailment>();
+  const onRead: BadNodes['onRead'] = new Map();
+  const act = async (addresses: readonly string[]) => {
+    const acts = addresses.flatMap((address) => onRead.get(address) ?? []);
+    for (const address of addresses) onRead.delete(address);
+    for (const one of acts) await one();
+  };
   const lacks = (signature: string) =>
     createHash('sha256').update(signature).digest().readUInt8(0) % LACKS_ONE_OF === 0;
   const [first, second] = await Promise.all([
-    startBadEndpoint(rpcUrl, (signature) => ails.get(signature)),
+    startBadEndpoint(rpcUrl, (signature) => ails.get(signature), act),
     startBadEndpoint(
       lagUrl,
       (signature) => ails.get(signature) ?? (lacks(signature) ? 'null' : undefined),
+      act,
     ),
   ]);
   return {
     urls: [first.url, second.url],
     ails,
+    onRead,
     close() {
       first.close();
       second.close();

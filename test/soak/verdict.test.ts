@@ -92,6 +92,7 @@ function sound(): Harmed {
     attempts: ours.map((at) => attempt(at)),
     told: [told('subscription_created', 3 * HOUR), told('cancel_requested', 7 * HOUR)],
     owners: new Map([['pda', 'merchant']]),
+    fees: new Map(ours.map((at) => [`at ${at}`, 5_360n])),
     treasuryBalance: 2n,
     merchantBalances: new Map([['merchant', 298n]]),
     awake: (unixMs) => unixMs,
@@ -125,6 +126,18 @@ void t.test('sound books are not accused', (t) => {
     [],
     'what its owner pulls while nobody is registered is not ours to record',
   );
+  t.end();
+});
+
+void t.test('what failed transactions cost is divided among the payments that succeeded', (t) => {
+  const books = sound();
+  books.attempts.push({ ...signedLate(5 * HOUR), signature: 'failed', state: 'failed' });
+  books.fees = new Map([...books.fees, ['failed', 5_000n], ["somebody else's", 5_000n]]);
+  t.match(judge(books).figures, {
+    lamportsPerPayment: 7_860,
+    paymentsPerTransaction: 1,
+    transactions: { landed: 2, failed: 1 },
+  });
   t.end();
 });
 

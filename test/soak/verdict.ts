@@ -52,6 +52,8 @@ export interface Books {
   told: readonly Told[];
   /** The merchant of each plan's subscriptions, by the subscription's address. */
   owners: ReadonlyMap<string, string>;
+  /** Lamports that transactions on chain cost, by signature. */
+  fees: ReadonlyMap<string, bigint>;
   treasuryBalance: bigint;
   merchantBalances: ReadonlyMap<string, bigint>;
   /** Unix ms, less the time that nothing was let run. */
@@ -62,7 +64,7 @@ export interface Books {
 export async function readBooks(
   ground: Ground,
   offers: readonly Offer[],
-  { pulls, turns }: Pick<Witness, 'pulls' | 'turns'>,
+  { pulls, turns, fees }: Pick<Witness, 'pulls' | 'turns' | 'fees'>,
   awake: Books['awake'],
 ): Promise<Books> {
   const { sql } = ground;
@@ -86,6 +88,7 @@ export async function readBooks(
     attempts,
     told,
     owners,
+    fees,
     treasuryBalance,
     merchantBalances,
     awake,
@@ -136,9 +139,26 @@ export function judge(books: Books) {
       pullsOnChain: pulls.length,
       foreignPullsUnregistered: unheard.size,
       attempts: countBy(attempts.map(({ state }) => state)),
+      ...costs(books),
       events: countBy(events.map(({ type }) => type)),
       turnsOnChain: countBy(turns.map(({ kind }) => kind)),
     },
+  };
+}
+
+/** What the keepers' transactions cost: lamports of landed and failed ones for each payment that succeeded, and payments in each that landed. */
+function costs({ attempts, payments, fees }: Books) {
+  const states = new Map(attempts.map(({ signature, state }) => [signature, state]));
+  const paid = payments.filter((one) => one.status === 'succeeded' && one.source === 'keeper');
+  const landed = new Set(paid.map(({ txSignature }) => txSignature));
+  const lamports = [...states.keys()].reduce(
+    (sum, signature) => sum + (fees.get(signature) ?? 0n),
+    0n,
+  );
+  return {
+    transactions: countBy([...states.values()]),
+    lamportsPerPayment: Math.round(Number(lamports) / paid.length),
+    paymentsPerTransaction: Math.round((10 * paid.length) / landed.size) / 10,
   };
 }
 

@@ -30,6 +30,8 @@ export interface SeenTurn {
 export interface Witness {
   pulls: SeenPull[];
   turns: SeenTurn[];
+  /** Lamports that each transaction of the program cost, failed ones too, by signature. */
+  fees: Map<string, bigint>;
   /** Takes down what has become final since the last time. */
   look(): Promise<void>;
   /** Looks every second until the returned function is called, which resolves after a last look. */
@@ -48,6 +50,7 @@ export function createWitness(
 ): Witness {
   const pulls: SeenPull[] = [];
   const turns: SeenTurn[] = [];
+  const fees = new Map<string, bigint>();
   let last: string | undefined;
   let listedAt = 0;
 
@@ -105,7 +108,7 @@ export function createWitness(
     const notBefore = listedAt;
     listedAt = Date.now();
     const found = await newSince();
-    const signatures = found.filter(({ err }) => err === null).map(({ signature }) => signature);
+    const signatures = found.map(({ signature }) => signature);
     // Taken down in the order of the chain, however they come.
     for (let at = 0; at < signatures.length; at += AT_ONCE) {
       const transactions = signatures
@@ -118,7 +121,8 @@ export function createWitness(
           throw new Error(
             `the chain lists ${transaction.signature} as final but does not return it`,
           );
-        takeDown(transaction, notBefore);
+        fees.set(transaction.signature, transaction.fee);
+        if (transaction.err === null) takeDown(transaction, notBefore);
       }
     }
     last = found.at(-1)?.signature ?? last;
@@ -127,6 +131,7 @@ export function createWitness(
   return {
     pulls,
     turns,
+    fees,
     look,
     async leave(directory) {
       const lines = (found: readonly object[]) =>

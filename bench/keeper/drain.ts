@@ -1,0 +1,69 @@
+// An RPC endpoint in front of the chain's. Whoever reads the token account of a chosen wallet gets its balance, and the balance changes before the answer goes
+// out: the reader learns of the change only from a payment that fails.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tokenAccountAddress } from '../../src/chain/addresses.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import type { Chain } from './scene.ts';
+
+export interface Drain {
+  readonly url: string;
+  /** From now on the balance of each of these wallets becomes `amount` with the first read. */
+  arm(wallets: readonly string[], amount: number): void;
+  /** Wallets that nobody has read yet. */
+  armed(): number;
+  close(): void;
+}
+
+/** Sets the USDC balances of wallets, in one request. */
+export async function setBalances(
+  { post }: Pick<Chain, 'post'>,
+  wallets: readonly string[],
+  amount: number,
+): Promise<void> {
+  const requests = wallets.map((wallet, id) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'surfnet_setTokenAccount',
+    params: [wallet, LOCALNET_MINT, { amount }],
+  }));
+  if (requests.length > 0) await post(JSON.stringify(requests));
+}
+
+/** Starts the endpoint; no wallet is chosen yet. */
+export async function startDrain(chain: Pick<Chain, 'post'>): Promise<Drain> {
+  const wallets = new Map<string, string>();
+  let amount = 0;
+  const server = createServer((incoming, response) => {
+    void (async () => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of incoming) chunks.push(chunk as Buffer);
+      const body = Buffer.concat(chunks).toString();
+      const answer = await chain.post(body);
+      if (body.includes('"method":"getMultipleAccounts"')) {
+        const [addresses] = (JSON.parse(body) as { params: [string[]] }).params;
+        const read = addresses.filter((address) => wallets.has(address));
+        const owners = read.map((address) => wallets.get(address) ?? '');
+        for (const address of read) wallets.delete(address);
+        await setBalances(chain, owners, amount);
+      }
+      response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+    })().catch(() => response.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    arm(chosen, becomes) {
+      amount = becomes;
+      for (const wallet of chosen)
+        wallets.set(tokenAccountAddress(wallet, LOCALNET_MINT).address, wallet);
+    },
+    armed: () => wallets.size,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
