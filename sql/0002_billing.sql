@@ -188,12 +188,14 @@ create table payments (
   amount_gross int8 not null check (amount_gross > 0),
   platform_fee int8 not null check (platform_fee >= 0),
   amount_net int8 not null check (amount_net >= 0),
+  amount_refunded int8 not null default 0,
   fee_owed int8 not null default 0 check (fee_owed >= 0),
   tx_signature text,
   failure_reason text,
   attempt int not null default 1 check (attempt > 0),
   occurred_at timestamptz not null,
   created_at timestamptz not null default now(),
+  constraint refunded_within_net check (amount_refunded between 0 and amount_net),
   constraint payment_adds_up check (amount_gross = platform_fee + amount_net),
   constraint period_runs_forward check (period_end > period_start),
   constraint success_has_signature check (status = 'failed' or tx_signature is not null),
@@ -203,8 +205,31 @@ create table payments (
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
 comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
+comment on column payments.amount_refunded is 'the sum of its refunds that are final';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
 create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';
 create index payments_by_app_time on payments (app_id, occurred_at, id);
 create index payments_by_subscription on payments (subscription_id, occurred_at, id);
+
+-- What a merchant gives back: a transfer of its own wallet, recognised by the reference that it names.
+create table refunds (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  payment_id uuid not null references payments,
+  subscription_id uuid not null references subscriptions,
+  amount int8 not null check (amount > 0),
+  reference text not null unique,
+  status text not null default 'pending' check (status in ('pending', 'succeeded', 'expired')),
+  tx_signature text,
+  occurred_at timestamptz,
+  look_at timestamptz default now(),
+  created_at timestamptz not null default now(),
+  constraint succeeded_is_whole check ((status = 'succeeded') = (tx_signature is not null) and (status = 'succeeded') = (occurred_at is not null))
+);
+comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
+comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or a day after it was asked for';
+comment on column refunds.occurred_at is 'block time of the transfer';
+create index refunds_by_payment on refunds (payment_id, id);
+create index refunds_to_look_for on refunds (look_at, id) where look_at is not null;
+create index refunds_by_app_time on refunds (app_id, occurred_at) where status = 'succeeded';

@@ -29,7 +29,7 @@ create table offered_transactions (
   blockhash text not null,
   message bytea not null,
   last_valid_block_height int8 not null,
-  purpose text not null check (purpose in ('subscribe', 'cancel', 'resume', 'close', 'repair', 'publish', 'pullers')),
+  purpose text not null check (purpose in ('subscribe', 'cancel', 'resume', 'close', 'repair', 'publish', 'pullers', 'refund')),
   plan_id uuid not null references plans on delete cascade,
   subscription_pda text,
   checkout_session_id uuid references checkout_sessions on delete cascade,

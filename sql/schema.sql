@@ -395,7 +395,7 @@ create table offered_transactions (
   subscription_pda text,
   checkout_session_id uuid,
   created_at timestamp with time zone not null default now(),
-  constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'publish'::text, 'pullers'::text]))),
+  constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
@@ -455,6 +455,7 @@ create table payments (
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
+  amount_refunded bigint not null default 0,
   fee_owed bigint not null default 0,
   tx_signature text,
   failure_reason text,
@@ -472,6 +473,7 @@ create table payments (
   constraint payments_source_check CHECK ((source = ANY (ARRAY['keeper'::text, 'foreign'::text]))),
   constraint payments_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
   constraint period_runs_forward CHECK ((period_end > period_start)),
+  constraint refunded_within_net CHECK (((amount_refunded >= 0) AND (amount_refunded <= amount_net))),
   constraint success_has_signature CHECK (((status = 'failed'::text) OR (tx_signature IS NOT NULL))),
   constraint payments_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint payments_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
@@ -480,6 +482,7 @@ create table payments (
 );
 comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
+comment on column payments.amount_refunded is 'the sum of its refunds that are final';
 comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
@@ -555,6 +558,34 @@ comment on table rate_budgets is 'requests per subject and window of a minute; a
 comment on column rate_budgets.spent is 'requests of the window within the limit';
 comment on column rate_budgets.granted is 'how many requests of the last statement were within the limit';
 comment on column rate_budgets.most is 'the limit as of the last statement';
+
+create table refunds (
+  id uuid not null default uuid_v7(),
+  app_id uuid not null,
+  payment_id uuid not null,
+  subscription_id uuid not null,
+  amount bigint not null,
+  reference text not null,
+  status text not null default 'pending'::text,
+  tx_signature text,
+  occurred_at timestamp with time zone,
+  look_at timestamp with time zone default now(),
+  created_at timestamp with time zone not null default now(),
+  constraint refunds_amount_check CHECK ((amount > 0)),
+  constraint refunds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'expired'::text]))),
+  constraint succeeded_is_whole CHECK ((((status = 'succeeded'::text) = (tx_signature IS NOT NULL)) AND ((status = 'succeeded'::text) = (occurred_at IS NOT NULL)))),
+  constraint refunds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint refunds_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
+  constraint refunds_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint refunds_pkey PRIMARY KEY (id),
+  constraint refunds_reference_key UNIQUE (reference)
+);
+comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
+comment on column refunds.occurred_at is 'block time of the transfer';
+comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or a day after it was asked for';
+CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
+CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
+CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
 
 create table replays (
   id uuid not null default uuid_v7(),

@@ -326,6 +326,17 @@ export interface paths {
         delete?: never;
         patch?: never;
     };
+    "/merchant/apps/{appId}/transactions/{transactionId}/refunds": {
+        /** List the refunds of a payment */
+        get: operations["listRefunds"];
+        /**
+         * Refund a payment
+         * @description Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.
+         */
+        post: operations["createRefund"];
+        delete?: never;
+        patch?: never;
+    };
     "/merchant/apps/{appId}/transactions/export": {
         /**
          * Export transactions as CSV (Pro)
@@ -637,7 +648,7 @@ export interface components {
                 gross: string;
                 /** @description At the end: amounts of what is active or past due, normalised to 730 hours. */
                 mrr: string;
-                /** @description USDC base units (6 decimals) as a string. */
+                /** @description Gross less fees; refunds are not taken off. */
                 net: string;
                 /** @description Registered within the range. */
                 new: number;
@@ -647,6 +658,8 @@ export interface components {
                 paymentsFailed: number;
                 /** @description Within the range. */
                 paymentsSucceeded: number;
+                /** @description Given back within the range, by the time of the transfer. */
+                refunded: string;
                 /** @description Succeeded of all payments tried; null when none was. */
                 successRate: number | null;
             }[];
@@ -663,7 +676,7 @@ export interface components {
             gross: string;
             /** @description At the end: amounts of what is active or past due, normalised to 730 hours. */
             mrr: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** @description Gross less fees; refunds are not taken off. */
             net: string;
             /** @description Registered within the range. */
             new: number;
@@ -673,6 +686,8 @@ export interface components {
             paymentsFailed: number;
             /** @description Within the range. */
             paymentsSucceeded: number;
+            /** @description Given back within the range, by the time of the transfer. */
+            refunded: string;
             /** @description Succeeded of all payments tried; null when none was. */
             successRate: number | null;
             /**
@@ -1438,6 +1453,52 @@ export interface components {
                 message: string;
             }[];
         };
+        NewRefund: {
+            /** @description USDC base units (6 decimals) as a string. */
+            amount: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description Block time of the transfer.
+             */
+            occurredAt: string | null;
+            /**
+             * Format: address
+             * @description An address that the transfer names.
+             */
+            reference: string;
+            /**
+             * @description succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.
+             * @enum {string}
+             */
+            status: "pending" | "succeeded" | "expired";
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             */
+            subscriptionId: string;
+            /**
+             * Format: byte
+             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             */
+            transaction: string;
+            /**
+             * Format: uuid
+             * @description The payment of which it gives back.
+             */
+            transactionId: string;
+            /** @description Signature of the transfer on chain, in Base58. */
+            txSignature: string | null;
+        };
         NewReplay: {
             /**
              * Format: date-time
@@ -1723,6 +1784,8 @@ export interface components {
             amountGross: string;
             /** @description USDC base units (6 decimals) as a string. */
             amountNet: string;
+            /** @description What the merchant has given back, USDC base units: at most amountNet. */
+            amountRefunded: string;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -2311,6 +2374,47 @@ export interface components {
             trialHours: number | null;
             /** @description The app’s website. */
             websiteUrl: string | null;
+        };
+        Refund: {
+            /** @description USDC base units (6 decimals) as a string. */
+            amount: string;
+            /**
+             * Format: date-time
+             * @description ISO 8601, UTC.
+             */
+            createdAt: string;
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description Block time of the transfer.
+             */
+            occurredAt: string | null;
+            /**
+             * Format: address
+             * @description An address that the transfer names.
+             */
+            reference: string;
+            /**
+             * @description succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.
+             * @enum {string}
+             */
+            status: "pending" | "succeeded" | "expired";
+            /**
+             * Format: uuid
+             * @description UUIDv7 in lower case.
+             */
+            subscriptionId: string;
+            /**
+             * Format: uuid
+             * @description The payment of which it gives back.
+             */
+            transactionId: string;
+            /** @description Signature of the transfer on chain, in Base58. */
+            txSignature: string | null;
         };
         RefundRecordedEvent: {
             /**
@@ -3337,6 +3441,8 @@ export interface components {
             amountGross: string;
             /** @description USDC base units (6 decimals) as a string. */
             amountNet: string;
+            /** @description What the merchant has given back, USDC base units: at most amountNet. */
+            amountRefunded: string;
             /**
              * Format: uuid
              * @description UUIDv7 in lower case.
@@ -5217,6 +5323,85 @@ export interface operations {
             };
         };
     };
+    listRefunds: {
+        parameters: {
+            query?: {
+                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                cursor?: string;
+                /** @description Rows per page. */
+                limit?: number;
+            };
+            path: {
+                /** @description UUIDv7 in lower case. */
+                appId: string;
+                /** @description UUIDv7 in lower case. */
+                transactionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description The answer. */
+                        data: components["schemas"]["Refund"][];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createRefund: {
+        parameters: {
+            header?: {
+                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                "idempotency-key"?: string;
+            };
+            path: {
+                /** @description UUIDv7 in lower case. */
+                appId: string;
+                /** @description UUIDv7 in lower case. */
+                transactionId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: amount
+                     * @description USDC base units as a string; all that is left when absent.
+                     */
+                    amount?: string;
+                } | null;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["NewRefund"];
+                        /**
+                         * @description Whether the request was carried out.
+                         * @enum {boolean}
+                         */
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     exportTransactions: {
         parameters: {
             query?: {
@@ -6390,6 +6575,7 @@ export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause',
   '/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause',
+  '/merchant/apps/{appId}/transactions/{transactionId}/refunds',
   '/merchant/apps/{appId}/webhooks',
   '/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay',
   '/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret',

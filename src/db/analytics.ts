@@ -18,6 +18,8 @@ export interface DayRow {
   gross: string;
   fees: string;
   net: string;
+  /** Given back, by the time of the transfer. */
+  refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
 }
@@ -76,6 +78,9 @@ export function dailyFigures(
         sum(amount_net) filter (where status = 'succeeded') as net,
         count(*) filter (where status = 'succeeded') as succeeded, count(*) filter (where status = 'failed') as failed
       from payments where app_id = ${appId} and occurred_at >= ${from} and occurred_at < ${to} group by 1
+    ), returned as (
+      select date_trunc('day', occurred_at, 'UTC') as day, sum(amount) as refunded
+      from refunds where app_id = ${appId} and status = 'succeeded' and occurred_at >= ${from} and occurred_at < ${to} group by 1
     ), before as (
       select coalesce(sum(live), 0) as live, coalesce(sum(past_due), 0) as past_due, coalesce(sum(monthly), 0) as monthly from moves where day is null
     )
@@ -85,11 +90,11 @@ export function dailyFigures(
       (before.live + sum(coalesce(moves.live, 0)) over so_far - coalesce(moves.live, 0))::int as live_before,
       coalesce(moves.cancelled, 0)::int as cancelled, coalesce(moves.expired, 0)::int as expired, coalesce(moves.new, 0)::int as new,
       trunc(before.monthly + sum(coalesce(moves.monthly, 0)) over so_far)::text as mrr,
-      coalesce(money.gross, 0)::text as gross, coalesce(money.fees, 0)::text as fees, coalesce(money.net, 0)::text as net,
+      coalesce(money.gross, 0)::text as gross, coalesce(money.fees, 0)::text as fees, coalesce(money.net, 0)::text as net, coalesce(returned.refunded, 0)::text as refunded,
       coalesce(money.succeeded, 0)::int as payments_succeeded, coalesce(money.failed, 0)::int as payments_failed
     from days cross join before
       left join moves on moves.day = days.day
-      left join money on money.day = days.day
+      left join money on money.day = days.day left join returned on returned.day = days.day
     window so_far as (order by days.day)
     order by days.day`;
 }

@@ -1,7 +1,7 @@
 import type { Queryable } from './connect.ts';
 
 export type Purpose =
-  'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers';
+  'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'publish' | 'pullers' | 'refund';
 
 export interface OfferedTransaction {
   wallet: string;

@@ -126,6 +126,8 @@ export interface TransactionRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
+  /** The sum of its refunds that are final. */
+  amountRefunded: bigint;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -217,7 +219,7 @@ export async function findTransaction(
 
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda, p.subscriber_wallet, p.status,
-  p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end, p.occurred_at,
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end, p.occurred_at,
   p.created_at, s.external_id, s.metadata::text as metadata`;
 
 /** The conditions beside the one that picks an index. */

@@ -47,6 +47,30 @@ const subscriptionTerms = [
   'period_hours',
 ];
 
+/** A payment stays as it was inserted but for what was given back of it. */
+const notRefunded = [
+  'id',
+  'app_id',
+  'plan_id',
+  'subscription_id',
+  'subscription_pda',
+  'subscriber_wallet',
+  'status',
+  'source',
+  'period_start',
+  'period_end',
+  'further',
+  'amount_gross',
+  'platform_fee',
+  'fee_owed',
+  'amount_net',
+  'tx_signature',
+  'failure_reason',
+  'attempt',
+  'occurred_at',
+  'created_at',
+];
+
 /** No table is missing here: test/db/roles.test.ts compares it with the schema. */
 export const rights: Readonly<Record<DaemonRole, Rights>> = {
   serve: {
@@ -59,6 +83,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'plans',
       'subscriptions',
       'payments',
+      'refunds',
       'transactions',
       'payment_attempts',
       'events',
@@ -92,6 +117,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'sample_events',
       'offered_transactions',
       'checkout_sessions',
+      'refunds',
       'replays',
     ],
     delete: [
@@ -128,6 +154,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'transactions',
       'payment_attempts',
       'payments',
+      'refunds',
       'events',
       'sweeps',
       'webhook_endpoints',
@@ -147,6 +174,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       plans: planTerms,
       subscriptions: subscriptionTerms,
       transactions: ['id', 'signature'],
+      payments: notRefunded,
+      refunds: ['id', 'app_id', 'payment_id', 'subscription_id', 'amount', 'reference'],
       payment_attempts: ['id', 'subscription_id', 'amount_gross', 'platform_fee', 'amount_net'],
       sweeps: ['name'],
     },

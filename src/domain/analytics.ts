@@ -13,6 +13,7 @@ export interface Figures {
   gross: string;
   fees: string;
   net: string;
+  refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
   /** Succeeded of all payments tried; null when none was. */
@@ -32,7 +33,7 @@ export function reportOf(days: readonly DayRow[]): Report {
   if (first === undefined || last === undefined) throw new Error('a range without days');
   const sum = (field: 'cancelled' | 'expired' | 'new' | 'paymentsSucceeded' | 'paymentsFailed') =>
     days.reduce((total, day) => total + day[field], 0);
-  const money = (field: 'gross' | 'fees' | 'net') =>
+  const money = (field: 'gross' | 'fees' | 'net' | 'refunded') =>
     days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
   const whole: DayRow = {
     ...last,
@@ -43,6 +44,7 @@ export function reportOf(days: readonly DayRow[]): Report {
     gross: money('gross'),
     fees: money('fees'),
     net: money('net'),
+    refunded: money('refunded'),
     paymentsSucceeded: sum('paymentsSucceeded'),
     paymentsFailed: sum('paymentsFailed'),
   };

@@ -124,6 +124,7 @@ const tooLittleSol = 'The wallet has too little SOL for this transaction.';
 const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   publish: 'publish the plan',
   pullers: 'change the pullers of the plan',
+  refund: 'send the refund',
 };
 
 function failureOf(err: unknown, { purpose }: OfferedTransaction): string {

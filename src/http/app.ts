@@ -38,6 +38,7 @@ import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
 import { standingRoutes } from './routes/standing.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
+import { refundRoutes } from './routes/refunds.ts';
 import { pauseRoutes } from './routes/pause.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
 import { timelineRoutes } from './routes/timeline.ts';
@@ -252,6 +253,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     pauseRoutes(api, deps);
+    refundRoutes(api, deps, pages);
     accessRoutes(api, deps);
     checkoutRoutes(api, deps, pages);
     transactionRoutes(api, deps, pages);

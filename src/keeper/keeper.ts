@@ -37,6 +37,7 @@ import {
   watchRpc,
   type WatchedRpc,
 } from './preflight.ts';
+import { recordRefunds } from './refunds.ts';
 import { createResolver } from './resolve.ts';
 import { Signer } from './sign.ts';
 import { createSweep, type Sweep } from './sweep.ts';
@@ -219,6 +220,7 @@ export class Keeper {
       this.#sweeping,
       this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
       this.#loop('watching plans', 10_000, () => this.#plans.turn()),
+      this.#loop('recording refunds', 3000, () => recordRefunds(context)),
       this.#loop('measuring', 5000, async () => {
         await measure(context, {
           now: await this.#clock.now(),

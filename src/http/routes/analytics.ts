@@ -28,7 +28,8 @@ const figures = {
   },
   gross: Sum,
   fees: Sum,
-  net: Sum,
+  net: { ...Sum, description: 'Gross less fees; refunds are not taken off.' },
+  refunded: { ...Sum, description: 'Given back within the range, by the time of the transfer.' },
   paymentsSucceeded: Type.Integer({ description: 'Within the range.' }),
   paymentsFailed: Type.Integer({ description: 'Failed attempts within the range.' }),
   successRate: nullable(

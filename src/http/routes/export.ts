@@ -37,6 +37,7 @@ const columns = [
   'periodEnd',
   'externalId',
   'metadata',
+  'amountRefunded',
 ] as const;
 
 /** Transactions as CSV (RFC 4180): a page of rows at a time, each read only when the client has taken the one before. */

@@ -40,6 +40,10 @@ const Transaction = Type.Object(
     amountGross: Amount,
     platformFee: Amount,
     amountNet: Amount,
+    amountRefunded: {
+      ...Amount,
+      description: 'What the merchant has given back, USDC base units: at most amountNet.',
+    },
     txSignature: nullable(
       Type.String({
         description:

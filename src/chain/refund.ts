@@ -1,0 +1,68 @@
+// A merchant's refund: a token transfer that names a reference among its accounts, by which it is found again.
+import { createTransferCheckedInstruction } from '@solana/spl-token';
+import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
+import type { ExecutedTransaction } from './events.ts';
+import { unsignedTransaction } from './message.ts';
+import { createTokenAccount } from './system-instructions.ts';
+
+/** USDC's. */
+const DECIMALS = 6;
+/** TransferChecked of the token program: its number, then the amount (u64). */
+const TRANSFER_CHECKED = 12;
+
+export interface RefundTransfer {
+  readonly mint: string;
+  readonly merchant: string;
+  readonly subscriber: string;
+  /** Base units. */
+  readonly amount: bigint;
+  /** Any address that nothing else uses. */
+  readonly reference: string;
+}
+
+/** The unsigned transaction (base64) that pays it; opens the subscriber's token account where there is none. The merchant signs and pays. */
+export function refundTransaction(
+  { mint, merchant, subscriber, amount, reference }: RefundTransfer,
+  { hasTokenAccount, blockhash }: { hasTokenAccount: boolean; blockhash: string },
+): string {
+  const transfer = createTransferCheckedInstruction(
+    publicKey(tokenAccountAddress(merchant, mint).address),
+    publicKey(mint),
+    publicKey(tokenAccountAddress(subscriber, mint).address),
+    publicKey(merchant),
+    amount,
+    DECIMALS,
+  );
+  transfer.keys.push({ pubkey: publicKey(reference), isSigner: false, isWritable: false });
+  const opening = hasTokenAccount
+    ? []
+    : [createTokenAccount({ payer: merchant, owner: subscriber, mint })];
+  return unsignedTransaction(merchant, [...opening, transfer], blockhash);
+}
+
+/** Whether a transaction succeeded and made exactly this transfer. */
+export function paysRefund(
+  { err, instructions }: ExecutedTransaction,
+  { mint, merchant, subscriber, amount, reference }: RefundTransfer,
+): boolean {
+  const expected = [
+    tokenAccountAddress(merchant, mint).address,
+    mint,
+    tokenAccountAddress(subscriber, mint).address,
+    merchant,
+    reference,
+  ];
+  return (
+    err === null &&
+    instructions.some(({ programId, accounts, data }) => {
+      const bytes = Buffer.from(data);
+      return (
+        programId === TOKEN_PROGRAM &&
+        bytes.length >= 9 &&
+        bytes[0] === TRANSFER_CHECKED &&
+        bytes.readBigUInt64LE(1) === amount &&
+        expected.every((address, place) => accounts[place] === address)
+      );
+    })
+  );
+}

@@ -1,0 +1,124 @@
+import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import { findTransaction, type TransactionRow } from '../../db/payments.ts';
+import { findPlan } from '../../db/plans.ts';
+import { listRefunds } from '../../db/refunds.ts';
+import { askRefund, readRefundGround } from '../../domain/refunds.ts';
+import { offerTransaction } from '../../domain/relay.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { failures, success } from '../envelope.ts';
+import {
+  Amount,
+  AmountInput,
+  Id,
+  nullable,
+  oneOf,
+  PathId,
+  Time,
+  UnsignedTransaction,
+  Wallet,
+} from '../fields.ts';
+import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
+import { pageQuery, type Pages } from '../pages.ts';
+
+const fields = {
+  id: Id,
+  transactionId: { ...Id, description: 'The payment of which it gives back.' },
+  subscriptionId: Id,
+  amount: Amount,
+  status: oneOf(
+    ['pending', 'succeeded', 'expired'],
+    'succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.',
+  ),
+  reference: { ...Wallet, description: 'An address that the transfer names.' },
+  txSignature: nullable(
+    Type.String({ description: 'Signature of the transfer on chain, in Base58.' }),
+  ),
+  occurredAt: nullable({ ...Time, description: 'Block time of the transfer.' }),
+  createdAt: Time,
+};
+const Refund = Type.Object(fields, { title: 'Refund' });
+const NewRefund = Type.Object(
+  { ...fields, transaction: UnsignedTransaction },
+  { title: 'NewRefund' },
+);
+const params = Type.Object({ appId: PathId, transactionId: PathId });
+const tags = ['transactions'];
+
+/** The merchant's payment of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+async function ownPayment(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { appId: string; transactionId: string } }>,
+): Promise<TransactionRow> {
+  const app = await ownApp(deps, request, request.params.appId);
+  const id = idOf(request.params.transactionId, 'transaction');
+  const found = await findTransaction(deps.sql, id);
+  if (found?.appId !== app.id) throw absent('transaction');
+  return found;
+}
+
+/** What a merchant gives back of a payment. */
+export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql, chain } = deps;
+  api.post(
+    '/apps/:appId/transactions/:transactionId/refunds',
+    {
+      schema: {
+        summary: 'Refund a payment',
+        description:
+          'Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.',
+        tags,
+        params,
+        headers: idempotencyHeaders,
+        body: nullable(
+          Type.Object(
+            {
+              amount: Type.Optional({
+                ...AmountInput,
+                description: 'USDC base units as a string; all that is left when absent.',
+              }),
+            },
+            { additionalProperties: false },
+          ),
+        ),
+        response: { 201: success(NewRefund), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request, reply) => {
+      const payment = await ownPayment(deps, request);
+      const amount = request.body?.amount;
+      return answerOnce(deps, request, reply, 201, async () => {
+        const plan = await findPlan(sql, payment.planId);
+        if (plan === undefined) throw absent('plan');
+        const { owner: merchant, mint, id: planId } = plan;
+        const { subscriberWallet: subscriber, subscriptionPda } = payment;
+        const ground = await readRefundGround(chain, { mint, merchant, subscriber });
+        return async (tx) => {
+          const wanted = amount === undefined ? null : BigInt(amount);
+          const { refund, unsigned } = await askRefund(tx, payment, wanted, ground);
+          const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
+          await offerTransaction(tx, unsigned, what);
+          return { ...refund, transaction: unsigned.transaction };
+        };
+      });
+    },
+  );
+
+  api.get(
+    '/apps/:appId/transactions/:transactionId/refunds',
+    {
+      schema: {
+        summary: 'List the refunds of a payment',
+        tags,
+        params,
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Array(Refund)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownPayment(deps, request);
+      return pages.send(request, reply, await listRefunds(sql, id, page));
+    },
+  );
+}

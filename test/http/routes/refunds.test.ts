@@ -1,0 +1,103 @@
+// A merchant gives back what a payment brought it: at most the net, in one transfer that its wallet signs.
+import t from 'tap';
+import { tokenAccountIn } from '../../../src/chain/accounts.ts';
+import { tokenAccountAddress } from '../../../src/chain/addresses.ts';
+import { createRpc } from '../../../src/chain/rpc.ts';
+import { createLog } from '../../../src/log.ts';
+import { type ChainApi, chainApi, randomAddress } from '../../fixtures/http.ts';
+import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+
+interface Refund {
+  id: string;
+  amount: string;
+  status: string;
+  transaction: string;
+}
+
+/** A payment of 10 USDC with a fee of 0.1, of a merchant who holds `funds` base units. */
+async function paid(t: Parameters<typeof chainApi>[0], funds = 50_000_000n) {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  api.localnet.fund(merchant.wallet, { lamports: 10_000_000_000n, usdc: funds });
+  api.localnet.mineBlocks(3);
+  const planId = await insertPlan(api.sql, merchant, { mint: api.localnet.mint });
+  const subscriberWallet = randomAddress();
+  const id = await insertSubscription(
+    api.sql,
+    { appId: merchant.appId, planId },
+    { subscriberWallet },
+  );
+  const paymentId = await insertPayment(api.sql, id, '2026-01-01T00:00:00Z');
+  const path = `/merchant/apps/${merchant.appId}/transactions/${paymentId}/refunds`;
+  const ask = (amount?: string, headers = {}) =>
+    api.call<Refund>('POST', path, {
+      token: merchant.key,
+      body: amount === undefined ? {} : { amount },
+      headers,
+    });
+  return { api, merchant, subscriberWallet, subscriptionId: id, path, ask };
+}
+
+async function usdcOf({ localnet }: ChainApi, owner: string): Promise<bigint> {
+  const log = createLog('test', { level: 'silent', pretty: false, stream: 'stderr' });
+  const rpc = createRpc({ urls: [localnet.rpcUrl], log });
+  const { accounts } = await rpc.getMultipleAccounts([
+    tokenAccountAddress(owner, localnet.mint).address,
+  ]);
+  await rpc.close();
+  return tokenAccountIn(accounts[0] ?? null)?.amount ?? 0n;
+}
+
+void t.test(
+  'the transfer goes from the merchant’s token account to the subscriber’s, which it opens where there is none; it is pending until a keeper sees it',
+  async (t) => {
+    const { api, merchant, subscriberWallet, path, ask } = await paid(t);
+    const refund = await ask('4000000');
+    t.match(refund, { status: 201, body: { data: { amount: '4000000', status: 'pending' } } });
+    await api.submit(merchant.keypair, refund.body.data.transaction);
+    t.equal(await usdcOf(api, subscriberWallet), 4_000_000n);
+    t.equal(await usdcOf(api, merchant.wallet), 46_000_000n);
+    const list = await api.call<Refund[]>('GET', path, { token: merchant.key });
+    t.match(list.body.data, [{ id: refund.body.data.id, status: 'pending', txSignature: null }]);
+    const [offer] = await api.sql`select purpose, wallet from offered_transactions`;
+    t.match(offer, { purpose: 'refund', wallet: merchant.wallet }, 'the relay takes it');
+  },
+);
+
+void t.test(
+  'at most the net amount in all, those under way included: what is left when no amount is given, then CONFLICT',
+  async (t) => {
+    const { api, path, ask, merchant } = await paid(t);
+    t.match(await ask('9900001'), {
+      status: 400,
+      body: { error: { details: [{ path: 'amount' }] } },
+    });
+    const headers = { 'idempotency-key': 'once' };
+    const first = await ask('9000000', headers);
+    t.equal((await ask('9000000', headers)).text, first.text, 'asked again, it is the same one');
+    const both = await Promise.all([ask('500000'), ask('500000')]);
+    t.same(both.map(({ status }) => status).sort(), [201, 400], 'two at once: one fits');
+    t.match((await ask()).body.data, { amount: '400000' });
+    t.equal((await ask()).status, 409);
+    await api.sql`update refunds set status = 'expired'`;
+    t.match((await ask()).body.data, { amount: '9900000' }, 'an expired one counts no more');
+    const other = await api.merchant();
+    t.equal((await api.call('POST', path, { token: other.key })).status, 403);
+    for (const amount of ['0', '-1', '1.5']) t.equal((await ask(amount)).status, 400, amount);
+    t.equal((await api.call('GET', path, { token: merchant.key })).status, 200);
+  },
+);
+
+void t.test(
+  'nothing is refunded of a failed payment, nor more than the merchant holds',
+  async (t) => {
+    const { api, merchant, subscriptionId, ask } = await paid(t, 1_000_000n);
+    t.equal((await ask('1000001')).status, 409);
+    t.equal((await ask('1000000')).status, 201);
+    const failed = await insertPayment(api.sql, subscriptionId, '2026-02-01T00:00:00Z', {
+      failureReason: 'insufficient_funds',
+    });
+    const path = `/merchant/apps/${merchant.appId}/transactions/${failed}/refunds`;
+    t.equal((await api.call('POST', path, { token: merchant.key })).status, 409);
+  },
+);

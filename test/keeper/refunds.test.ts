@@ -1,0 +1,126 @@
+// Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names the reference is taken for one.
+import t from 'tap';
+import { refundTransaction } from '../../src/chain/refund.ts';
+import { addSignature } from '../../src/chain/message.ts';
+import { askRefund, readRefundGround } from '../../src/domain/refunds.ts';
+import { recordRefunds } from '../../src/keeper/refunds.ts';
+import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
+
+async function paidOnce(stage: Stage): Promise<Subscription> {
+  const subscription = await stage.subscriber(await stage.plan());
+  const keeper = await stage.startKeeper();
+  await stage.until(
+    'the first payment is settled',
+    async () => (await stage.row(subscription)).paidThrough !== null,
+  );
+  await keeper.stop();
+  return subscription;
+}
+
+async function ask(stage: Stage, { id, wallet, plan }: Subscription, amount: bigint | null) {
+  const [payment] = await stage.sql<{ id: string; appId: string; status: string }[]>`
+    select id, app_id, status from payments where subscription_id = ${id}`;
+  const { address: merchant } = plan.merchant;
+  const parties = { mint: stage.net.mint, merchant, subscriber: wallet.address };
+  const ground = await readRefundGround(stage.rpc, parties);
+  const asked = { ...payment!, subscriptionId: id, subscriberWallet: wallet.address };
+  return stage.sql.begin((tx) => askRefund(tx, asked, amount, ground));
+}
+
+async function send(stage: Stage, keypair: Keypair, transaction: string) {
+  const bytes = Buffer.from(addSignature(keypair, transaction), 'base64');
+  const signature = await stage.rpc.sendTransaction(bytes);
+  await stage.until('it is final', async () => {
+    const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
+    return statuses[0]?.commitment === 'finalized';
+  });
+  return signature;
+}
+
+const refunds = (stage: Stage) =>
+  stage.sql<{ status: string; txSignature: string | null; lookAt: Date | null }[]>`
+    select status, tx_signature, look_at from refunds order by id`;
+const refunded = async (stage: Stage) =>
+  (await stage.sql<{ amountRefunded: bigint }[]>`select amount_refunded from payments`)[0]!
+    .amountRefunded;
+const lookNow = (stage: Stage) =>
+  stage.sql`update refunds set look_at = now() where look_at is not null`;
+
+void t.test(
+  'a refund is recorded once its transfer is final: the payment, one event, and nothing more when it is looked for again',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { context } = stage.parts();
+    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'pending' }], 'not sent yet');
+    const before = await stage.balance(subscription.wallet.address);
+    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    t.equal((await stage.balance(subscription.wallet.address)) - before, 1_000_000n);
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature, lookAt: null }]);
+    t.equal(await refunded(stage), 1_000_000n);
+    await stage.sql`update refunds set look_at = now()`;
+    await recordRefunds(context);
+    t.equal(await refunded(stage), 1_000_000n, 'once');
+    const told = (await stage.events(subscription)).filter(
+      ({ type }) => type === 'refund_recorded',
+    );
+    t.equal(told.length, 1);
+    t.match(told[0]!.data, { refundId: refund.id, amount: '1000000', txSignature });
+  },
+);
+
+void t.test(
+  'an expired refund whose transfer landed after all is recorded, but never more than the net in all',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { context } = stage.parts();
+    const first = await ask(stage, subscription, null);
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'expired' }]);
+    const second = await ask(stage, subscription, null);
+    for (const { unsigned } of [first, second])
+      await send(stage, subscription.plan.merchant, unsigned.transaction);
+    await lookNow(stage);
+    await recordRefunds(context);
+    const statuses = (await refunds(stage)).map(({ status }) => status).sort();
+    t.equal(statuses.filter((status) => status === 'succeeded').length, 1);
+    t.equal(await refunded(stage), 5_000_000n - 50_000n);
+  },
+);
+
+void t.test(
+  'another amount, another receiver and a stranger’s transfer are not taken for the refund',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { context } = stage.parts();
+    const { refund } = await ask(stage, subscription, 1_000_000n);
+    const { reference } = refund;
+    const { merchant } = subscription.plan;
+    const stranger = stage.wallet();
+    const { mint } = stage.net;
+    const right = { mint, merchant: merchant.address, subscriber: subscription.wallet.address };
+    const wrong: [Keypair, Parameters<typeof refundTransaction>[0]][] = [
+      [merchant, { ...right, amount: 999_999n, reference }],
+      [merchant, { ...right, subscriber: stranger.address, amount: 1_000_000n, reference }],
+      [stranger, { ...right, merchant: stranger.address, amount: 1_000_000n, reference }],
+      [merchant, { ...right, amount: 1_000_000n, reference: generateKeypair().address }],
+    ];
+    for (const [keypair, transfer] of wrong) {
+      const { blockhash } = await stage.rpc.getLatestBlockhash();
+      const given = { hasTokenAccount: true, blockhash };
+      await send(stage, keypair, refundTransaction(transfer, given));
+    }
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'pending', txSignature: null }]);
+    t.equal(await refunded(stage), 0n);
+  },
+);
