@@ -11,6 +11,8 @@ export interface Fault {
   metric?: { name: string; labels?: RegExp; over?: number; under?: number; grows?: number };
   /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
   heals?: { seconds: number; because: string };
+  /** Whether it can be had here; everywhere when absent. */
+  isPossible?(ground: Ground): boolean;
   /** It does no harm that anybody could see: nothing is to be seen. */
   harmless?: boolean;
 }
@@ -108,6 +110,15 @@ export const faults: readonly Fault[] = [
     name: 'Postgres read-only',
     begin: (ground) => setReadOnly(ground, 'on'),
     end: (ground) => setReadOnly(ground, 'off'),
+  },
+  {
+    name: 'disk full',
+    isPossible: ({ disk }) => disk !== undefined,
+    begin: ({ disk }) => disk?.fill(),
+    end: ({ disk }) => disk?.free(),
+    // BillingLoopFailing.
+    metric: { name: 'billing_loop_failures_total', labels: /cause="(?!chain)/, grows: 5 },
+    heals: lease,
   },
   {
     name: 'two migrations at once',

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
@@ -27,6 +28,7 @@ const run = promisify(execFile);
 const program = new URL('../../bin/billing.js', import.meta.url).pathname;
 const random = seeded(20);
 const blockMs = 50;
+const diskMegabytes = 768;
 export const maxConnections = 60;
 
 export type Daemon = 'serve' | 'keeper' | 'dispatch';
@@ -39,10 +41,19 @@ export interface Postgres {
   freeze(on: boolean): Promise<void>;
 }
 
+/** The disk that Postgres is on. */
+interface Disk {
+  fill(): Promise<void>;
+  /** Makes room again, and starts Postgres where it gave up for want of it. */
+  free(): Promise<void>;
+}
+
 export interface Ground {
   /** Straight to Postgres, as its superuser; new after each of its restarts. */
   sql: () => Sql;
   postgres: Postgres;
+  /** Undefined where the machine lets us mount none of our own. */
+  disk: Disk | undefined;
   /** Between the daemons and Postgres. */
   postgresWire: Proxy;
   chain: SandboxChain;
@@ -101,7 +112,7 @@ async function open(
     readyUrl: `${rpcUrl}/health`,
   });
   onStop(() => chainProcess.stop());
-  const { postgres, sql } = await openPostgres(join(directory, 'postgres'), onStop);
+  const { postgres, sql, disk } = await openPostgres(join(directory, 'postgres'), onStop);
   const { files } = await makeDatabaseRoles(sql(), postgres.url, directory);
   await migrate(sql());
   await chainProcess.ready();
@@ -181,6 +192,7 @@ async function open(
   return {
     sql,
     postgres,
+    disk,
     postgresWire,
     chain,
     rpcWires,
@@ -199,11 +211,24 @@ async function open(
   };
 }
 
+/** Mounts a small file system of its own, where this process may; resolves with whether it did. */
+async function mountDisk(at: string, onStop: (close: () => unknown) => void): Promise<boolean> {
+  await mkdir(at);
+  try {
+    await run('mount', ['-t', 'tmpfs', '-o', `size=${diskMegabytes}m`, 'tmpfs', at]);
+  } catch {
+    return false;
+  }
+  onStop(() => run('umount', [at]));
+  return true;
+}
+
 async function openPostgres(
   dataDir: string,
   onStop: (close: () => unknown) => void,
-): Promise<{ postgres: Postgres; sql: () => Sql }> {
-  const settings = { max_connections: String(maxConnections) };
+): Promise<{ postgres: Postgres; sql: () => Sql; disk: Disk | undefined }> {
+  const hasDisk = await mountDisk(dataDir, onStop);
+  const settings = { max_connections: String(maxConnections), max_wal_size: '128MB' };
   let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir, settings });
   const { url } = server;
   const port = Number(new URL(url).port);
@@ -219,18 +244,34 @@ async function openPostgres(
     return [postmaster, ...stdout.trim().split(/\s+/).map(Number)];
   };
   let frozen: number[] = [];
+  const ballast = join(dataDir, 'ballast');
+  const start = async () => {
+    server = await startEmbeddedPostgres({ dataDir, port, settings });
+    sql = open();
+  };
+  const disk: Disk = {
+    async fill() {
+      // Ends with an error: that is when the disk is full.
+      await run('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=4k']).catch(() => undefined);
+    },
+    async free() {
+      await rm(ballast, { force: true });
+      const isOver = await Promise.race([server.exited.then(() => true), pause(1000, false)]);
+      if (!isOver) return;
+      await sql.end({ timeout: 0 });
+      await start();
+    },
+  };
   return {
     sql: () => sql,
+    disk: hasDisk ? disk : undefined,
     postgres: {
       url,
       async stop() {
         await sql.end({ timeout: 0 });
         await server.stop();
       },
-      async start() {
-        server = await startEmbeddedPostgres({ dataDir, port, settings });
-        sql = open();
-      },
+      start,
       async freeze(on) {
         if (on) frozen = await processes();
         for (const pid of frozen) process.kill(pid, on ? 'SIGSTOP' : 'SIGCONT');

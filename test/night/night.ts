@@ -41,6 +41,7 @@ export async function night({
     await well(ground, rounds, 60);
     const rows: Row[] = [];
     for (const fault of faults) {
+      if (fault.isPossible?.(ground) === false) continue;
       rounds += 1;
       const row = await spend(ground, fault, rounds, seconds);
       tell(row);
