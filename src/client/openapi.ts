@@ -4,7 +4,7 @@ export interface paths {
         get?: never;
         /**
          * Get a message for the wallet to sign
-         * @description The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.
+         * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.
          */
         post: operations["createNonce"];
         delete?: never;
@@ -14,7 +14,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * @description A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier.
          */
         post: operations["verifySignIn"];
         delete?: never;
@@ -37,12 +37,12 @@ export interface paths {
     "/merchant/api-keys": {
         /**
          * List the API keys
-         * @description Revoked ones too. The keys themselves are stored nowhere.
+         * Revoked ones too. The keys themselves are stored nowhere.
          */
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * @description Needs no body. The key is shown in this answer and never again.
+         * Needs no body. The key is shown in this answer and never again.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -53,7 +53,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description At once and for good: the next request with it is refused. Revoking again changes nothing.
+         * At once and for good: the next request with it is refused. Revoking again changes nothing.
          */
         delete: operations["revokeApiKey"];
         patch?: never;
@@ -73,14 +73,14 @@ export interface paths {
         delete?: never;
         /**
          * Change an app
-         * @description Fields that are left out stay as they are; null clears description and websiteUrl.
+         * Fields that are left out stay as they are; null clears description and websiteUrl.
          */
         patch: operations["updateApp"];
     };
     "/merchant/apps/{appId}/access": {
         /**
          * Ask whether a customer has access
-         * @description Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.
+         * Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.
          */
         get: operations["getAccess"];
         post?: never;
@@ -90,7 +90,7 @@ export interface paths {
     "/merchant/apps/{appId}/analytics": {
         /**
          * Read an app’s figures
-         * @description From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.
+         * From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.
          */
         get: operations["getAnalytics"];
         post?: never;
@@ -102,7 +102,7 @@ export interface paths {
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * @description Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
+         * Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -111,7 +111,7 @@ export interface paths {
     "/merchant/apps/{appId}/checkout-sessions/{checkoutSessionId}": {
         /**
          * Read a checkout session
-         * @description Read it when the customer comes back: the return URL proves nothing.
+         * Read it when the customer comes back: the return URL proves nothing.
          */
         get: operations["getCheckoutSession"];
         post?: never;
@@ -121,7 +121,7 @@ export interface paths {
     "/merchant/apps/{appId}/deliveries": {
         /**
          * List the deliveries of an app
-         * @description To its webhook endpoint and to those that were deleted.
+         * To its webhook endpoint and to those that were deleted.
          */
         get: operations["listDeliveries"];
         post?: never;
@@ -139,7 +139,7 @@ export interface paths {
         get?: never;
         /**
          * Send the event of a delivery again
-         * @description Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
+         * Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
          */
         post: operations["replayDelivery"];
         delete?: never;
@@ -163,7 +163,7 @@ export interface paths {
         get?: never;
         /**
          * Send an event again
-         * @description Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.
+         * Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.
          */
         post: operations["replayEvent"];
         delete?: never;
@@ -172,7 +172,7 @@ export interface paths {
     "/merchant/apps/{appId}/events/next": {
         /**
          * Follow the events of an app
-         * @description Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.
+         * Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.
          */
         get: operations["followEvents"];
         post?: never;
@@ -183,7 +183,7 @@ export interface paths {
         get?: never;
         /**
          * Send a sample event (development)
-         * @description Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.
+         * Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.
          */
         post: operations["sendSampleEvent"];
         delete?: never;
@@ -194,7 +194,7 @@ export interface paths {
         get: operations["listPlans"];
         /**
          * Create a plan, or adopt one that is on chain
-         * @description With amount and periodHours: answers with a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
+         * With amount and periodHours: answers with a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
          */
         post: operations["createPlan"];
         delete?: never;
@@ -203,14 +203,14 @@ export interface paths {
     "/merchant/apps/{appId}/plans/{planId}": {
         /**
          * Read a plan
-         * @description A pending plan is looked for on chain first.
+         * A pending plan is looked for on chain first.
          */
         get: operations["getPlan"];
         post?: never;
         delete?: never;
         /**
          * Change or sunset a plan
-         * @description Fields that are left out stay as they are. status "sunset" ends new registrations and cannot be taken back; subscriptions go on.
+         * Fields that are left out stay as they are. status "sunset" ends new registrations and cannot be taken back; subscriptions go on.
          */
         patch: operations["updatePlan"];
     };
@@ -218,7 +218,7 @@ export interface paths {
         get?: never;
         /**
          * Get a transaction that names our keepers as the pullers of a published plan
-         * @description For your wallet to sign after we rotated a key. Payments go on meanwhile. CONFLICT when the plan names our keepers already, or is sunset and lacks one.
+         * For your wallet to sign after we rotated a key. Payments go on meanwhile. CONFLICT when the plan names our keepers already, or is sunset and lacks one.
          */
         post: operations["createPullersTransaction"];
         delete?: never;
@@ -228,7 +228,7 @@ export interface paths {
         get?: never;
         /**
          * Get a fresh transaction to publish a pending plan
-         * @description A transaction lapses about half a minute after it was made.
+         * A transaction lapses about half a minute after it was made.
          */
         post: operations["createPlanTransaction"];
         delete?: never;
@@ -238,7 +238,7 @@ export interface paths {
         get?: never;
         /**
          * Send again all events that match
-         * @description Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).
+         * Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).
          */
         post: operations["createReplay"];
         delete?: never;
@@ -265,7 +265,7 @@ export interface paths {
         delete?: never;
         /**
          * Change your own ids and the discount of a subscription
-         * @description Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.
+         * Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.
          */
         patch: operations["updateSubscription"];
     };
@@ -273,7 +273,7 @@ export interface paths {
         get?: never;
         /**
          * Cancel a subscription
-         * @description period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.
+         * period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -283,7 +283,7 @@ export interface paths {
         get?: never;
         /**
          * Pause a subscription
-         * @description Nothing is collected until it is unpaused, and periods that go by are never charged. Access ends with what is paid. A past-due one becomes active and is no longer tried.
+         * Nothing is collected until it is unpaused, and periods that go by are never charged. Access ends with what is paid. A past-due one becomes active and is no longer tried.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -292,7 +292,7 @@ export interface paths {
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read what happened to a subscription
-         * @description Events, payments, attempts and deliveries, newest first: the newest 200.
+         * Events, payments, attempts and deliveries, newest first: the newest 200.
          */
         get: operations["getSubscriptionTimeline"];
         post?: never;
@@ -303,7 +303,7 @@ export interface paths {
         get?: never;
         /**
          * Unpause a subscription
-         * @description The next payment is due after what is paid, else at once: then for the rest of the period that runs.
+         * The next payment is due after what is paid, else at once: then for the rest of the period that runs.
          */
         post: operations["unpauseSubscription"];
         delete?: never;
@@ -312,7 +312,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions": {
         /**
          * List the transactions of an app
-         * @description One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listTransactions"];
         post?: never;
@@ -331,7 +331,7 @@ export interface paths {
         get: operations["listRefunds"];
         /**
          * Refund a payment
-         * @description Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.
+         * Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.
          */
         post: operations["createRefund"];
         delete?: never;
@@ -340,7 +340,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions/export": {
         /**
          * Export transactions as CSV (Pro)
-         * @description The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.
+         * The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
         post?: never;
@@ -352,7 +352,7 @@ export interface paths {
         get: operations["listWebhooks"];
         /**
          * Create the webhook endpoint of an app
-         * @description An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.
+         * An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -364,7 +364,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook endpoint
-         * @description What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.
+         * What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.
          */
         delete: operations["deleteWebhook"];
         patch?: never;
@@ -387,7 +387,7 @@ export interface paths {
         get?: never;
         /**
          * Send the event of a delivery again
-         * @description Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
+         * Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
          */
         post: operations["replayWebhookDelivery"];
         delete?: never;
@@ -397,7 +397,7 @@ export interface paths {
         get?: never;
         /**
          * Replace the signing secret of a webhook endpoint
-         * @description The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.
+         * The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -407,7 +407,7 @@ export interface paths {
         get?: never;
         /**
          * Send a signed ping to a webhook endpoint
-         * @description At once, with the headers of every delivery; answers with what came back within 5 seconds.
+         * At once, with the headers of every delivery; answers with what came back within 5 seconds.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -427,7 +427,7 @@ export interface paths {
         delete?: never;
         /**
          * Change the profile
-         * @description Fields that are left out stay as they are; null clears one. The tier is not writable.
+         * Fields that are left out stay as they are; null clears one. The tier is not writable.
          */
         patch: operations["updateProfile"];
     };
@@ -441,12 +441,12 @@ export interface paths {
     "/merchant/transactions": {
         /**
          * List the transactions of all your apps
-         * @description One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listAllTransactions"];
         /**
          * Send a transaction that your wallet has signed
-         * @description Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that publishes a plan makes it active.
+         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that publishes a plan makes it active.
          */
         post: operations["sendMerchantTransaction"];
         delete?: never;
@@ -455,7 +455,7 @@ export interface paths {
     "/plans/{planId}": {
         /**
          * Read the public terms of a plan
-         * @description For a page that shows them before a wallet is connected.
+         * For a page that shows them before a wallet is connected.
          */
         get: operations["getPublicPlan"];
         post?: never;
@@ -479,7 +479,7 @@ export interface paths {
     "/subscriber/plans/{planId}/standing": {
         /**
          * Read how your wallet stands to a plan on chain
-         * @description Balances, what subscribing needs, and whether the wallet is subscribed.
+         * Balances, what subscribing needs, and whether the wallet is subscribed.
          */
         get: operations["getPlanStanding"];
         post?: never;
@@ -490,7 +490,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * @description Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.
+         * Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -501,7 +501,7 @@ export interface paths {
         get: operations["listOwnSubscriptions"];
         /**
          * Register a subscription that is on chain
-         * @description From then on the keeper collects its payments, the first one at once.
+         * From then on the keeper collects its payments, the first one at once.
          */
         post: operations["registerSubscription"];
         delete?: never;
@@ -518,7 +518,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that cancels at the end of the period
-         * @description Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign it and send it: the chain stays the truth, and the service sees it there.
          */
         post: operations["createCancelTransaction"];
         delete?: never;
@@ -528,7 +528,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that closes the account of an ended subscription
-         * @description Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign it and send it: the chain stays the truth, and the service sees it there.
          */
         post: operations["createCloseTransaction"];
         delete?: never;
@@ -538,7 +538,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that approves the payments again
-         * @description Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign it and send it: the chain stays the truth, and the service sees it there.
          */
         post: operations["createRepairTransaction"];
         delete?: never;
@@ -548,7 +548,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that takes a cancellation back
-         * @description Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign it and send it: the chain stays the truth, and the service sees it there.
          */
         post: operations["createResumeTransaction"];
         delete?: never;
@@ -565,7 +565,7 @@ export interface paths {
         get?: never;
         /**
          * Send a transaction that your wallet has signed
-         * @description Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that subscribes is registered, too.
+         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that subscribes is registered, too.
          */
         post: operations["sendSubscriberTransaction"];
         delete?: never;
@@ -577,7 +577,7 @@ export interface webhooks {
         get?: never;
         /**
          * What is sent to the app’s webhook endpoint
-         * @description Verify the signature over the raw body, refuse timestamps more than 300 seconds away, answer with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are tried again after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.
+         * Verify the signature over the raw body, refuse timestamps more than 300 seconds away, answer with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are tried again after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.
          */
         post: operations["webhookEvent"];
         delete?: never;
@@ -589,198 +589,195 @@ export interface components {
         Access: {
             /**
              * Format: date-time
-             * @description When access ends; null when there is none.
+             * When access ends; null when there is none.
              */
             accessUntil: string | null;
             /**
              * Format: date-time
-             * @description The service’s clock when it answered.
+             * The service’s clock when it answered.
              */
             checkedAt: string;
-            /** @description Whether to grant access now. */
+            /** Whether to grant access now. */
             hasAccess: boolean;
-            /**
-             * @description paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over.
-             * @enum {string}
-             */
+            /** paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over. */
             reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
             /**
              * Format: date-time
-             * @description The answer holds until then: ask again afterwards.
+             * The answer holds until then: ask again afterwards.
              */
             revalidateAfter: string;
             /**
-             * @description The subscription’s; null when there is none.
+             * The subscription’s; null when there is none.
              * @enum {string|null}
              */
             status: "active" | "past_due" | "cancelled" | "expired" | null;
             /**
              * Format: uuid
-             * @description The subscription that decided.
+             * The subscription that decided.
              */
             subscriptionId: string | null;
         };
         Analytics: {
-            /** @description At the end. */
+            /** At the end. */
             active: number;
-            /** @description Within the range. */
+            /** Within the range. */
             cancelled: number;
-            /** @description Cancelled and expired, of what was active or past due at the start; null when nothing was. */
+            /** Cancelled and expired, of what was active or past due at the start; null when nothing was. */
             churnRate: number | null;
-            /** @description The same for each day, days without activity included. */
+            /** The same for each day, days without activity included. */
             daily: {
-                /** @description At the end. */
+                /** At the end. */
                 active: number;
-                /** @description Within the range. */
+                /** Within the range. */
                 cancelled: number;
-                /** @description Cancelled and expired, of what was active or past due at the start; null when nothing was. */
+                /** Cancelled and expired, of what was active or past due at the start; null when nothing was. */
                 churnRate: number | null;
                 /**
                  * Format: date
-                 * @description The day, UTC.
+                 * The day, UTC.
                  */
                 date: string;
-                /** @description Within the range. */
+                /** Within the range. */
                 expired: number;
-                /** @description USDC base units (6 decimals) as a string. */
+                /** USDC base units (6 decimals) as a string. */
                 fees: string;
-                /** @description USDC base units (6 decimals) as a string. */
+                /** USDC base units (6 decimals) as a string. */
                 gross: string;
-                /** @description At the end: amounts of what is active or past due, normalised to 730 hours. */
+                /** At the end: amounts of what is active or past due, normalised to 730 hours. */
                 mrr: string;
-                /** @description Gross less fees; refunds are not taken off. */
+                /** Gross less fees; refunds are not taken off. */
                 net: string;
-                /** @description Registered within the range. */
+                /** Registered within the range. */
                 new: number;
-                /** @description At the end. */
+                /** At the end. */
                 pastDue: number;
-                /** @description Failed attempts within the range. */
+                /** Failed attempts within the range. */
                 paymentsFailed: number;
-                /** @description Within the range. */
+                /** Within the range. */
                 paymentsSucceeded: number;
-                /** @description Given back within the range, by the time of the transfer. */
+                /** Given back within the range, by the time of the transfer. */
                 refunded: string;
-                /** @description Succeeded of all payments tried; null when none was. */
+                /** Succeeded of all payments tried; null when none was. */
                 successRate: number | null;
             }[];
-            /** @description Within the range. */
+            /** Within the range. */
             expired: number;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             fees: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             from: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             gross: string;
-            /** @description At the end: amounts of what is active or past due, normalised to 730 hours. */
+            /** At the end: amounts of what is active or past due, normalised to 730 hours. */
             mrr: string;
-            /** @description Gross less fees; refunds are not taken off. */
+            /** Gross less fees; refunds are not taken off. */
             net: string;
-            /** @description Registered within the range. */
+            /** Registered within the range. */
             new: number;
-            /** @description At the end. */
+            /** At the end. */
             pastDue: number;
-            /** @description Failed attempts within the range. */
+            /** Failed attempts within the range. */
             paymentsFailed: number;
-            /** @description Within the range. */
+            /** Within the range. */
             paymentsSucceeded: number;
-            /** @description Given back within the range, by the time of the transfer. */
+            /** Given back within the range, by the time of the transfer. */
             refunded: string;
-            /** @description Succeeded of all payments tried; null when none was. */
+            /** Succeeded of all payments tried; null when none was. */
             successRate: number | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             to: string;
         };
         ApiKey: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             lastUsedAt: string | null;
-            /** @description The marker and six more characters. */
+            /** The marker and six more characters. */
             prefix: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             revokedAt: string | null;
         };
         App: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: text
-             * @description Shown to subscribers.
+             * Shown to subscribers.
              */
             description: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string;
-            /** @description Origins that a checkout session may return to. */
+            /** Origins that a checkout session may return to. */
             returnOrigins: string[];
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
             /**
              * Format: http-url
-             * @description Shown to subscribers.
+             * Shown to subscribers.
              */
             websiteUrl: string | null;
         };
         CancelFinalizedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
-                /** @description Whether the account on chain is closed. */
+                /** Whether the account on chain is closed. */
                 accountClosed: boolean;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: date-time
-                 * @description When it ended.
+                 * When it ended.
                  */
                 cancelledAt?: string | null;
                 /**
-                 * @description Why it ended; absent after a cancellation at the end of a period.
+                 * Why it ended; absent after a cancellation at the end of a period.
                  *
                  *     - `past_due`: Payments failed for as long as the plan allows.
                  *     - `forced`: The merchant ended it at once.
@@ -788,471 +785,435 @@ export interface components {
                  *     - `plan_closed`: The plan was closed on chain.
                  *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
                  *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
-                 * @enum {string}
                  */
                 endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed";
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "cancel_finalized";
         };
         CancelForcedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: date-time
-                 * @description When it ended.
+                 * When it ended.
                  */
                 cancelledAt?: string | null;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "cancel_forced";
         };
         CancelRequestedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: date-time
-                 * @description When it was asked for.
+                 * When it was asked for.
                  */
                 cancelRequestedAt: string;
                 /**
-                 * @description Who asked for it.
+                 * Who asked for it.
                  *
                  *     - `subscriber`: The wallet cancelled on chain.
                  *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
-                 * @enum {string}
                  */
                 cancelRequestedBy: "subscriber" | "merchant";
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "cancel_requested";
         };
         CheckoutSession: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: http-url
-             * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
              */
             cancelUrl: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description What the next payments are reduced by; null when nothing. */
+            /** What the next payments are reduced by; null when nothing. */
             discount: {
-                /** @description USDC base units off each payment. */
+                /** USDC base units off each payment. */
                 amountOff: string | null;
-                /** @description Percent of the amount, 1 to 99. */
+                /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** @description Payments that it still reduces; null: all. */
+                /** Payments that it still reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             expiresAt: string;
             /**
              * Format: name
-             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
              */
             externalId: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+            /** Your own notes: up to 20 strings by name, 4 KiB in all. */
             metadata: {
                 [key: string]: string;
             };
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /**
-             * @description A session is open for 24 hours.
-             * @enum {string}
-             */
+            /** A session is open for 24 hours. */
             status: "open" | "complete" | "expired";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string | null;
             /**
              * Format: uuid
-             * @description What the session led to.
+             * What the session led to.
              */
             subscriptionId: string | null;
             /**
              * Format: http-url
-             * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
              */
             successUrl: string | null;
-            /** @description Send the customer there. */
+            /** Send the customer there. */
             url: string;
         };
         DelegationRevokedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: date-time
-                 * @description When the service saw it.
+                 * When the service saw it.
                  */
                 delegationRevokedAt: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
                 /**
-                 * @description How the wallet took its approval back.
+                 * How the wallet took its approval back.
                  *
                  *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
                  *     - `authority_closed`: The wallet closed the account that allows payments.
                  *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
-                 * @enum {string}
                  */
                 reason: "delegate_replaced" | "authority_closed" | "authority_replaced";
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "delegation_revoked";
         };
         Delivery: {
-            /** @description Requests that were made. */
+            /** Requests that were made. */
             attempts: number;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             eventId: string;
-            /**
-             * @description The event’s type.
-             * @enum {string}
-             */
+            /** The event’s type. */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             nextAttemptAt: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             replayOf: string | null;
-            /**
-             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted first.
-             * @enum {string}
-             */
+            /** failed: its retries are exhausted. cancelled: the endpoint was deleted first. */
             status: "pending" | "delivered" | "failed" | "cancelled";
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             webhookId: string;
         };
         DeliveryAttempt: {
-            /** @description The address that was connected to. */
+            /** The address that was connected to. */
             address: string | null;
-            /** @description Milliseconds until the answer or the failure. */
+            /** Milliseconds until the answer or the failure. */
             durationMs: number;
             /**
-             * @description Why there was no answer; null when there was one.
+             * Why there was no answer; null when there was one.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -1266,113 +1227,100 @@ export interface components {
              * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
-            /** @description null when there was no answer. */
+            /** null when there was no answer. */
             httpStatus: number | null;
-            /** @description 1 is the first. */
+            /** 1 is the first. */
             number: number;
-            /** @description The start of the answer’s body, as text. */
+            /** The start of the answer’s body, as text. */
             response: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             startedAt: string;
         };
         Event: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** @description Counts the events of a subscription without gaps; null for an event of a plan. */
+            /** Counts the events of a subscription without gaps; null for an event of a plan. */
             sequence: number | null;
             /**
              * Format: uuid
-             * @description Null for an event of a plan.
+             * Null for an event of a plan.
              */
             subscriptionId: string | null;
-            /**
-             * @description What happened.
-             * @enum {string}
-             */
+            /** What happened. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
         Failure: {
-            /** @description Nothing. */
+            /** Nothing. */
             data: null;
-            /** @description Why not. */
+            /** Why not. */
             error: {
-                /**
-                 * @description For programs.
-                 * @enum {string}
-                 */
+                /** For programs. */
                 code: "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "VALIDATION_ERROR" | "CONFLICT" | "RATE_LIMITED" | "INTERNAL_ERROR";
-                /** @description With VALIDATION_ERROR: what is wrong with which field. */
+                /** With VALIDATION_ERROR: what is wrong with which field. */
                 details?: {
-                    /** @description What would be right. */
+                    /** What would be right. */
                     message: string;
-                    /** @description The field or parameter. */
+                    /** The field or parameter. */
                     path: string;
                 }[];
-                /** @description For people. */
+                /** For people. */
                 message: string;
             };
-            /**
-             * @description Whether the request was carried out.
-             * @enum {boolean}
-             */
             success: false;
         };
         Feed: {
-            /** @description What to send as "after" next. */
+            /** What to send as "after" next. */
             cursor: string;
-            /** @description Oldest first; empty when nothing happened. */
+            /** Oldest first; empty when nothing happened. */
             events: components["schemas"]["FeedEvent"][];
         };
         FeedEvent: {
-            /** @description The payload byte for byte, as it is signed and sent. */
+            /** The payload byte for byte, as it is signed and sent. */
             body: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description Triggered by the merchant, in development: nothing has happened. */
+            /** Triggered by the merchant, in development: nothing has happened. */
             sample: boolean;
-            /**
-             * @description What happened.
-             * @enum {string}
-             */
+            /** What happened. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
         };
         NewPlan: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** @description The amount for people. */
+            /** The amount for people. */
             amountDisplay: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
-             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
              *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
@@ -1384,204 +1332,191 @@ export interface components {
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description As it stands on chain; empty when there is none. */
+            /** As it stands on chain; empty when there is none. */
             metadataUri: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             mint: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string;
-            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
             pastDueDays: number | null;
-            /** @description Length of a period. */
+            /** Length of a period. */
             periodHours: number;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
-            /**
-             * @description pending: not seen on chain yet. sunset: takes no new registrations.
-             * @enum {string}
-             */
+            /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
             /**
              * Format: byte
-             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
              */
             transaction?: string;
-            /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
-            /** @description What looks like a slip of the decimal point. The plan works as it is. */
+            /** What looks like a slip of the decimal point. The plan works as it is. */
             warnings: {
                 /**
-                 * @description For programs.
+                 * For programs.
                  *
                  *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
                  *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
-                 * @enum {string}
                  */
                 code: "amount_far_below" | "amount_far_above";
-                /** @description For people. */
+                /** For people. */
                 message: string;
             }[];
         };
         NewRefund: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description Block time of the transfer.
+             * Block time of the transfer.
              */
             occurredAt: string | null;
             /**
              * Format: address
-             * @description An address that the transfer names.
+             * An address that the transfer names.
              */
             reference: string;
-            /**
-             * @description succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.
-             * @enum {string}
-             */
+            /** succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             subscriptionId: string;
             /**
              * Format: byte
-             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
              */
             transaction: string;
             /**
              * Format: uuid
-             * @description The payment of which it gives back.
+             * The payment of which it gives back.
              */
             transactionId: string;
-            /** @description Signature of the transfer on chain, in Base58. */
+            /** Signature of the transfer on chain, in Base58. */
             txSignature: string | null;
         };
         NewReplay: {
             /**
              * Format: date-time
-             * @description When the run was started.
+             * When the run was started.
              */
             createdAt: string | null;
             /**
              * Format: date-time
-             * @description When everything was queued.
+             * When everything was queued.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * @description The run; null after a dry run, which starts none.
+             * The run; null after a dry run, which starts none.
              */
             id: string | null;
-            /** @description What matches, by the status of its newest delivery. */
+            /** What matches, by the status of its newest delivery. */
             matching: {
-                /** @description How many match. */
+                /** How many match. */
                 count: number;
-                /** @description Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them. */
+                /** Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them. */
                 deliverable: number;
-                /**
-                 * @description unsent: events that were never queued for an endpoint.
-                 * @enum {string}
-                 */
+                /** unsent: events that were never queued for an endpoint. */
                 status: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
             }[];
-            /** @description Events that the run has queued so far. */
+            /** Events that the run has queued so far. */
             queued: number;
-            /**
-             * @description counted: a dry run. running: events are being queued. finished: all are queued.
-             * @enum {string}
-             */
+            /** counted: a dry run. running: events are being queued. finished: all are queued. */
             status: "counted" | "running" | "finished";
-            /** @description Events that the run queues. */
+            /** Events that the run queues. */
             total: number;
         };
         NewWebhookEndpoint: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Event types that the endpoint gets beyond those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description Until when the secret before the last rotation signs as well.
+             * Until when the secret before the last rotation signs as well.
              */
             previousSecretExpiresAt: string | null;
-            /** @description Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one. */
+            /** Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one. */
             requeuedDeliveries: number;
-            /** @description Signs every event. It is shown this once. */
+            /** Signs every event. It is shown this once. */
             secret: string;
             /**
              * Format: http-url
-             * @description HTTPS in production.
+             * HTTPS in production.
              */
             url: string;
         };
         OwnPlan: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** @description The amount for people. */
+            /** The amount for people. */
             amountDisplay: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
-             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
              *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
@@ -1593,95 +1528,91 @@ export interface components {
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description As it stands on chain; empty when there is none. */
+            /** As it stands on chain; empty when there is none. */
             metadataUri: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             mint: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string;
-            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
             pastDueDays: number | null;
-            /** @description Length of a period. */
+            /** Length of a period. */
             periodHours: number;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
-            /**
-             * @description pending: not seen on chain yet. sunset: takes no new registrations.
-             * @enum {string}
-             */
+            /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
-            /** @description What looks like a slip of the decimal point. The plan works as it is. */
+            /** What looks like a slip of the decimal point. The plan works as it is. */
             warnings: {
                 /**
-                 * @description For programs.
+                 * For programs.
                  *
                  *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
                  *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
-                 * @enum {string}
                  */
                 code: "amount_far_below" | "amount_far_above";
-                /** @description For people. */
+                /** For people. */
                 message: string;
             }[];
         };
         OwnSubscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              */
             accessUntil: string | null;
-            /** @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
             amount: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelledAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelRequestedAt: string | null;
             /**
-             * @description Who asked for the cancellation; null when nobody did.
+             * Who asked for the cancellation; null when nobody did.
              *
              *     - `subscriber`: The wallet cancelled on chain.
              *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
@@ -1690,25 +1621,25 @@ export interface components {
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** @description What the next payments are reduced by; null when nothing. */
+            /** What the next payments are reduced by; null when nothing. */
             discount: {
-                /** @description USDC base units off each payment. */
+                /** USDC base units off each payment. */
                 amountOff: string | null;
-                /** @description Percent of the amount, 1 to 99. */
+                /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** @description Payments that it still reduces; null: all. */
+                /** Payments that it still reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             * Why it ended; null while it runs, and when a cancellation ended it.
              *
              *     - `past_due`: Payments failed for as long as the plan allows.
              *     - `forced`: The merchant ended it at once.
@@ -1721,85 +1652,82 @@ export interface components {
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** @description What the next payment takes, USDC base units; null when none is due. */
+            /** What the next payment takes, USDC base units; null when none is due. */
             nextAmount: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * @description The end of the period that is paid.
+             * The end of the period that is paid.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * @description Nothing is collected since; null while it is not paused.
+             * Nothing is collected since; null while it is not paused.
              */
             pausedAt: string | null;
-            /** @description Length of a period in hours. */
+            /** Length of a period in hours. */
             periodHours: number;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /**
-             * @description What is collected: docs/merchants.md, Subscriptions.
-             * @enum {string}
-             */
+            /** What is collected: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
             /**
              * Format: date-time
-             * @description Nothing is collected before this time; null where there is no trial.
+             * Nothing is collected before this time; null where there is no trial.
              */
             trialEndsAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
         };
         OwnTransaction: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amountGross: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amountNet: string;
-            /** @description What the merchant has given back, USDC base units: at most amountNet. */
+            /** What the merchant has given back, USDC base units: at most amountNet. */
             amountRefunded: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
-            /** @description Which try in its period this was. */
+            /** Which try in its period this was. */
             attempt: number;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
-             * @description Why it failed; null when it succeeded.
+             * Why it failed; null when it succeeded.
              *
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
@@ -1814,81 +1742,78 @@ export interface components {
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             occurredAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             periodEnd: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             periodStart: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             platformFee: string;
-            /**
-             * @description failed: nothing was moved.
-             * @enum {string}
-             */
+            /** failed: nothing was moved. */
             status: "succeeded" | "failed";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             subscriptionId: string;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
-            /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
+            /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
         PaymentFailedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** @description Which try in its period this was. */
+                /** Which try in its period this was. */
                 attempt: number;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
-                 * @description Why the payment failed.
+                 * Why the payment failed.
                  *
                  *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
                  *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
@@ -1898,193 +1823,177 @@ export interface components {
                  *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
                  *     - `authority_closed`: The wallet closed the account that allows payments.
                  *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
-                 * @enum {string}
                  */
                 failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
-                /** @description Nothing more is tried: the subscription has expired. */
+                /** Nothing more is tried: the subscription has expired. */
                 final: boolean;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description When it is tried again; null: never.
+                 * When it is tried again; null: never.
                  */
                 nextAttemptAt: string | null;
                 /**
                  * Format: date-time
-                 * @description When the next payment is due; null when none is.
+                 * When the next payment is due; null when none is.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description Where it failed on chain. Other payments of the transaction may be paid later. */
+                /** Where it failed on chain. Other payments of the transaction may be paid later. */
                 txSignature?: string;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "payment_failed";
         };
         PaymentSuccessEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
-                /** @description What the subscriber paid, USDC base units. */
+                /** What the subscriber paid, USDC base units. */
                 amountGross: string;
-                /** @description The merchant’s part of it. */
+                /** The merchant’s part of it. */
                 amountNet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description When the next payment is due; null when none is.
+                 * When the next payment is due; null when none is.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: date-time
-                 * @description The paid period’s end.
+                 * The paid period’s end.
                  */
                 periodEnd: string;
                 /**
                  * Format: date-time
-                 * @description The paid period’s start.
+                 * The paid period’s start.
                  */
                 periodStart: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description The operator’s part of it. */
+                /** The operator’s part of it. */
                 platformFee: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description foreign: somebody else sent the transaction.
-                 * @enum {string}
-                 */
+                /** foreign: somebody else sent the transaction. */
                 source: "keeper" | "foreign";
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
-                /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
+                /** Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "payment_success";
         };
         PingAnswer: {
-            /** @description Milliseconds until the answer or the failure. */
+            /** Milliseconds until the answer or the failure. */
             durationMs: number;
             /**
-             * @description Why there was no answer; null when there was one.
+             * Why there was no answer; null when there was one.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -2098,55 +2007,52 @@ export interface components {
              * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
-            /** @description The start of the answer’s body. */
+            /** The start of the answer’s body. */
             response: string | null;
-            /** @description HTTP status; null when there was no answer. */
+            /** HTTP status; null when there was no answer. */
             status: number | null;
         };
         PingEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description Who asked for the ping. */
+            /** Who asked for the ping. */
             data: {
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** @description A sample, in development. */
+                /** A sample, in development. */
                 test?: boolean;
                 /**
                  * Format: uuid
-                 * @description The endpoint; null when the app has none.
+                 * The endpoint; null when the app has none.
                  */
                 webhookId: string | null;
             };
             /**
              * Format: uuid
-             * @description Of this ping.
+             * Of this ping.
              */
             id: string;
-            /**
-             * @description A test. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** A test. (enum property replaced by openapi-typescript) */
             type: "ping";
         };
         Plan: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** @description The amount for people. */
+            /** The amount for people. */
             amountDisplay: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
-             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
              *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
@@ -2158,370 +2064,345 @@ export interface components {
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description As it stands on chain; empty when there is none. */
+            /** As it stands on chain; empty when there is none. */
             metadataUri: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             mint: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string;
-            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
             pastDueDays: number | null;
-            /** @description Length of a period. */
+            /** Length of a period. */
             periodHours: number;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
-            /**
-             * @description pending: not seen on chain yet. sunset: takes no new registrations.
-             * @enum {string}
-             */
+            /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
         };
         PlanBlockedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The plan and what happened. */
+            /** The plan and what happened. */
             data: {
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
-                 * @description Why nothing can be collected from the plan. The plan’s own field is null again once it can.
+                 * Why nothing can be collected from the plan. The plan’s own field is null again once it can.
                  *
                  *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
                  *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
                  *     - `receiver_account_missing`: Your wallet has no USDC account any more.
                  *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
                  *     - `wrong_program_or_mint`: The plan collects another token.
-                 * @enum {string}
                  */
                 collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 planPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "plan_blocked";
         };
         Profile: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: email
-             * @description For the operator’s messages.
+             * For the operator’s messages.
              */
             email: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string | null;
-            /**
-             * @description Rate limit and CSV export; set by the operator.
-             * @enum {string}
-             */
+            /** Rate limit and CSV export; set by the operator. */
             tier: "free" | "pro";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             wallet: string;
         };
         PublicCheckoutSession: {
-            /** @description Where the page leads when nothing was bought. */
+            /** Where the page leads when nothing was bought. */
             cancelUrl: string | null;
-            /** @description What the next payments are reduced by; null when nothing. */
+            /** What the next payments are reduced by; null when nothing. */
             discount: {
-                /** @description USDC base units off each payment. */
+                /** USDC base units off each payment. */
                 amountOff: string | null;
-                /** @description Percent of the amount, 1 to 99. */
+                /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** @description Payments that it still reduces; null: all. */
+                /** Payments that it still reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             expiresAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             plan: components["schemas"]["PublicPlan"];
-            /**
-             * @description A session is open for 24 hours.
-             * @enum {string}
-             */
+            /** A session is open for 24 hours. */
             status: "open" | "complete" | "expired";
-            /** @description Where the page leads afterwards. */
+            /** Where the page leads afterwards. */
             successUrl: string | null;
         };
         PublicPlan: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** @description The app’s description. */
+            /** The app’s description. */
             appDescription: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
-            /** @description The app’s name. */
+            /** The app’s name. */
             appName: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description The merchant’s name. */
+            /** The merchant’s name. */
             merchantName: string | null;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** @description The plan’s name, as its merchant wrote it. */
+            /** The plan’s name, as its merchant wrote it. */
             name: string;
-            /** @description Length of a period. */
+            /** Length of a period. */
             periodHours: number;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /**
-             * @description Only an active plan takes subscribers.
-             * @enum {string}
-             */
+            /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** @description A new subscription pays nothing for so many hours, once per wallet and app. */
+            /** A new subscription pays nothing for so many hours, once per wallet and app. */
             trialHours: number | null;
-            /** @description The app’s website. */
+            /** The app’s website. */
             websiteUrl: string | null;
         };
         Refund: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description Block time of the transfer.
+             * Block time of the transfer.
              */
             occurredAt: string | null;
             /**
              * Format: address
-             * @description An address that the transfer names.
+             * An address that the transfer names.
              */
             reference: string;
-            /**
-             * @description succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.
-             * @enum {string}
-             */
+            /** succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             subscriptionId: string;
             /**
              * Format: uuid
-             * @description The payment of which it gives back.
+             * The payment of which it gives back.
              */
             transactionId: string;
-            /** @description Signature of the transfer on chain, in Base58. */
+            /** Signature of the transfer on chain, in Base58. */
             txSignature: string | null;
         };
         RefundRecordedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
-                /** @description What the subscriber got back, USDC base units. */
+                /** What the subscriber got back, USDC base units. */
                 amount: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
                 /**
                  * Format: uuid
-                 * @description The refund.
+                 * The refund.
                  */
                 refundId: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
                 /**
                  * Format: uuid
-                 * @description The payment of which it gives back.
+                 * The payment of which it gives back.
                  */
                 transactionId: string;
-                /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
+                /** Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "refund_recorded";
         };
         RelayedPlan: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** @description The amount for people. */
+            /** The amount for people. */
             amountDisplay: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
-             * @description Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
              *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
@@ -2533,82 +2414,79 @@ export interface components {
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description As it stands on chain; empty when there is none. */
+            /** As it stands on chain; empty when there is none. */
             metadataUri: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             mint: string;
             /**
              * Format: name
-             * @description 1 to 120 characters.
+             * 1 to 120 characters.
              */
             name: string;
-            /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
             pastDueDays: number | null;
-            /** @description Length of a period. */
+            /** Length of a period. */
             periodHours: number;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
-            /**
-             * @description pending: not seen on chain yet. sunset: takes no new registrations.
-             * @enum {string}
-             */
+            /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
         } | null;
         RelayedSubscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              */
             accessUntil: string | null;
-            /** @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
             amount: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelledAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelRequestedAt: string | null;
             /**
-             * @description Who asked for the cancellation; null when nobody did.
+             * Who asked for the cancellation; null when nobody did.
              *
              *     - `subscriber`: The wallet cancelled on chain.
              *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
@@ -2617,25 +2495,25 @@ export interface components {
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** @description What the next payments are reduced by; null when nothing. */
+            /** What the next payments are reduced by; null when nothing. */
             discount: {
-                /** @description USDC base units off each payment. */
+                /** USDC base units off each payment. */
                 amountOff: string | null;
-                /** @description Percent of the amount, 1 to 99. */
+                /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** @description Payments that it still reduces; null: all. */
+                /** Payments that it still reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             * Why it ended; null while it runs, and when a cancellation ended it.
              *
              *     - `past_due`: Payments failed for as long as the plan allows.
              *     - `forced`: The merchant ended it at once.
@@ -2648,98 +2526,95 @@ export interface components {
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** @description What the next payment takes, USDC base units; null when none is due. */
+            /** What the next payment takes, USDC base units; null when none is due. */
             nextAmount: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * @description The end of the period that is paid.
+             * The end of the period that is paid.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * @description Nothing is collected since; null while it is not paused.
+             * Nothing is collected since; null while it is not paused.
              */
             pausedAt: string | null;
-            /** @description Length of a period in hours. */
+            /** Length of a period in hours. */
             periodHours: number;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /**
-             * @description What is collected: docs/merchants.md, Subscriptions.
-             * @enum {string}
-             */
+            /** What is collected: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
             /**
              * Format: date-time
-             * @description Nothing is collected before this time; null where there is no trial.
+             * Nothing is collected before this time; null where there is no trial.
              */
             trialEndsAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
         } | null;
         RenewalUpcomingEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
-                /** @description What will be collected, USDC base units. */
+                /** What will be collected, USDC base units. */
                 amount: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** @description Whether the wallet could pay it now. */
+                /** Whether the wallet could pay it now. */
                 canPay: boolean;
                 /**
                  * Format: date-time
-                 * @description When the payment will be due.
+                 * When the payment will be due.
                  */
                 dueAt: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
-                 * @description Why it could not; null when it could.
+                 * Why it could not; null when it could.
                  *
                  *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
                  *     - `approval_missing`: The wallet took its approval back, or the approval covers less than the payment.
@@ -2749,125 +2624,116 @@ export interface components {
                 issue: "insufficient_balance" | "approval_missing" | "account_frozen" | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "renewal_upcoming";
         };
         Replay: {
             /**
              * Format: date-time
-             * @description When the run was started.
+             * When the run was started.
              */
             createdAt: string | null;
             /**
              * Format: date-time
-             * @description When everything was queued.
+             * When everything was queued.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * @description The run; null after a dry run, which starts none.
+             * The run; null after a dry run, which starts none.
              */
             id: string | null;
-            /** @description Events that the run has queued so far. */
+            /** Events that the run has queued so far. */
             queued: number;
-            /**
-             * @description counted: a dry run. running: events are being queued. finished: all are queued.
-             * @enum {string}
-             */
+            /** counted: a dry run. running: events are being queued. finished: all are queued. */
             status: "counted" | "running" | "finished";
-            /** @description Events that the run queues. */
+            /** Events that the run queues. */
             total: number;
         };
         RotatedWebhookEndpoint: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Event types that the endpoint gets beyond those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description Until when the secret before the last rotation signs as well.
+             * Until when the secret before the last rotation signs as well.
              */
             previousSecretExpiresAt: string | null;
-            /** @description Signs every event. It is shown this once. */
+            /** Signs every event. It is shown this once. */
             secret: string;
             /**
              * Format: http-url
-             * @description HTTPS in production.
+             * HTTPS in production.
              */
             url: string;
         };
         SampleEvent: {
-            /** @description The payload as it was sent. */
+            /** The payload as it was sent. */
             body: string;
-            /** @description Milliseconds until the answer or the failure. */
+            /** Milliseconds until the answer or the failure. */
             durationMs: number | null;
             /**
-             * @description Why there was no answer; null when there was one.
+             * Why there was no answer; null when there was one.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -2883,87 +2749,78 @@ export interface components {
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /** @description The start of the answer’s body. */
+            /** The start of the answer’s body. */
             response: string | null;
-            /** @description HTTP status of the endpoint’s answer; null when there was none. */
+            /** HTTP status of the endpoint’s answer; null when there was none. */
             status: number | null;
-            /**
-             * @description What happened.
-             * @enum {string}
-             */
+            /** What happened. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
-            /** @description The endpoint that it was sent to; null when the app has none. */
+            /** The endpoint that it was sent to; null when the app has none. */
             webhookId: string | null;
         };
-        /** @description One of the events, told apart by "type". */
+        /** One of the events, told apart by "type". */
         SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
         Standing: {
-            /**
-             * @description Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.
-             * @enum {string}
-             */
+            /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** @description Lamports (9 decimals of SOL) as a string. */
+            /** Lamports (9 decimals of SOL) as a string. */
             lamports: string;
-            /** @description Rent of the accounts still missing, the network fee and the least balance. */
+            /** Rent of the accounts still missing, the network fee and the least balance. */
             lamportsNeeded: string;
-            /**
-             * @description The subscription’s account. cancelled: it runs until endsAt and can be resumed.
-             * @enum {string}
-             */
+            /** The subscription’s account. cancelled: it runs until endsAt and can be resumed. */
             onChain: "none" | "live" | "cancelled" | "ended";
-            /** @description Whether the plan takes subscribers on chain now. */
+            /** Whether the plan takes subscribers on chain now. */
             planOpen: boolean;
             /**
              * Format: uuid
-             * @description The live registration of that address.
+             * The live registration of that address.
              */
             subscriptionId: string | null;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
-            /** @description The trial that the wallet would get; null: none (any more). */
+            /** The trial that the wallet would get; null: none (any more). */
             trialHours: number | null;
-            /** @description The wallet’s USDC, base units. */
+            /** The wallet’s USDC, base units. */
             usdc: string;
-            /** @description What subscribing takes at once, base units: the first payment, 0 with a trial. */
+            /** What subscribing takes at once, base units: the first payment, 0 with a trial. */
             usdcNeeded: string;
         };
         Subscription: {
             /**
              * Format: date-time
-             * @description Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
              */
             accessUntil: string | null;
-            /** @description The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
             amount: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelledAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             cancelRequestedAt: string | null;
             /**
-             * @description Who asked for the cancellation; null when nobody did.
+             * Who asked for the cancellation; null when nobody did.
              *
              *     - `subscriber`: The wallet cancelled on chain.
              *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
@@ -2972,25 +2829,25 @@ export interface components {
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** @description What the next payments are reduced by; null when nothing. */
+            /** What the next payments are reduced by; null when nothing. */
             discount: {
-                /** @description USDC base units off each payment. */
+                /** USDC base units off each payment. */
                 amountOff: string | null;
-                /** @description Percent of the amount, 1 to 99. */
+                /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** @description Payments that it still reduces; null: all. */
+                /** Payments that it still reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * @description Why it ended; null while it runs, and when a cancellation ended it.
+             * Why it ended; null while it runs, and when a cancellation ended it.
              *
              *     - `past_due`: Payments failed for as long as the plan allows.
              *     - `forced`: The merchant ended it at once.
@@ -3003,465 +2860,435 @@ export interface components {
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
             /**
              * Format: name
-             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
              */
             externalId: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+            /** Your own notes: up to 20 strings by name, 4 KiB in all. */
             metadata: {
                 [key: string]: string;
             };
-            /** @description What the next payment takes, USDC base units; null when none is due. */
+            /** What the next payment takes, USDC base units; null when none is due. */
             nextAmount: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * @description The end of the period that is paid.
+             * The end of the period that is paid.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * @description Nothing is collected since; null while it is not paused.
+             * Nothing is collected since; null while it is not paused.
              */
             pausedAt: string | null;
-            /** @description Length of a period in hours. */
+            /** Length of a period in hours. */
             periodHours: number;
             plan?: components["schemas"]["Plan"];
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /**
-             * @description What is collected: docs/merchants.md, Subscriptions.
-             * @enum {string}
-             */
+            /** What is collected: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
             /**
              * Format: date-time
-             * @description Nothing is collected before this time; null where there is no trial.
+             * Nothing is collected before this time; null where there is no trial.
              */
             trialEndsAt: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             updatedAt: string;
         };
         SubscriptionCreatedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "subscription_created";
         };
         SubscriptionPausedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: date-time
-                 * @description Nothing is collected from then on.
+                 * Nothing is collected from then on.
                  */
                 pausedAt: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "subscription_paused";
         };
         SubscriptionResumedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description When the next payment is due; null when none is.
+                 * When the next payment is due; null when none is.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "subscription_resumed";
         };
         SubscriptionUnpausedEvent: {
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description The subscription after what happened, and what happened. */
+            /** The subscription after what happened, and what happened. */
             data: {
                 /**
                  * Format: date-time
-                 * @description Grant access while now is before this time.
+                 * Grant access while now is before this time.
                  */
                 accessUntil: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 appId: string;
                 /**
                  * Format: name
-                 * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                  */
                 externalId: string | null;
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * @description When the next payment is due; null when none is.
+                 * When the next payment is due; null when none is.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * @description The end of the period that is paid.
+                 * The end of the period that is paid.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 planId: string;
-                /** @description The plan’s name. */
+                /** The plan’s name. */
                 planName: string;
-                /** @description 1, 2, 3 ... of each subscription, without gaps. */
+                /** 1, 2, 3 ... of each subscription, without gaps. */
                 sequence: number;
-                /**
-                 * @description The subscription’s, after what happened.
-                 * @enum {string}
-                 */
+                /** The subscription’s, after what happened. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
-                 * @description A Solana address in Base58.
+                 * A Solana address in Base58.
                  */
                 subscriberWallet: string;
                 /**
                  * Format: uuid
-                 * @description UUIDv7 in lower case.
+                 * UUIDv7 in lower case.
                  */
                 subscriptionId: string;
                 /**
                  * Format: address
-                 * @description Address of the account on chain, in Base58.
+                 * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** @description A sample that the merchant triggered, in development. */
+                /** A sample that the merchant triggered, in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * @description The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay: deduplicate by it.
              */
             id: string;
-            /**
-             * @description What happened. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
+            /** What happened. (enum property replaced by openapi-typescript) */
             type: "subscription_unpaused";
         };
         TimelineEntry: {
-            /** @description USDC base units. */
+            /** USDC base units. */
             amount: string | null;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             at: string;
-            /** @description Why it failed; a delivery’s event type. */
+            /** Why it failed; a delivery’s event type. */
             detail: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
-            /**
-             * @description attempt: a payment transaction that the keeper signed.
-             * @enum {string}
-             */
+            /** attempt: a payment transaction that the keeper signed. */
             kind: "event" | "payment" | "attempt" | "delivery";
-            /** @description Of the transaction, in Base58. */
+            /** Of the transaction, in Base58. */
             signature: string | null;
             /**
              * Format: uuid
-             * @description The endpoint of a delivery.
+             * The endpoint of a delivery.
              */
             webhookId: string | null;
-            /** @description The event’s type, or the status of anything else. */
+            /** The event’s type, or the status of anything else. */
             what: string;
         };
         Transaction: {
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amountGross: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             amountNet: string;
-            /** @description What the merchant has given back, USDC base units: at most amountNet. */
+            /** What the merchant has given back, USDC base units: at most amountNet. */
             amountRefunded: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
-            /** @description Which try in its period this was. */
+            /** Which try in its period this was. */
             attempt: number;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: name
-             * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
              */
             externalId: string | null;
             /**
-             * @description Why it failed; null when it succeeded.
+             * Why it failed; null when it succeeded.
              *
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
@@ -3476,166 +3303,154 @@ export interface components {
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             occurredAt: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             periodEnd: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             periodStart: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             planId: string;
-            /** @description USDC base units (6 decimals) as a string. */
+            /** USDC base units (6 decimals) as a string. */
             platformFee: string;
-            /**
-             * @description failed: nothing was moved.
-             * @enum {string}
-             */
+            /** failed: nothing was moved. */
             status: "succeeded" | "failed";
             /**
              * Format: address
-             * @description A Solana address in Base58.
+             * A Solana address in Base58.
              */
             subscriberWallet: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             subscriptionId: string;
             /**
              * Format: address
-             * @description Address of the account on chain, in Base58.
+             * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
-            /** @description Signature of the transaction on chain, in Base58. Several payments may share one. */
+            /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
         WebhookEndpoint: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
-            /** @description Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Event types that the endpoint gets beyond those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description Until when the secret before the last rotation signs as well.
+             * Until when the secret before the last rotation signs as well.
              */
             previousSecretExpiresAt: string | null;
             /**
              * Format: http-url
-             * @description HTTPS in production.
+             * HTTPS in production.
              */
             url: string;
         };
-        /** @description One of the events, told apart by "type". */
+        /** One of the events, told apart by "type". */
         WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
         WholeDelivery: {
-            /** @description Requests in order, six at the most. */
+            /** Requests in order, six at the most. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
-            /** @description Requests that were made. */
+            /** Requests that were made. */
             attempts: number;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             eventId: string;
-            /**
-             * @description The event’s type.
-             * @enum {string}
-             */
+            /** The event’s type. */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             nextAttemptAt: string | null;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             replayOf: string | null;
-            /**
-             * @description failed: its retries are exhausted. cancelled: the endpoint was deleted first.
-             * @enum {string}
-             */
+            /** failed: its retries are exhausted. cancelled: the endpoint was deleted first. */
             status: "pending" | "delivered" | "failed" | "cancelled";
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             webhookId: string;
         };
         WholeEvent: {
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             appId: string;
-            /** @description The payload byte for byte, as it is signed and sent. */
+            /** The payload byte for byte, as it is signed and sent. */
             body: string;
             /**
              * Format: date-time
-             * @description ISO 8601, UTC.
+             * ISO 8601, UTC.
              */
             createdAt: string;
             /**
              * Format: uuid
-             * @description UUIDv7 in lower case.
+             * UUIDv7 in lower case.
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** @description Counts the events of a subscription without gaps; null for an event of a plan. */
+            /** Counts the events of a subscription without gaps; null for an event of a plan. */
             sequence: number | null;
             /**
              * Format: uuid
-             * @description Null for an event of a plan.
+             * Null for an event of a plan.
              */
             subscriptionId: string | null;
-            /**
-             * @description What happened.
-             * @enum {string}
-             */
+            /** What happened. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
     };
@@ -3643,21 +3458,21 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
-        /** @description "true" when this is the first answer of the same key. */
+        /** "true" when this is the first answer of the same key. */
         "Idempotency-Replayed": "true";
-        /** @description The next page, as <URL>; rel="next". Absent on the last page. */
+        /** The next page, as <URL>; rel="next". Absent on the last page. */
         Link: string;
-        /** @description Requests that the caller has in a minute. */
+        /** Requests that the caller has in a minute. */
         "RateLimit-Limit": number;
-        /** @description Requests that are left in this minute. */
+        /** Requests that are left in this minute. */
         "RateLimit-Remaining": number;
-        /** @description Whole seconds until the minute ends. */
+        /** Whole seconds until the minute ends. */
         "RateLimit-Reset": number;
-        /** @description Whole seconds to wait. */
+        /** Whole seconds to wait. */
         "Retry-After": number;
-        /** @description What to send as "cursor" for the next page. Absent on the last page. */
+        /** What to send as "cursor" for the next page. Absent on the last page. */
         "X-Next-Cursor": string;
-        /** @description The request’s id, as it stands in the service’s log. */
+        /** The request’s id, as it stands in the service’s log. */
         "X-Request-Id": string;
     };
     pathItems: never;
@@ -3672,43 +3487,36 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description What the wallet signs in as.
+                     * What the wallet signs in as.
                      * @default merchant
-                     * @enum {string}
                      */
                     role?: "merchant" | "subscriber";
                     /**
                      * Format: address
-                     * @description A Solana address in Base58.
+                     * A Solana address in Base58.
                      */
                     wallet: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: date-time
-                             * @description ISO 8601, UTC.
+                             * ISO 8601, UTC.
                              */
                             expiresAt: string;
-                            /** @description What the wallet signs, byte for byte. */
+                            /** What the wallet signs, byte for byte. */
                             message: string;
-                            /** @description To send back with the signature. */
+                            /** To send back with the signature. */
                             nonce: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3722,63 +3530,51 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description From POST /auth/nonce. */
+                    /** From POST /auth/nonce. */
                     nonce: string;
                     /**
                      * Format: signature
-                     * @description Ed25519 signature of the message, in Base58.
+                     * Ed25519 signature of the message, in Base58.
                      */
                     signature: string;
                     /**
                      * Format: byte
-                     * @description The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.
+                     * The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.
                      */
                     signedMessage?: string;
                     /**
                      * Format: address
-                     * @description A Solana address in Base58.
+                     * A Solana address in Base58.
                      */
                     wallet: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: date-time
-                             * @description ISO 8601, UTC.
+                             * ISO 8601, UTC.
                              */
                             expiresAt: string;
-                            /**
-                             * @description What the wallet signs in as.
-                             * @enum {string}
-                             */
+                            /** What the wallet signs in as. */
                             role: "merchant" | "subscriber";
-                            /** @description A JWT, to send as Authorization: Bearer. */
+                            /** A JWT, to send as Authorization: Bearer. */
                             token: string;
-                            /**
-                             * @description How to send it.
-                             * @enum {string}
-                             */
+                            /** How to send it. */
                             tokenType: "Bearer";
                             /**
                              * Format: address
-                             * @description A Solana address in Base58.
+                             * A Solana address in Base58.
                              */
                             wallet: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3788,13 +3584,11 @@ export interface operations {
     getPublicCheckoutSession: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 checkoutSessionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3802,10 +3596,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublicCheckoutSession"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3818,25 +3608,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
-                            /**
-                             * @description The same word in every answer.
-                             * @enum {string}
-                             */
+                            /** The same word in every answer. */
                             status: "ok";
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3846,28 +3627,22 @@ export interface operations {
     listApiKeys: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["ApiKey"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3877,7 +3652,7 @@ export interface operations {
     createApiKey: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -3888,29 +3663,23 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: uuid
-                             * @description UUIDv7 in lower case.
+                             * UUIDv7 in lower case.
                              */
                             id: string;
-                            /** @description The whole key. It is shown this once. */
+                            /** The whole key. It is shown this once. */
                             key: string;
-                            /** @description The marker and six more characters. */
+                            /** The marker and six more characters. */
                             prefix: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3920,13 +3689,11 @@ export interface operations {
     revokeApiKey: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 keyId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3934,10 +3701,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["ApiKey"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3947,28 +3710,22 @@ export interface operations {
     listApps: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["App"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -3978,7 +3735,7 @@ export interface operations {
     createApp: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -3988,26 +3745,25 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: text
-                     * @description Shown to subscribers.
+                     * Shown to subscribers.
                      */
                     description?: string | null;
                     /**
                      * Format: name
-                     * @description 1 to 120 characters.
+                     * 1 to 120 characters.
                      */
                     name: string;
-                    /** @description Origins that a checkout session may return to. */
+                    /** Origins that a checkout session may return to. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
-                     * @description Shown to subscribers.
+                     * Shown to subscribers.
                      */
                     websiteUrl?: string | null;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4015,10 +3771,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4028,13 +3780,11 @@ export interface operations {
     getApp: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4042,10 +3792,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4055,7 +3801,6 @@ export interface operations {
     updateApp: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
@@ -4064,26 +3809,25 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: text
-                     * @description Shown to subscribers.
+                     * Shown to subscribers.
                      */
                     description?: string | null;
                     /**
                      * Format: name
-                     * @description 1 to 120 characters.
+                     * 1 to 120 characters.
                      */
                     name?: string;
-                    /** @description Origins that a checkout session may return to. */
+                    /** Origins that a checkout session may return to. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
-                     * @description Shown to subscribers.
+                     * Shown to subscribers.
                      */
                     websiteUrl?: string | null;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4091,10 +3835,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4104,21 +3844,18 @@ export interface operations {
     getAccess: {
         parameters: {
             query?: {
-                /** @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
                 externalId?: string;
-                /** @description UUIDv7 in lower case. */
                 planId?: string;
-                /** @description A Solana address in Base58. */
+                /** A Solana address in Base58. */
                 wallet?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4126,10 +3863,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Access"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4139,23 +3872,21 @@ export interface operations {
     getAnalytics: {
         parameters: {
             query?: {
-                /** @description Another name of since. */
+                /** Another name of since. */
                 from?: string;
-                /** @description Start of the range; 30 days before its end when absent. */
+                /** Start of the range; 30 days before its end when absent. */
                 since?: string;
-                /** @description Another name of until. */
+                /** Another name of until. */
                 to?: string;
-                /** @description End of the range; now when absent. */
+                /** End of the range; now when absent. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4163,10 +3894,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Analytics"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4176,31 +3903,24 @@ export interface operations {
     listCheckoutSessions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["CheckoutSession"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4210,11 +3930,10 @@ export interface operations {
     createCheckoutSession: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
@@ -4223,45 +3942,44 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: http-url
-                     * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
                      */
                     cancelUrl?: string;
-                    /** @description percentOff or amountOff. What is left of the amount is rounded down. */
+                    /** percentOff or amountOff. What is left of the amount is rounded down. */
                     discount?: {
                         /**
                          * Format: amount
-                         * @description USDC base units off each payment, as a string.
+                         * USDC base units off each payment, as a string.
                          */
                         amountOff?: string;
-                        /** @description Percent of the amount. */
+                        /** Percent of the amount. */
                         percentOff?: number;
-                        /** @description Payments that it reduces. null or absent: all. */
+                        /** Payments that it reduces. null or absent: all. */
                         periods?: number | null;
                     };
                     /**
                      * Format: name
-                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                      */
                     externalId?: string;
-                    /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                     metadata?: {
                         [key: string]: string;
                     };
                     /**
                      * Format: uuid
-                     * @description UUIDv7 in lower case.
+                     * UUIDv7 in lower case.
                      */
                     planId: string;
                     /**
                      * Format: http-url
-                     * @description Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
                      */
                     successUrl?: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4269,10 +3987,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["CheckoutSession"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4282,15 +3996,12 @@ export interface operations {
     getCheckoutSession: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 checkoutSessionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4298,10 +4009,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["CheckoutSession"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4311,39 +4018,32 @@ export interface operations {
     listDeliveries: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
-                /** @description Events of this type. Several are separated by commas. */
+                /** Events of this type. Several are separated by commas. */
                 type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Delivery"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4353,15 +4053,12 @@ export interface operations {
     getDelivery: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 deliveryId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4369,10 +4066,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeDelivery"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4382,13 +4075,11 @@ export interface operations {
     replayDelivery: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 deliveryId: string;
             };
         };
@@ -4398,7 +4089,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4406,10 +4096,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4419,39 +4105,32 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Events of this subscription. */
+                /** Events of this subscription. */
                 subscriptionId?: string;
-                /** @description Events of this type. Several are separated by commas. */
+                /** Events of this type. Several are separated by commas. */
                 type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Event"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4461,15 +4140,12 @@ export interface operations {
     getEvent: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 eventId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4477,10 +4153,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeEvent"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4490,13 +4162,11 @@ export interface operations {
     replayEvent: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 eventId: string;
             };
         };
@@ -4506,7 +4176,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4514,10 +4183,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4527,21 +4192,19 @@ export interface operations {
     followEvents: {
         parameters: {
             query?: {
-                /** @description The cursor of the answer before. */
+                /** The cursor of the answer before. */
                 after?: string;
-                /** @description Events per answer. */
+                /** Events per answer. */
                 limit?: number;
-                /** @description Seconds. */
+                /** Seconds. */
                 wait?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4549,10 +4212,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Feed"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4562,23 +4221,18 @@ export interface operations {
     sendSampleEvent: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * @description What the sample says has happened.
-                     * @enum {string}
-                     */
+                    /** What the sample says has happened. */
                     type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4586,10 +4240,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4599,31 +4249,24 @@ export interface operations {
     listPlans: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["OwnPlan"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4633,11 +4276,10 @@ export interface operations {
     createPlan: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
@@ -4646,44 +4288,43 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: amount
-                     * @description USDC base units (6 decimals) as a string, from 1 to 2^63-1.
+                     * USDC base units (6 decimals) as a string, from 1 to 2^63-1.
                      */
                     amount?: string;
                     /**
                      * Format: instant
-                     * @description ISO 8601 time or date.
+                     * ISO 8601 time or date.
                      */
                     endsAt?: string | null;
-                    /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
                      * Format: metadata-uri
-                     * @description At most 128 bytes; stored on chain.
+                     * At most 128 bytes; stored on chain.
                      */
                     metadataUri?: string;
                     /**
                      * Format: name
-                     * @description 1 to 120 characters.
+                     * 1 to 120 characters.
                      */
                     name: string;
-                    /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
                     pastDueDays?: number | null;
-                    /** @description Length of a period. */
+                    /** Length of a period. */
                     periodHours?: number;
                     /**
                      * Format: address
-                     * @description A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.
+                     * A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.
                      */
                     planPda?: string;
-                    /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+                    /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+                    /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
                     trialHours?: number | null;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4691,10 +4332,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewPlan"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4704,15 +4341,12 @@ export interface operations {
     getPlan: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4720,10 +4354,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnPlan"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4733,38 +4363,32 @@ export interface operations {
     updatePlan: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
                      * Format: name
-                     * @description 1 to 120 characters.
+                     * 1 to 120 characters.
                      */
                     name?: string;
-                    /** @description An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
                     pastDueDays?: number | null;
-                    /** @description Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+                    /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /**
-                     * @description Ends new registrations for good.
-                     * @enum {string}
-                     */
+                    /** Ends new registrations for good. */
                     status?: "sunset";
-                    /** @description New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+                    /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
                     trialHours?: number | null;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4772,10 +4396,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnPlan"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4785,9 +4405,7 @@ export interface operations {
     createPullersTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
@@ -4797,25 +4415,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4825,9 +4437,7 @@ export interface operations {
     createPlanTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
@@ -4837,25 +4447,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4865,44 +4469,36 @@ export interface operations {
     createReplay: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: {
             content: {
                 "application/json": {
-                    /** @description Count only. */
+                    /** Count only. */
                     dryRun?: boolean;
                     /**
                      * Format: instant
-                     * @description Queued at this time or later.
+                     * Queued at this time or later.
                      */
                     since?: string;
-                    /**
-                     * @description Of the newest delivery. unsent: events that were never queued.
-                     * @enum {string}
-                     */
+                    /** Of the newest delivery. unsent: events that were never queued. */
                     status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
-                    /**
-                     * @description Events of this type.
-                     * @enum {string}
-                     */
+                    /** Events of this type. */
                     type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
                     /**
                      * Format: instant
-                     * @description Queued before this time.
+                     * Queued before this time.
                      */
                     until?: string;
                 } | null;
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4910,15 +4506,10 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewReplay"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
             };
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4926,10 +4517,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewReplay"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4939,15 +4526,12 @@ export interface operations {
     getReplay: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 replayId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4955,10 +4539,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Replay"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -4968,47 +4548,40 @@ export interface operations {
     listSubscriptions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
-                /** @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
                 externalId?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description To this plan. */
+                /** To this plan. */
                 planId?: string;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("active" | "past_due" | "cancelled" | "expired")[];
-                /** @description Of this wallet. */
+                /** Of this wallet. */
                 subscriberWallet?: string;
-                /** @description At this address on chain. */
+                /** At this address on chain. */
                 subscriptionPda?: string;
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Subscription"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5018,19 +4591,16 @@ export interface operations {
     getSubscription: {
         parameters: {
             query?: {
-                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5038,10 +4608,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5051,33 +4617,31 @@ export interface operations {
     updateSubscription: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description percentOff or amountOff. What is left of the amount is rounded down. */
+                    /** percentOff or amountOff. What is left of the amount is rounded down. */
                     discount?: {
                         /**
                          * Format: amount
-                         * @description USDC base units off each payment, as a string.
+                         * USDC base units off each payment, as a string.
                          */
                         amountOff?: string;
-                        /** @description Percent of the amount. */
+                        /** Percent of the amount. */
                         percentOff?: number;
-                        /** @description Payments that it reduces. null or absent: all. */
+                        /** Payments that it reduces. null or absent: all. */
                         periods?: number | null;
                     } | null;
                     /**
                      * Format: name
-                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                      */
                     externalId?: string | null;
-                    /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                     metadata?: {
                         [key: string]: string;
                     };
@@ -5085,7 +4649,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5093,10 +4656,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5106,29 +4665,23 @@ export interface operations {
     cancelSubscription: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody?: {
             content: {
                 "application/json": {
-                    /**
-                     * @description period_end when absent.
-                     * @enum {string}
-                     */
+                    /** period_end when absent. */
                     mode?: "period_end" | "force";
                 } | null;
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5136,10 +4689,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5149,13 +4698,11 @@ export interface operations {
     pauseSubscription: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -5165,7 +4712,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5173,10 +4719,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5186,27 +4728,19 @@ export interface operations {
     getSubscriptionTimeline: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["TimelineEntry"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5216,13 +4750,11 @@ export interface operations {
     unpauseSubscription: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -5232,7 +4764,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5240,10 +4771,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5253,41 +4780,32 @@ export interface operations {
     listTransactions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description UUIDv7 in lower case. */
                 planId?: string;
-                /** @description Payments at this time or later. */
+                /** Payments at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
-                /** @description UUIDv7 in lower case. */
                 subscriptionId?: string;
-                /** @description Payments before this time. */
+                /** Payments before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Transaction"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5297,15 +4815,12 @@ export interface operations {
     getTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 transactionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5313,10 +4828,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Transaction"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5326,33 +4837,25 @@ export interface operations {
     listRefunds: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 transactionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Refund"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5362,13 +4865,11 @@ export interface operations {
     createRefund: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 transactionId: string;
             };
         };
@@ -5377,14 +4878,13 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: amount
-                     * @description USDC base units as a string; all that is left when absent.
+                     * USDC base units as a string; all that is left when absent.
                      */
                     amount?: string;
                 } | null;
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5392,10 +4892,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewRefund"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5405,25 +4901,22 @@ export interface operations {
     exportTransactions: {
         parameters: {
             query?: {
-                /** @description UUIDv7 in lower case. */
                 planId?: string;
-                /** @description Payments at this time or later. */
+                /** Payments at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
-                /** @description UUIDv7 in lower case. */
                 subscriptionId?: string;
-                /** @description Payments before this time. */
+                /** Payments before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description A header line and one line per transaction. */
+            /** A header line and one line per transaction. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5437,31 +4930,24 @@ export interface operations {
     listWebhooks: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["WebhookEndpoint"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5471,29 +4957,27 @@ export interface operations {
     createWebhook: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
             };
         };
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Event types that the endpoint gets beyond those that every endpoint gets. */
+                    /** Event types that the endpoint gets beyond those that every endpoint gets. */
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                     /**
                      * Format: http-url
-                     * @description HTTPS in production.
+                     * HTTPS in production.
                      */
                     url: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5501,10 +4985,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewWebhookEndpoint"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5514,15 +4994,12 @@ export interface operations {
     getWebhook: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5530,10 +5007,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5543,15 +5016,12 @@ export interface operations {
     deleteWebhook: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5559,10 +5029,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5572,41 +5038,33 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("pending" | "delivered" | "failed" | "cancelled")[];
-                /** @description Events of this type. Several are separated by commas. */
+                /** Events of this type. Several are separated by commas. */
                 type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Delivery"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5616,17 +5074,13 @@ export interface operations {
     getWebhookDelivery: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 deliveryId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5634,10 +5088,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeDelivery"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5647,15 +5097,12 @@ export interface operations {
     replayWebhookDelivery: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 deliveryId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
@@ -5665,7 +5112,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5673,10 +5119,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5686,13 +5128,11 @@ export interface operations {
     rotateWebhookSecret: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
@@ -5700,7 +5140,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * @description Hours for which the secret before signs as well.
+                     * Hours for which the secret before signs as well.
                      * @default 24
                      */
                     overlapHours?: number;
@@ -5708,7 +5148,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5716,10 +5155,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["RotatedWebhookEndpoint"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5729,9 +5164,7 @@ export interface operations {
     testWebhook: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 appId: string;
-                /** @description UUIDv7 in lower case. */
                 webhookId: string;
             };
         };
@@ -5741,7 +5174,6 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5749,10 +5181,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["PingAnswer"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5762,36 +5190,30 @@ export interface operations {
     listAllEvents: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Events of this subscription. */
+                /** Events of this subscription. */
                 subscriptionId?: string;
-                /** @description Events of this type. Several are separated by commas. */
+                /** Events of this type. Several are separated by commas. */
                 type?: ("subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Event"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5804,7 +5226,6 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5812,10 +5233,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Profile"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5831,19 +5248,18 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * @description For the operator’s messages.
+                     * For the operator’s messages.
                      */
                     email?: string | null;
                     /**
                      * Format: name
-                     * @description 1 to 120 characters.
+                     * 1 to 120 characters.
                      */
                     name?: string | null;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5851,10 +5267,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Profile"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5864,44 +5276,38 @@ export interface operations {
     listAllSubscriptions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
-                /** @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
                 externalId?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description To this plan. */
+                /** To this plan. */
                 planId?: string;
-                /** @description Created at this time or later. */
+                /** Created at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("active" | "past_due" | "cancelled" | "expired")[];
-                /** @description Of this wallet. */
+                /** Of this wallet. */
                 subscriberWallet?: string;
-                /** @description At this address on chain. */
+                /** At this address on chain. */
                 subscriptionPda?: string;
-                /** @description Created before this time. */
+                /** Created before this time. */
                 until?: string;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Subscription"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5911,38 +5317,30 @@ export interface operations {
     listAllTransactions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
-                /** @description UUIDv7 in lower case. */
                 planId?: string;
-                /** @description Payments at this time or later. */
+                /** Payments at this time or later. */
                 since?: string;
-                /** @description Only with this status. Several are separated by commas. */
+                /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
-                /** @description UUIDv7 in lower case. */
                 subscriptionId?: string;
-                /** @description Payments before this time. */
+                /** Payments before this time. */
                 until?: string;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["Transaction"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5958,37 +5356,28 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: byte
-                     * @description A signed transaction in Base64 that the service built for this wallet.
+                     * A signed transaction in Base64 that the service built for this wallet.
                      */
                     transaction: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             plan: components["schemas"]["RelayedPlan"];
-                            /** @description Why it failed. */
+                            /** Why it failed. */
                             reason: string | null;
-                            /** @description The transaction’s signature in Base58. */
+                            /** The transaction’s signature in Base58. */
                             signature: string;
-                            /**
-                             * @description pending: send the same request again. lapsed: it never landed; ask for a new transaction.
-                             * @enum {string}
-                             */
+                            /** pending: send the same request again. lapsed: it never landed; ask for a new transaction. */
                             status: "confirmed" | "pending" | "lapsed" | "failed";
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -5998,13 +5387,11 @@ export interface operations {
     getPublicPlan: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6012,10 +5399,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublicPlan"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6028,25 +5411,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
-                            /**
-                             * @description The same word in every answer.
-                             * @enum {string}
-                             */
+                            /** The same word in every answer. */
                             status: "ready";
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6056,13 +5430,11 @@ export interface operations {
     getPlanTerms: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6070,10 +5442,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Plan"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6083,13 +5451,11 @@ export interface operations {
     getPlanStanding: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6097,10 +5463,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Standing"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6110,7 +5472,6 @@ export interface operations {
     createSubscribeTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 planId: string;
             };
         };
@@ -6119,52 +5480,45 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: uuid
-                     * @description UUIDv7 in lower case.
+                     * UUIDv7 in lower case.
                      */
                     checkoutSessionId?: string;
                 } | null;
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: address
-                             * @description Address of the account on chain, in Base58.
+                             * Address of the account on chain, in Base58.
                              */
                             subscriptionPda: string;
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
-                            /** @description What the wallet lacks; empty when nothing. */
+                            /** What the wallet lacks; empty when nothing. */
                             warnings: {
                                 /**
-                                 * @description For programs.
+                                 * For programs.
                                  *
                                  *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
                                  *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
-                                 * @enum {string}
                                  */
                                 code: "sol_missing" | "usdc_missing";
-                                /** @description For people. */
+                                /** For people. */
                                 message: string;
-                                /** @description USDC base units, or lamports, as a string. */
+                                /** USDC base units, or lamports, as a string. */
                                 missing: string;
                             }[];
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6174,28 +5528,22 @@ export interface operations {
     listOwnSubscriptions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["OwnSubscription"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6205,7 +5553,7 @@ export interface operations {
     registerSubscription: {
         parameters: {
             header?: {
-                /** @description Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -6215,38 +5563,37 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: uuid
-                     * @description UUIDv7 in lower case.
+                     * UUIDv7 in lower case.
                      */
                     appId: string;
                     /**
                      * Format: uuid
-                     * @description The checkout in which you subscribed; it gives externalId and metadata.
+                     * The checkout in which you subscribed; it gives externalId and metadata.
                      */
                     checkoutSessionId?: string;
                     /**
                      * Format: name
-                     * @description Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
                      */
                     externalId?: string;
-                    /** @description Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
                     metadata?: {
                         [key: string]: string;
                     };
                     /**
                      * Format: uuid
-                     * @description UUIDv7 in lower case.
+                     * UUIDv7 in lower case.
                      */
                     planId: string;
                     /**
                      * Format: address
-                     * @description Address of the account on chain, in Base58.
+                     * Address of the account on chain, in Base58.
                      */
                     subscriptionPda: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6254,10 +5601,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnSubscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6267,13 +5610,11 @@ export interface operations {
     getOwnSubscription: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6281,10 +5622,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnSubscription"];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6294,7 +5631,6 @@ export interface operations {
     createCancelTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -6304,25 +5640,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6332,7 +5662,6 @@ export interface operations {
     createCloseTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -6342,25 +5671,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6370,7 +5693,6 @@ export interface operations {
     createRepairTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -6380,25 +5702,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6408,7 +5724,6 @@ export interface operations {
     createResumeTransaction: {
         parameters: {
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
@@ -6418,25 +5733,19 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
                             /**
                              * Format: byte
-                             * @description An unsigned Solana transaction in Base64, for the wallet to sign and send.
+                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6446,31 +5755,24 @@ export interface operations {
     listOwnTransactions: {
         parameters: {
             query?: {
-                /** @description Where the next page starts: X-Next-Cursor of the page before. */
+                /** Where the next page starts: X-Next-Cursor of the page before. */
                 cursor?: string;
-                /** @description Rows per page. */
+                /** Rows per page. */
                 limit?: number;
             };
             path: {
-                /** @description UUIDv7 in lower case. */
                 subscriptionId: string;
             };
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: components["schemas"]["OwnTransaction"][];
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6486,37 +5788,28 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: byte
-                     * @description A signed transaction in Base64 that the service built for this wallet.
+                     * A signed transaction in Base64 that the service built for this wallet.
                      */
                     transaction: string;
                 };
             };
         };
         responses: {
-            /** @description Done. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": {
-                        /** @description The answer. */
                         data: {
-                            /** @description Why it failed. */
+                            /** Why it failed. */
                             reason: string | null;
-                            /** @description The transaction’s signature in Base58. */
+                            /** The transaction’s signature in Base58. */
                             signature: string;
-                            /**
-                             * @description pending: send the same request again. lapsed: it never landed; ask for a new transaction.
-                             * @enum {string}
-                             */
+                            /** pending: send the same request again. lapsed: it never landed; ask for a new transaction. */
                             status: "confirmed" | "pending" | "lapsed" | "failed";
                             subscription: components["schemas"]["RelayedSubscription"];
                         };
-                        /**
-                         * @description Whether the request was carried out.
-                         * @enum {boolean}
-                         */
                         success: true;
                     };
                 };
@@ -6526,15 +5819,15 @@ export interface operations {
     webhookEvent: {
         parameters: {
             header: {
-                /** @description As in the Standard Webhooks specification, so are webhook-timestamp and webhook-signature. */
+                /** As in the Standard Webhooks specification, so are webhook-timestamp and webhook-signature. */
                 "webhook-id": string;
-                /** @description v1, and a Base64 HMAC-SHA256. */
+                /** v1, and a Base64 HMAC-SHA256. */
                 "webhook-signature": string;
-                /** @description Unix time in seconds. */
+                /** Unix time in seconds. */
                 "webhook-timestamp": string;
-                /** @description sha256= and the hex HMAC-SHA256 of timestamp, dot and raw body, keyed with the endpoint’s secret. */
+                /** sha256= and the hex HMAC-SHA256 of timestamp, dot and raw body, keyed with the endpoint’s secret. */
                 "X-Service-Signature": string;
-                /** @description Unix time in seconds. */
+                /** Unix time in seconds. */
                 "X-Service-Timestamp": string;
             };
             path?: never;
@@ -6545,14 +5838,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Received: any 2xx will do. */
+            /** Received: any 2xx will do. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description The signature does not fit. */
+            /** The signature does not fit. */
             401: {
                 headers: {
                     [name: string]: unknown;
