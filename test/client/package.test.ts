@@ -59,6 +59,7 @@ let reason: string = '';
 try {
   const event = verifyWebhook('{}', {}, 'whsec_x');
   if (event.type === 'ping') void event.data.webhookId;
+  else if (event.type === 'plan_blocked') void event.data.collectionBlockedReason;
   else void event.data.sequence.toFixed();
 } catch (error) {
   if (error instanceof WebhookVerificationError) reason = error.reason;
