@@ -2,7 +2,7 @@
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
 import type { ExecutedTransaction } from './events.ts';
-import { unsignedTransaction } from './message.ts';
+import { walletTransaction } from './wallet-transaction.ts';
 import { createTokenAccount } from './system-instructions.ts';
 
 /** USDC's. */
@@ -37,7 +37,7 @@ export function refundTransaction(
   const opening = hasTokenAccount
     ? []
     : [createTokenAccount({ payer: merchant, owner: subscriber, mint })];
-  return unsignedTransaction(merchant, [...opening, transfer], blockhash);
+  return walletTransaction(merchant, [...opening, transfer], blockhash);
 }
 
 /** Whether a transaction succeeded and made exactly this transfer. */
