@@ -91,6 +91,8 @@ async function payerStopped(): Promise<Result> {
     stopped.push(await collecting.round(wallets.length - chosen.length));
     if (drain.armed() > 0) throw new Error(`${drain.armed()} balances were not read`);
     await setBalances(chain, chosen, enough);
+    // The keeper reads what is confirmed.
+    await chain.call('localnet_mineBlocks', 2);
     await collecting.recovered();
   }
   await collecting.stop();

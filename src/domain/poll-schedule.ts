@@ -47,16 +47,17 @@ export function shouldPoll(
 /** An unseen transaction is sent again after this; three times as late while no endpoint tells its status. */
 export const RESEND_MS = 2000;
 
-/** Whether to send it again now. Pure. */
+/** Whether to send it now, for the first time or again; not where a notice or a poll has seen it, until a poll says otherwise. Pure. */
 export function isSentAgain(
   {
     status,
+    slot,
     sentAt,
     polledAt,
     sends,
-  }: Pick<Polled, 'status' | 'polledAt' | 'sends'> & { sentAt: number },
+  }: Pick<Polled, 'status' | 'slot' | 'polledAt' | 'sends'> & { sentAt: number },
   now: number,
 ): boolean {
   const pause = polledAt > sentAt || sends === 0 ? RESEND_MS : 3 * RESEND_MS;
-  return status === null && now - sentAt >= pause;
+  return status === null && slot === null && now - sentAt >= pause;
 }

@@ -124,6 +124,9 @@ async function sendOne(
         'RPC endpoint refused a transaction',
       );
     } else if (!(error instanceof RpcUnreachable)) throw error;
+    // No endpoint took it for its rate or for lack of a connection: it is sent as soon as one may.
+    else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
+      one.sentAt = -Infinity;
   }
 }
 

@@ -61,6 +61,7 @@ export class Tracker implements Queue {
   #scannedAt = -Infinity;
   #expiryCheckedAt = -Infinity;
   #isRoomAwaited = false;
+  #beingSent = 0;
   #onEmpty: (() => void) | undefined;
 
   constructor(
@@ -137,32 +138,31 @@ export class Tracker implements Queue {
   /** Sends what is new and what was not seen for a while, as much as the rate of sends allows now. */
   async #send(): Promise<boolean> {
     const { allowed } = this.#context.rpc.sendRate();
-    const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed));
+    // What the other loop has taken may not count for the rate yet.
+    const ready = this.#takeUnsent(Math.min(SENT_AT_ONCE, allowed - this.#beingSent));
     this.#tellRoom();
     if (ready.length > 0) {
-      const { dropped } = await sendAll(this.#context, this.#versions, ready);
+      this.#beingSent += ready.length;
+      const sent = sendAll(this.#context, this.#versions, ready);
+      const { dropped } = await sent.finally(() => (this.#beingSent -= ready.length));
       const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
       if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));
     } else if (this.#unsent.length > 0) await pause(SEND_PAUSE_MS);
     return this.#unsent.length > 0;
   }
 
-  /** Up to `most` transactions to send now, the new ones first. */
+  /** Up to `most` transactions to send now. Those that were sent before come first: they expire first. */
   #takeUnsent(most: number): Tracked[] {
     const now = performance.now();
-    const ready: Tracked[] = [];
-    while (ready.length < most) {
-      const one = this.#unsent.shift();
-      if (one === undefined) break;
-      if (this.inFlight.has(one) && one.sentAt === -Infinity) ready.push(one);
-    }
     if (now - this.#scannedAt >= RESEND_SCAN_MS) {
       this.#scannedAt = now;
-      const waiting = new Set([...this.#unsent, ...ready]);
-      for (const one of this.inFlight.all()) {
-        if (ready.length >= most) break;
-        if (isSentAgain(one, now) && !waiting.has(one)) ready.push(one);
-      }
+      const again = (one: Tracked) => isSentAgain(one, now) && !this.#unsent.includes(one);
+      this.#unsent.unshift(...[...this.inFlight.all()].filter(again));
+    }
+    const ready: Tracked[] = [];
+    while (ready.length < most && this.#unsent.length > 0) {
+      const one = this.#unsent.shift();
+      if (one && this.inFlight.has(one) && isSentAgain(one, now)) ready.push(one);
     }
     for (const one of ready) one.sentAt = now;
     return ready;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { shouldPoll, type Polled } from '../../src/domain/poll-schedule.ts';
+import { isSentAgain, shouldPoll, type Polled } from '../../src/domain/poll-schedule.ts';
 
 const sent: Polled = { takenAt: 0, polledAt: 0, sends: 1, isOwn: true, status: null, slot: null };
 const silent = { slot: 0n, heardAt: -Infinity };
@@ -37,6 +37,21 @@ void t.test(
     );
     t.notOk(shouldPoll({ ...sent, sends: 0 }, silent, 60_000));
     t.ok(shouldPoll({ ...sent, sends: 0, isOwn: false }, silent, 60_000));
+    t.end();
+  },
+);
+
+void t.test(
+  'a transaction goes out again after two seconds, later where nobody asked for it, and not once it was seen',
+  (t) => {
+    const one = { ...sent, sentAt: 10_000 };
+    t.ok(isSentAgain({ ...one, sends: 0, sentAt: -Infinity }, 0), 'the first time at once');
+    t.notOk(isSentAgain({ ...one, polledAt: 10_500 }, 11_999));
+    t.ok(isSentAgain({ ...one, polledAt: 10_500 }, 12_000));
+    t.notOk(isSentAgain(one, 15_999));
+    t.ok(isSentAgain(one, 16_000));
+    t.notOk(isSentAgain({ ...one, slot: 7n }, 60_000), 'a notice has it');
+    t.notOk(isSentAgain({ ...one, slot: 7n, status: confirmed }, 60_000));
     t.end();
   },
 );
