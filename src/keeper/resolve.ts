@@ -126,7 +126,9 @@ export function createResolver(context: Context, fees: Fees): Resolver {
     };
     context.reportUnreadable(unreadable);
     const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-    const isComplete = unreadable.every(isOwn) && [...pulls, ...unreadable].some(isOwn);
+    // A transaction of the period in which this payment landed pulled nothing of a period before.
+    const earliest = unreadable.filter(({ blockTime: at }) => at === null || at < pull.periodStart);
+    const isComplete = earliest.every(isOwn) && [...pulls, ...unreadable].some(isOwn);
     if (!isComplete && settleTries < PATIENT_TRIES) return undefined;
     const earlier = pulls.filter(({ periodStart }) => periodStart < pull.periodStart).reverse();
     return { kind: 'paid', pull, earlier };

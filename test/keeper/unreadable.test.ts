@@ -396,6 +396,24 @@ void t.test(
 );
 
 void t.test(
+  'landed in a later period, with unreadable transactions in that period alone: recorded at once',
+  async (t) => {
+    const { stage, subscription, rpc, spam } = await setUp(t);
+    const { collector, resolver, taken } = stage.parts(rpc);
+    await collector.turn();
+    const [flying] = taken;
+    stage.net.timeTravel({ absoluteTimestamp: stage.net.now() + 25 * HOUR * 1000 });
+    await spam(subscription.pda);
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const { statuses } = await stage.rpc.getSignatureStatuses([flying!.attempt.signature]);
+    const one = { ...flying!, status: statuses[0]!, settleTries: 0 };
+    t.equal((await resolver.landed([one])).done.length, 1);
+    t.match(await stage.payments(subscription), [{ amountGross: AMOUNT, source: 'keeper' }]);
+  },
+);
+
+void t.test(
   'an unreadable notice holds up no other notice of its turn and starts no walk through all subscriptions',
   async (t) => {
     const { stage, subscription, rpc, ails, stranger } = await setUp(t);
