@@ -58,6 +58,7 @@ create table subscriptions (
   unpaused_at timestamptz,
   paid_through timestamptz,
   next_payment_due timestamptz,
+  announced_due timestamptz,
   cancel_requested_at timestamptz,
   cancel_requested_by text check (cancel_requested_by in ('subscriber', 'merchant')),
   cancelled_at timestamptz,
@@ -98,7 +99,8 @@ comment on column subscriptions.paused_at is 'nothing is collected since; null w
 comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended: of the period that ran then, only the rest is charged';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (collect, retry, finalize, expire); null when there is nothing left to do';
+comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null when there is nothing left to do';
+comment on column subscriptions.announced_due is 'the next_payment_due that renewal_upcoming announced last: each is announced once';
 comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
 comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it tells an account from a later one at the same address';

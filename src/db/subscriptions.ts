@@ -8,6 +8,8 @@ export interface SubscriptionState {
   status: SubscriptionStatus;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
+  /** The due time that renewal_upcoming announced last. */
+  announcedDue: Date | null;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
   cancelledAt: Date | null;
@@ -77,7 +79,7 @@ export interface ReadSubscription extends HeldSubscription {
 export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
   return sql<ReadSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
-      s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
+      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
@@ -131,6 +133,7 @@ export async function writeStates(
     status: state.status,
     paid_through: state.paidThrough,
     next_payment_due: state.nextPaymentDue,
+    announced_due: state.announcedDue,
     cancel_requested_at: state.cancelRequestedAt,
     cancel_requested_by: state.cancelRequestedBy,
     cancelled_at: state.cancelledAt,
@@ -148,8 +151,8 @@ export async function writeStates(
   }));
   return sql<Written[]>`
     update subscriptions s set
-      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, cancel_requested_at = v.cancel_requested_at,
-      cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
+      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, announced_due = v.announced_due,
+      cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
       ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at, ${chainNow}::timestamptz) end,
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
@@ -163,7 +166,7 @@ export async function writeStates(
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
     from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
-      paid_through timestamptz, next_payment_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
+      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int)
     where s.id = v.id and s.claim_id = v.claim_id

@@ -16,6 +16,7 @@ import {
 } from './decision.ts';
 import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
 import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './pulls.ts';
+import { awaitDue, awaitNextPeriod } from './awaiting.ts';
 import { split, type Split } from './money.ts';
 import { amountDue, notInTrial } from './price.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
@@ -171,14 +172,6 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
     : timeOf(period.start);
 }
 
-/** A payment signed now could land in the next period, or nothing is left to charge of this one: the next one is due. */
-function awaitNextPeriod(draft: Draft, period: PullPeriod): Decision {
-  const { state } = draft;
-  setNextDue(draft, startOfNext(period));
-  state.dueAt = state.nextPaymentDue ?? timeOf(period.end + 1n);
-  return { draft };
-}
-
 /** The plan can collect nothing in this period, unless it is put right before: that makes its subscriptions due (plan-block.ts). */
 function awaitPlan(draft: Draft, period: PullPeriod): Decision {
   draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
@@ -216,9 +209,8 @@ function notYet(
   const paidUntil = state.paidThrough === null ? null : unixSeconds(state.paidThrough);
   if (paidUntil !== null && paidUntil > period.start) {
     setNextDue(draft, startOfNext(period));
-    state.dueAt = state.nextPaymentDue ?? state.paidThrough;
     state.setbacks = 0;
-    return { draft };
+    return awaitDue(draft, view, account);
   }
   if (period.verdict === 'not_started') return retryAt(draft, account.periodStart);
   // Whatever the chain counts in this period was recorded above, so a period that is not paid has nothing pulled.
@@ -232,12 +224,9 @@ function notYet(
     };
   }
   const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
-  if (due > timeOf(now)) {
-    state.nextPaymentDue = due;
-    state.dueAt = due;
-    return { draft };
-  }
-  return undefined;
+  if (due <= timeOf(now)) return undefined;
+  state.nextPaymentDue = due;
+  return awaitDue(draft, view, account);
 }
 
 function collection(
@@ -254,7 +243,7 @@ function collection(
 
   const gross = amountDue(row, period);
   // Less than a base unit is due before the plan or the period ends.
-  if (gross === 0n) return awaitNextPeriod(draft, period);
+  if (gross === 0n) return awaitNextPeriod(draft, view, account, period);
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
@@ -285,7 +274,7 @@ function collection(
     if (!isLive(state)) state.dueAt = closingDue(view, account, rules);
     return { draft };
   }
-  if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, period);
+  if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, view, account, period);
   const { start: periodStart, end: periodEnd } = period;
   return { draft, collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed } };
 }

@@ -9,6 +9,7 @@ import type { PaymentRow } from '../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
+import { nextLook } from './look-ahead.ts';
 import type { Happening } from './events.ts';
 import { coveredUntil } from './access.ts';
 import { notInTrial, usesDiscount } from './price.ts';
@@ -28,6 +29,7 @@ export function draftOf(row: HeldSubscription): Draft {
     status: row.status,
     paidThrough: row.paidThrough,
     nextPaymentDue: row.nextPaymentDue,
+    announcedDue: row.announcedDue,
     cancelRequestedAt: row.cancelRequestedAt,
     cancelRequestedBy: row.cancelRequestedBy,
     cancelledAt: row.cancelledAt,
@@ -82,15 +84,12 @@ function settleUp(
   state.failedPacks = 0;
   state.setbacks = 0;
   setNextDue({ row, state }, next);
-  state.dueAt = state.nextPaymentDue ?? coverOf({ row, state });
+  state.dueAt = nextLook(state, row.periodHours) ?? coverOf({ row, state });
 }
 
 /** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
-export function applyPayment(
-  { row, state, happenings, payments }: Draft,
-  pull: Pull,
-  next: Date | null,
-): void {
+export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void {
+  const { row, state, happenings, payments } = draft;
   const payment = successOf(row, pull, state.failedAttempts + 1);
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
@@ -103,7 +102,7 @@ export function applyPayment(
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
   // An old period that comes to light late changes nothing but the books.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
-    settleUp({ row, state }, periodEnd, pull.gross, next);
+    settleUp(draft, periodEnd, pull.gross, next);
   happenings.push({
     type: 'payment_success',
     extra: {
@@ -121,11 +120,11 @@ export function applyPayment(
 
 /** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
 export function applyCover(
-  { row, state }: Draft,
+  draft: Draft,
   pull: Pick<Pull, 'periodEnd' | 'gross'>,
   next: Date | null,
 ): void {
-  settleUp({ row, state }, timeOf(pull.periodEnd), pull.gross, next);
+  settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
 }
 
 /** Somebody else pulled once more in a period that is paid: it is in the books, and changes nothing besides. The period was told of already. */

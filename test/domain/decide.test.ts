@@ -93,6 +93,7 @@ function newWorld(payer: string, given: Terms = plain): World {
       status: 'active',
       paidThrough: null,
       nextPaymentDue: given.trialEndsAt ?? due,
+      announcedDue: null,
       cancelRequestedAt: null,
       cancelRequestedBy: null,
       cancelledAt: null,
@@ -234,6 +235,32 @@ function decided(world: World, closes: boolean): Decision {
   }
 }
 
+/** A due payment of an active subscription is announced when the keeper looks within a quarter of its period before, with what the wallet can pay. */
+function checkLookAhead(world: World, { happenings }: Draft): void {
+  const { row, account, tokens, authority, now } = world;
+  for (const { type, extra } of happenings) {
+    if (type !== 'renewal_upcoming') continue;
+    if (row.status !== 'active' || row.cancelRequestedAt !== null || account?.expiresAt !== 0n)
+      throw new Error('announced a payment that nobody will collect');
+    const approved = tokens.delegate === 'sa' && authority?.initId === account.initId;
+    const amount = extra?.amount as bigint;
+    const issue = approved
+      ? tokens.amount < amount
+        ? 'insufficient_balance'
+        : null
+      : 'approval_missing';
+    if (extra?.issue !== issue || extra.canPay !== (issue === null))
+      throw new Error(`announced ${String(extra?.issue)} instead of ${String(issue)}`);
+  }
+  const { nextPaymentDue: due, dueAt } = row;
+  if (row.status !== 'active' || row.cancelRequestedAt !== null || row.setbacks > 0) return;
+  if (due === null || unixSeconds(due) <= now || sameInstance(row, account) === null) return;
+  const lookAhead = unixSeconds(due) - length / 4n;
+  const isAnnounced = row.announcedDue?.getTime() === due.getTime();
+  if (!isAnnounced && (lookAhead <= now || dueAt === null || unixSeconds(dueAt) > lookAhead))
+    throw new Error('a payment is due that will not be announced');
+}
+
 /** One turn of the keeper: what it decides is written, what it signs lands `delay` seconds later (or is lost). */
 function turn(
   world: World,
@@ -296,6 +323,7 @@ function turn(
     return;
   }
   write(world, decision.draft);
+  checkLookAhead(world, decision.draft);
   if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
     throw new Error("a merchant's request was taken back");
   if (!isLive(before) && world.row.status !== before.status) throw new Error('an end is final');
@@ -353,6 +381,10 @@ function check(world: World): void {
     happenings.filter(({ type }) => type === 'payment_success').length === paid.length,
     'each payment is told once',
   );
+  const upcoming = happenings.flatMap(({ type, extra }) =>
+    type === 'renewal_upcoming' ? [(extra?.dueAt as Date).getTime()] : [],
+  );
+  assert(new Set(upcoming).size === upcoming.length, 'each due payment is announced once');
   // Ends and revocations.
   const ends = happenings.filter(
     ({ type, extra }) =>
@@ -586,6 +618,7 @@ void t.test(
       'cancel_finalized',
       'delegation_revoked',
       'subscription_resumed',
+      'renewal_upcoming',
     ]) {
       t.ok(outcomes.has(outcome), `it came to ${outcome}`);
     }
@@ -896,7 +929,8 @@ void t.test(
       const { collect, draft, alert } = at(end - seconds);
       t.equal(collect, undefined);
       t.match(draft.state, { dueAt: timeOf(end), nextPaymentDue: timeOf(end), status: 'active' });
-      t.same([alert, draft.happenings, draft.payments], [undefined, [], []]);
+      t.same([alert, draft.payments], [undefined, []]);
+      t.match(draft.happenings, [{ type: 'renewal_upcoming', extra: { dueAt: timeOf(end) } }]);
     }
     t.equal(at(end).collect?.periodStart, end);
   },
@@ -915,3 +949,74 @@ void t.test('a plan is collected from with the first of our wallets that it name
   t.match(pulled(['old'], ['new']), { blocks: 'not_a_puller' });
   t.equal(pulled(['stranger'], ['other', 'merchant']).collect?.keeper, 'merchant', 'the owner may');
 });
+
+void t.test(
+  'a paid subscription is looked at a quarter of the period before its next payment, announced once, and then when it is due',
+  async (t) => {
+    const world = newWorld('wallet');
+    pullOnChain(world, terms.amount, 10n, 'keeper');
+    const { periodStart } = world.account!;
+    const due = timeOf(periodStart + length);
+    const paid = {
+      ...world.row,
+      paidThrough: due,
+      nextPaymentDue: due,
+      periodPulled: terms.amount,
+    };
+    const lookAhead = periodStart + length - length / 4n;
+    const at = (now: bigint, row: HeldSubscription = paid, view: Partial<ChainView> = {}) =>
+      decide(row, { ...viewOf(world), now, ...view }, rules).draft;
+    t.same(at(lookAhead - 1n).happenings, []);
+    t.same(at(lookAhead - 1n).state.dueAt, timeOf(lookAhead));
+    const told = at(lookAhead);
+    t.same(told.happenings, [
+      {
+        type: 'renewal_upcoming',
+        extra: { dueAt: due, amount: terms.amount, canPay: true, issue: null },
+      },
+    ]);
+    t.same([told.state.dueAt, told.state.announcedDue], [due, due]);
+    t.same(at(lookAhead + 10n, { ...paid, ...told.state }).happenings, [], 'once');
+
+    const issueWith = (view: Partial<ChainView>) =>
+      at(lookAhead, { ...paid, delegationRevokedAt: due }, view).happenings.map(
+        ({ extra }) => extra?.issue,
+      );
+    const tokens = world.tokens;
+    t.same(issueWith({ subscriberTokens: { ...tokens, amount: 999n } }), ['insufficient_balance']);
+    t.same(issueWith({ subscriberTokens: null }), ['insufficient_balance']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, state: 'frozen' } }), ['account_frozen']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, delegate: null } }), ['approval_missing']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, delegatedAmount: 999n } }), [
+      'approval_missing',
+    ]);
+    t.same(issueWith({ authority: null }), ['approval_missing']);
+
+    const later = { ...paid, ...told.state, nextPaymentDue: timeOf(periodStart + 2n * length) };
+    t.same(
+      at(lookAhead + length, {
+        ...later,
+        paidThrough: later.nextPaymentDue,
+      }).happenings.map(({ extra }) => extra?.dueAt),
+      [later.nextPaymentDue],
+      'and the next period again',
+    );
+    const endTs = periodStart + length + length / 2n;
+    t.match(
+      at(lookAhead, paid, { plan: { ...world.plan!, endTs } }).happenings,
+      [{ extra: { amount: terms.amount / 2n } }],
+      'of the part before the plan’s end',
+    );
+    t.same(
+      at(lookAhead, paid, { plan: { ...world.plan!, endTs: unixSeconds(due) } }).happenings,
+      [],
+    );
+    const cancelled = { subscription: { ...world.account!, expiresAt: unixSeconds(due) } };
+    t.same(
+      at(lookAhead, paid, cancelled).happenings.map(({ type }) => type),
+      ['cancel_requested'],
+      'never after a cancellation, though nobody had seen it',
+    );
+    t.same(at(unixSeconds(due) + 1n).happenings, [], 'nor when it is due already');
+  },
+);

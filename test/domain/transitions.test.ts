@@ -47,6 +47,7 @@ const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
   status: 'active',
   paidThrough: null,
   nextPaymentDue: at(T),
+  announcedDue: null,
   cancelRequestedAt: null,
   cancelRequestedBy: null,
   cancelledAt: null,

@@ -1,0 +1,52 @@
+// What the keeper decides about a subscription that owes nothing now: when to look again, and whether to announce the next payment.
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { pullPeriod, type PullPeriod } from '../chain/period.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
+import type { ChainView } from './chain-view.ts';
+import { type Decision, retryAt } from './decision.ts';
+import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
+import { subscriberObstacle } from './obstacles.ts';
+import { amountDue } from './price.ts';
+import { startOfNext } from './pulls.ts';
+import { type Draft, setNextDue } from './transitions.ts';
+
+/** Nothing is due before nextPaymentDue. When that is near it is announced, with whether the wallet could pay it now. */
+export function awaitDue(draft: Draft, view: ChainView, account: SubscriptionAccount): Decision {
+  const { state, row } = draft;
+  const { nextPaymentDue: due, discountPeriods } = state;
+  if (due !== null && isDueSoon(state, row.periodHours, timeOf(view.now))) {
+    const period = pullPeriod(account, view.plan, unixSeconds(due));
+    const gross = amountDue({ ...row, discountPeriods }, period);
+    const obstacle = subscriberObstacle(view, account, gross);
+    applyUpcoming(draft, gross, obstacle === undefined ? null : renewalIssue(obstacle));
+  }
+  state.dueAt = nextLook(state, row.periodHours) ?? state.paidThrough;
+  return { draft };
+}
+
+/** A payment signed now could land in the next period, or nothing is left to charge of this one: the next one is due. */
+export function awaitNextPeriod(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  period: PullPeriod,
+): Decision {
+  setNextDue(draft, startOfNext(period));
+  return draft.state.nextPaymentDue === null
+    ? retryAt(draft, period.end + 1n)
+    : awaitDue(draft, view, account);
+}
+
+/** Announces the next payment of `amount`, once; `issue` is why the wallet could not pay it now. Nothing is told of a payment of nothing. */
+function applyUpcoming(
+  { state, happenings }: Draft,
+  amount: bigint,
+  issue: RenewalIssue | null,
+): void {
+  state.announcedDue = state.nextPaymentDue;
+  if (amount > 0n)
+    happenings.push({
+      type: 'renewal_upcoming',
+      extra: { dueAt: state.nextPaymentDue, amount, canPay: issue === null, issue },
+    });
+}
