@@ -18,6 +18,8 @@ export interface KeeperProcess {
   requests(): Promise<number>;
   /** Requests that an endpoint refused because of their rate. */
   limited(): Promise<number>;
+  /** Token accounts that it follows. */
+  followed(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -53,6 +55,7 @@ export async function startKeeper(
   return {
     requests: () => requests(metricsPort, ''),
     limited: () => requests(metricsPort, 'rate_limited'),
+    followed: () => followed(metricsPort),
     async stop() {
       child.kill('SIGTERM');
       await once(child, 'exit');
@@ -80,4 +83,9 @@ async function requests(port: number, outcome: string): Promise<number> {
     (sum, [, labels = '', value]) => (labels.includes(outcome) ? sum + Number(value) : sum),
     0,
   );
+}
+
+async function followed(port: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(/^billing_keeper_accounts_followed(?:\{.*\})? (\d+)$/m.exec(text)?.[1] ?? 0);
 }

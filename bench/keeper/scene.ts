@@ -137,7 +137,12 @@ export async function startChain(blockMs = BLOCK_MS): Promise<Chain> {
   return chain;
 }
 
-async function send({ call }: Chain, signer: Keypair, instructions: Instruction[]): Promise<void> {
+/** Signs, sends, and resolves once the chain has executed the transaction. */
+export async function send(
+  { call }: Chain,
+  signer: Keypair,
+  instructions: Instruction[],
+): Promise<void> {
   const { value } = await call<{ value: { blockhash: string } }>('getLatestBlockhash', {
     commitment: 'processed',
   });

@@ -1,5 +1,6 @@
 import type { Log } from '../log.ts';
 import { tokenAccountIn } from './accounts.ts';
+import type { TokenAccount } from './layouts.ts';
 import { authorityAddress, tokenAccountAddress } from './addresses.ts';
 import { type AccountFollower, type AccountNotice, followAccounts } from './subscribe-accounts.ts';
 
@@ -14,6 +15,8 @@ export interface Follows {
   readonly amount: bigint;
   readonly status: string;
   readonly delegationRevokedAt: Date | null;
+  /** Slot of the chain state by which its status was decided. */
+  readonly observedSlot: bigint;
   /** Null once nothing can be collected any more. */
   readonly dueAt: Date | null;
 }
@@ -35,10 +38,12 @@ export interface TokenAccountsOptions {
 
 interface Followed {
   readonly wallet: string;
-  /** Base units that are past due, by subscription. */
-  readonly pastDue: Map<string, bigint>;
+  /** What is past due, by subscription: base units, and whether the account could pay them when it was last seen. */
+  readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
   /** The approval of the program was gone when the account was last seen. */
   isWithdrawn: boolean;
+  /** What the program could take in the last notice, base units; null before the first. */
+  seen: { readonly spendable: bigint; readonly slot: bigint } | null;
 }
 
 /** Follows token accounts; connects with the first one. */
@@ -66,7 +71,7 @@ export class TokenAccounts {
         const one = this.#byAddress.get(address);
         if (one === undefined) continue;
         one.isWithdrawn ||= row.delegationRevokedAt !== null;
-        if (isPastDue) one.pastDue.set(row.id, row.amount);
+        if (isPastDue) this.#owe(one, row);
         else one.pastDue.delete(row.id);
       }
     }
@@ -89,7 +94,12 @@ export class TokenAccounts {
       return false;
     }
     if (!this.#byAddress.has(address))
-      this.#byAddress.set(address, { wallet, pastDue: new Map(), isWithdrawn: false });
+      this.#byAddress.set(address, {
+        wallet,
+        pastDue: new Map(),
+        isWithdrawn: false,
+        seen: null,
+      });
     return true;
   }
 
@@ -103,6 +113,16 @@ export class TokenAccounts {
     }
   }
 
+  /** A top-up may have been seen before its subscription was known to be past due. */
+  #owe(one: Followed, { id, amount, observedSlot }: Follows): void {
+    if (one.pastDue.get(id)?.amount === amount) return;
+    const { seen } = one;
+    const isPayable = seen !== null && seen.slot > observedSlot && seen.spendable >= amount;
+    one.pastDue.set(id, { amount, isPayable });
+    if (isPayable) this.#options.onChange(one.wallet, seen.slot);
+  }
+
+  /** Tells of an approval that came or went, and once of each past-due payment that has become payable: dust after that is no news. */
   #take(notice: AccountNotice): void {
     const one = this.#byAddress.get(notice.address);
     if (one === undefined) return;
@@ -110,12 +130,23 @@ export class TokenAccounts {
     const tokens = tokensIn(notice);
     const stands =
       tokens !== null && tokens.delegate === authorityAddress(programId, one.wallet, mint).address;
-    const canPay = stands && [...one.pastDue.values()].some((due) => tokens.amount >= due);
-    // Payments change the account too, and leave the approval.
-    const isChanged = stands === one.isWithdrawn || canPay;
+    const spendable = stands ? spendableOf(tokens) : 0n;
+    one.seen = { spendable, slot: notice.slot };
+    let isChanged = stands === one.isWithdrawn;
     one.isWithdrawn = !stands;
+    for (const due of one.pastDue.values()) {
+      const isPayable = spendable >= due.amount;
+      isChanged ||= isPayable && !due.isPayable;
+      due.isPayable = isPayable;
+    }
     if (isChanged) this.#options.onChange(one.wallet, notice.slot);
   }
+}
+
+/** Base units that the delegate can take. */
+function spendableOf({ state, amount, delegatedAmount }: TokenAccount): bigint {
+  if (state === 'frozen') return 0n;
+  return amount < delegatedAmount ? amount : delegatedAmount;
 }
 
 function tokensIn(notice: AccountNotice) {

@@ -44,7 +44,7 @@ export interface CollectorParts {
   clock: ChainClock;
   signer: Signer;
   queue: Queue;
-  /** Called with every subscription that is claimed. */
+  /** Called with every subscription that is claimed, and again as it was written. */
   onRead?: (rows: readonly HeldSubscription[]) => void;
 }
 
@@ -148,8 +148,8 @@ export class Collector {
     rows: readonly ReadSubscription[],
     how: { closed?: Closed; history: boolean },
   ): Promise<void> {
-    const { signer, clock, queue } = this.#parts;
-    const { taken, closable, asking } = await commit(
+    const { signer, clock, queue, onRead } = this.#parts;
+    const { taken, closable, asking, written } = await commit(
       this.#context,
       signer,
       lease,
@@ -158,6 +158,7 @@ export class Collector {
       how,
     );
     queue.add(taken);
+    onRead?.(written);
     if (asking.length > 0) await this.#lookups.take(lease.claimId, asking);
     if (closable.length > 0) await this.#closings.take(lease.claimId, closable);
   }

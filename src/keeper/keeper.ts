@@ -133,8 +133,8 @@ export class Keeper {
     this.#balance = createBalance(context);
     const fees = new Fees(rpc, log);
     const versions = new TransactionVersions(rpc, config.transactionVersion, log);
-    this.#tracker = new Tracker(context, createResolver(context, fees), versions);
     const onRead = (rows: readonly HeldSubscription[]) => this.#tokenAccounts.watch(rows);
+    this.#tracker = new Tracker(context, createResolver(context, fees, onRead), versions);
     this.#sweep = createSweep(context, this.#clock, { minutes: config.sweepMinutes, onRead });
     this.#plans = createPlanWatch(context, this.#clock);
     this.#collector = new Collector(context, {

@@ -54,8 +54,12 @@ const PATIENT_TRIES = 6;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
-/** Creates a resolver. `fees` learns of exceeded compute limits. */
-export function createResolver(context: Context, fees: Fees): Resolver {
+/** Creates a resolver. `fees` learns of exceeded compute limits, `onWritten` of subscriptions as they were written. */
+export function createResolver(
+  context: Context,
+  fees: Fees,
+  onWritten: (rows: readonly HeldSubscription[]) => void = () => undefined,
+): Resolver {
   const { sql, rpc, log, metrics, rules, programId } = context;
   const blockTimes = createBlockTimes(rpc);
   /**
@@ -151,6 +155,7 @@ export function createResolver(context: Context, fees: Fees): Resolver {
       },
     );
     context.deliveries.notify(queued);
+    onWritten(written.map(({ row, draft }) => ({ ...row, ...draft.state })));
     for (const { draft, alert } of written) report(context, draft, alert);
     for (const [id, end] of ends) tellOf(byId.get(id), end);
     const isLeft = new Set(left.map(({ id }) => id));

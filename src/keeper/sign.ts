@@ -151,6 +151,8 @@ export interface Committed {
   closable: ReadSubscription[];
   /** Rows whose pulls must be looked up first. */
   asking: ReadSubscription[];
+  /** What was decided, as it was written. */
+  written: HeldSubscription[];
 }
 
 /**
@@ -171,6 +173,7 @@ export async function commit(
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need);
   const taken: OpenAttempt[] = [];
+  const written: HeldSubscription[] = [];
   const recorded = new Set<string>();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
   const decide = (row: ReadSubscription) => {
@@ -204,6 +207,7 @@ export async function commit(
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
       left.delete(one.row.id);
+      written.push({ ...one.row, ...one.draft.state });
       report(context, one.draft, one.decision.alert?.reason, one.decision.alert?.detail);
       taken.push(...openAttempt(one, settled.attempts, snapshot, lease.leasedAt));
     }
@@ -224,7 +228,7 @@ export async function commit(
       sql,
       [...left].map((id) => ({ id, claimId: lease.claimId })),
     );
-  return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls') };
+  return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
 }
 
 type NewAttempt = NonNullable<Assessment['attempt']>;

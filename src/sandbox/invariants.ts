@@ -131,6 +131,23 @@ const moneyInvariants: Record<string, MoneyInvariant> = {
         .map((key) => `told, but not recorded: ${key}`),
     ];
   },
+  renewalsAnnouncedOnce({ events }) {
+    const cancelled = new Set<string>();
+    const announced = events.flatMap(({ subscriptionId, type, body }) => {
+      if (type === 'cancel_requested' || type === 'cancel_forced') cancelled.add(subscriptionId);
+      if (type === 'subscription_resumed') cancelled.delete(subscriptionId);
+      if (type !== 'renewal_upcoming') return [];
+      const { data } = JSON.parse(body) as { data: { dueAt: string } };
+      const key = `${subscriptionId} due at ${data.dueAt}`;
+      return [{ key, isCancelled: cancelled.has(subscriptionId) }];
+    });
+    return [
+      ...repeated(announced.map(({ key }) => key)).map((key) => `announced twice: ${key}`),
+      ...announced
+        .filter(({ isCancelled }) => isCancelled)
+        .map(({ key }) => `announced after a cancellation: ${key}`),
+    ];
+  },
 };
 
 const invariants: Record<string, Invariant> = {

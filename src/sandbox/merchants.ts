@@ -1,4 +1,5 @@
 // The merchants: each signs in, makes an app, registers its webhook endpoint, publishes a plan on chain and makes an API key.
+import { extraEventTypes } from '../db/events.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
 import type { MerchantServer } from './merchant-server.ts';
@@ -49,7 +50,7 @@ export async function createMerchants(
         `/merchant/apps/${appId}/webhooks`,
         {
           token,
-          body: { url: server.urlFor(index) },
+          body: { url: server.urlFor(index), extraEvents: extraEventTypes },
         },
       );
       server.setSecret(index, endpoint.secret);

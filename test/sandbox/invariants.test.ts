@@ -128,6 +128,17 @@ void t.test('each kind of harm is named', (t) => {
   harm('signaturesValid', (e) => (e.refused = 1));
   harm('signaturesValid', (e) => (e.altered = 1));
   harm('sequencesGapless', (e) => e.events.splice(2, 1));
+  const announce = (id: string, sequence: bigint) => ({
+    ...sound().events[0]!,
+    id,
+    sequence,
+    type: 'renewal_upcoming' as const,
+    body: JSON.stringify({ data: { dueAt: '2026-03-01T00:00:00.000Z' } }),
+  });
+  harm('renewalsAnnouncedOnce', (e) =>
+    e.events.splice(1, 0, announce('first', 2n), announce('again', 3n)),
+  );
+  harm('renewalsAnnouncedOnce', (e) => e.events.push(announce('late', 9n)));
   harm('paymentsAndEventsAgree', (e) => e.events.push({ ...e.events[1]!, id: 'again' }));
   harm(
     'paymentsAndEventsAgree',

@@ -50,8 +50,8 @@ void t.test(
     t.equal(code, 0);
     const summary = JSON.parse(stdout) as Summary;
     t.match(summary, { subscribers: 16, periods: 5 });
-    for (const type of types) t.ok((summary.events[type] ?? 0) > 0, type);
-    t.equal(Object.keys(summary.invariants).length, 11);
+    for (const type of [...types, 'renewal_upcoming']) t.ok((summary.events[type] ?? 0) > 0, type);
+    t.equal(Object.keys(summary.invariants).length, 12);
     for (const [name, holds] of Object.entries(summary.invariants)) t.ok(holds, name);
     t.equal(summary.payments.succeeded, summary.events.payment_success);
     t.ok(

@@ -1,0 +1,159 @@
+// From the top-up of a past-due wallet to its payment on chain, with many past-due subscriptions followed: at the local chain's default block time, in a
+// keeper that finds its work by the streams of token accounts alone, since its sweep rests.
+import { setTimeout as pause } from 'node:timers/promises';
+import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import { subscriptionIn } from '../../src/chain/accounts.ts';
+import { generateKeypair } from '../../src/chain/keypair.ts';
+import { timeOf } from '../../src/chain/time.ts';
+import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
+import { payTokens } from '../../test/fixtures/tokens.ts';
+import type { Database } from '../dispatch/harness.ts';
+import { register } from './collect.ts';
+import { startKeeper } from './keeper-process.ts';
+import { AMOUNT, type Chain, openPlan, send, type Subscriber } from './scene.ts';
+
+/** The local chain's default. */
+export const DEFAULT_BLOCK_MS = 300;
+const POLL_MS = 25;
+const PATIENCE_MS = 600_000;
+
+export interface TopUps {
+  /** From the moment the top-up is sent to the moment the chain confirms the payment, sorted. */
+  collectedMs: number[];
+  /** RPC requests of the keeper during a thousand transfers of dust to a past-due wallet. */
+  dustRequests: number;
+  /** Notices of the subscription in the database during the same. */
+  dustNotices: number;
+  /** Payments in the database when everything is final. */
+  recorded: number;
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`it does not happen that ${what}`);
+    await pause(200);
+  }
+}
+
+/** Leaves `pastDue` wallets past due, tops `topUps` of them up at `perSecond`, and sends another `dust` transfers of 1, 2, 3 ... base units. */
+export async function measureTopUps(
+  chain: Chain,
+  { sql, url }: Pick<Database, 'sql' | 'url'>,
+  {
+    pastDue,
+    topUps,
+    perSecond,
+    dust,
+  }: { pastDue: number; topUps: number; perSecond: number; dust: number },
+): Promise<TopUps> {
+  const plan = await openPlan(chain, pastDue, 0);
+  await register(sql, chain, plan, timeOf(BigInt(await chain.now())));
+  const keeper = await startKeeper(chain, url, {
+    SOLANA_WS_ACCOUNTS: String(pastDue),
+  });
+  try {
+    await until('all are past due', async () => {
+      const [row] = await sql<
+        { count: number }[]
+      >`select count(*)::int as count from subscriptions where status = 'past_due'`;
+      return row?.count === pastDue;
+    });
+    await until('all are followed', async () => (await keeper.followed()) === pastDue);
+    // The streams alone tell from here on.
+    await until('the sweep rests', async () => {
+      const [row] = await sql<
+        { rests: boolean }[]
+      >`update sweeps set starts_at = now() + interval '1 day' where due_at = 'epoch' returning true as rests`;
+      return row?.rests === true;
+    });
+    const giver = generateKeypair();
+    await chain.call('requestAirdrop', giver.address, 100_000_000_000);
+    await chain.call('localnet_faucet', giver.address, (AMOUNT * BigInt(topUps + 1)).toString());
+    const pay = (to: string, amount: bigint) =>
+      send(chain, giver, [payTokens({ owner: giver.address, mint: LOCALNET_MINT, to, amount })]);
+
+    const chosen = plan.subscribers.slice(0, topUps);
+    const collectedMs = await collected(chain, chosen, perSecond, (wallet) => pay(wallet, AMOUNT));
+    await until('all is final', async () => (await payments(sql)) === topUps);
+
+    const poor = plan.subscribers.at(-1) as Subscriber;
+    const before = { requests: await keeper.requests(), notices: await notices(sql, poor) };
+    // Of different amounts, or the chain would take two transfers of one block for one. Together less than what is due.
+    for (let sent = 1; sent <= dust; sent += 1) await pay(poor.wallet, BigInt(sent));
+    await pause(5 * DEFAULT_BLOCK_MS);
+    return {
+      collectedMs,
+      dustRequests: (await keeper.requests()) - before.requests,
+      dustNotices: (await notices(sql, poor)) - before.notices,
+      recorded: await payments(sql),
+    };
+  } finally {
+    await keeper.stop();
+  }
+}
+
+/** Tops wallets up one after the other, and resolves with how long each payment took, sorted. */
+async function collected(
+  { call }: Chain,
+  subscribers: readonly Subscriber[],
+  perSecond: number,
+  topUp: (wallet: string) => Promise<void>,
+): Promise<number[]> {
+  const sentAt = new Map<string, number>();
+  const took: number[] = [];
+  const deadline = performance.now() + PATIENCE_MS;
+  const watch = async () => {
+    while (took.length < subscribers.length) {
+      if (performance.now() > deadline)
+        throw new Error(`${subscribers.length - took.length} top-ups are not collected`);
+      const waiting = [...sentAt.keys()].slice(0, 100);
+      const { value } = await call<{
+        value: ({ data: [string]; owner: string; lamports: number } | null)[];
+      }>('getMultipleAccounts', waiting, { encoding: 'base64', commitment: 'confirmed' });
+      const now = performance.now();
+      for (const [place, address] of waiting.entries()) {
+        const account = value[place];
+        const subscription =
+          account &&
+          subscriptionIn(
+            { ...account, lamports: 1n, data: Buffer.from(account.data[0], 'base64') },
+            SUBSCRIPTIONS_PROGRAM,
+          );
+        if (!subscription || subscription.amountPulled === 0n) continue;
+        took.push(now - (sentAt.get(address) ?? now));
+        sentAt.delete(address);
+      }
+      await pause(POLL_MS);
+    }
+  };
+  const send = async () => {
+    for (const { wallet, subscription } of subscribers) {
+      sentAt.set(subscription, performance.now());
+      await topUp(wallet);
+      // As customers come: at random, with this mean.
+      await pause((-Math.log(1 - Math.random()) * 1000) / perSecond);
+    }
+  };
+  await Promise.all([watch(), send()]);
+  return took.sort((a, b) => a - b);
+}
+
+async function payments(sql: Database['sql']): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*)::int as count from payments where status = 'succeeded'`;
+  return row?.count ?? 0;
+}
+
+async function notices(sql: Database['sql'], { subscription }: Subscriber): Promise<number> {
+  const [row] = await sql<
+    { notices: number }[]
+  >`select notices from subscriptions where subscription_pda = ${subscription}`;
+  return row?.notices ?? 0;
+}
+
+/** The value below which this share of sorted values lies. */
+export function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
+}

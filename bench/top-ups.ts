@@ -1,0 +1,39 @@
+// From the top-up of a past-due wallet to its payment on chain, with ten thousand past-due subscriptions followed (PAST_DUE in the environment for
+// another number), and what a thousand transfers of dust cost the keeper. Chain, keeper and Postgres are processes of their own.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { startServer } from './dispatch/harness.ts';
+import { startChain } from './keeper/scene.ts';
+import { DEFAULT_BLOCK_MS, measureTopUps, percentile } from './keeper/top-ups.ts';
+import type { Result } from './run.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** Runs the benchmark. */
+export async function run(): Promise<Result> {
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
+  const server = await startServer();
+  const chain = await startChain(DEFAULT_BLOCK_MS);
+  const database = await server.database('top_ups');
+  const pastDue = Number(process.env.PAST_DUE ?? 10_000);
+  const { collectedMs, dustRequests, dustNotices } = await measureTopUps(chain, database, {
+    pastDue,
+    topUps: Math.min(500, pastDue / 2),
+    perSecond: 5,
+    dust: 1000,
+  });
+  chain.stop();
+  await database.drop();
+  await server.stop();
+  return {
+    figures: {
+      pastDueFollowed: pastDue,
+      topUpToCollectedP50Ms: percentile(collectedMs, 0.5),
+      topUpToCollectedP95Ms: percentile(collectedMs, 0.95),
+      topUpToCollectedP99Ms: percentile(collectedMs, 0.99),
+      rpcRequestsForDust: dustRequests,
+      noticesForDust: dustNotices,
+    },
+    ratios: {},
+  };
+}

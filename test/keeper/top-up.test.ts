@@ -1,0 +1,162 @@
+// A past-due wallet that can pay again is collected from within seconds, by the streams alone: the sweep rests in all of these.
+import t, { type Test } from 'tap';
+import { DEFAULT_BLOCK_MS, measureTopUps, percentile } from '../../bench/keeper/top-ups.ts';
+import { startChain } from '../../bench/keeper/scene.ts';
+import { authorityAddress } from '../../src/chain/addresses.ts';
+import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { TokenAccounts } from '../../src/chain/token-accounts.ts';
+import { HOUR, startStage } from '../fixtures/billing.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { approve, payTokens } from '../fixtures/tokens.ts';
+
+const AMOUNT = 5_000_000n;
+
+void t.test(
+  'a renewal that fails and is topped up a moment later is collected at once, though no sweep has been by',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan(), { usdc: AMOUNT });
+    const keeper = await stage.startKeeper();
+    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
+    await stage.until('it is followed', async () =>
+      /billing_keeper_accounts_followed(\{.*\})? 1/.test(await keeper.registry.metrics()),
+    );
+    await stage.until('the sweep rests', async () => {
+      const { count } =
+        await stage.sql`update sweeps set starts_at = now() + interval '1 day' where due_at = 'epoch' and length > 0`;
+      return count === 1;
+    });
+    stage.net.passSeconds(730 * HOUR);
+    await stage.until(
+      'it is past due',
+      async () => (await stage.row(subscription)).status === 'past_due',
+    );
+    stage.net.fund(subscription.wallet.address, { usdc: AMOUNT });
+    await stage.until(
+      'it is paid again',
+      async () => (await stage.row(subscription)).status === 'active',
+      10_000,
+    );
+    t.match(await stage.payments(subscription), [
+      { status: 'succeeded' },
+      { status: 'failed', attempt: 1 },
+      { status: 'succeeded', attempt: 2 },
+    ]);
+  },
+);
+
+/** A past-due subscription whose account is followed, and the changes that are told; nothing is collected. */
+async function watched(t: Test) {
+  const stage = await startStage(t);
+  const { net, sql } = stage;
+  const subscription = await stage.subscriber(await stage.plan(), { usdc: 0n });
+  const { wallet, id } = subscription;
+  await sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${id}`;
+  const changes: bigint[] = [];
+  const accounts = new TokenAccounts({
+    ...stage.parts().context,
+    wsUrls: [net.wsUrl],
+    most: 10,
+    onChange: (_wallet, slot) => changes.push(slot),
+    onGap: () => undefined,
+  });
+  t.teardown(() => accounts.close());
+  accounts.watch(await readSubscriptions(sql, [id]));
+  await stage.until('it is followed', async () => accounts.followed() === 1);
+  const giver = stage.wallet();
+  const pay = (from: typeof giver, to: string, amount: bigint) =>
+    stage.send([from], [payTokens({ owner: from.address, mint: net.mint, to, amount })]);
+  const dust = async (times: number) => {
+    for (let sent = 1; sent <= times; sent += 1)
+      await pay(giver, wallet.address, BigInt(sent % 3) + 1n);
+  };
+  const told = (count: number) =>
+    stage.until(`${count} changes are told`, async () => changes.length >= count);
+  return { stage, subscription, accounts, changes, giver, pay, dust, told };
+}
+
+void t.test(
+  'a top-up is told once: neither dust before it nor dust after it is news, until the account could not pay in between',
+  async (t) => {
+    const { subscription, changes, giver, pay, dust, told } = await watched(t);
+    const { wallet } = subscription;
+    await dust(20);
+    await pay(giver, wallet.address, AMOUNT);
+    await told(1);
+    await dust(20);
+    await pay(wallet, giver.address, AMOUNT);
+    await dust(5);
+    await pay(giver, wallet.address, AMOUNT);
+    await told(2);
+    await dust(5);
+    await pay(wallet, giver.address, AMOUNT);
+    await pay(giver, wallet.address, AMOUNT);
+    await told(3);
+    t.equal(changes.length, 3);
+  },
+);
+
+void t.test(
+  'an approval that covers less than the payment is no news, however much is in the account; one that covers it is',
+  async (t) => {
+    const { stage, subscription, changes, giver, pay, dust, told } = await watched(t);
+    const { wallet } = subscription;
+    const { programId, mint } = stage.net;
+    const delegate = authorityAddress(programId, wallet.address, mint).address;
+    const allow = (amount: bigint) =>
+      stage.send([wallet], [approve({ owner: wallet.address, mint, delegate, amount })]);
+    await allow(AMOUNT - 1n);
+    await pay(giver, wallet.address, 2n * AMOUNT);
+    await dust(5);
+    await allow(AMOUNT);
+    await told(1);
+    await dust(5);
+    t.equal(changes.length, 1);
+  },
+);
+
+void t.test(
+  'a top-up that is seen before its subscription is known to be past due is told when it is',
+  async (t) => {
+    const { stage, subscription, accounts, changes, giver, pay, told } = await watched(t);
+    const { sql } = stage;
+    const read = () => readSubscriptions(sql, [subscription.id]);
+    const [row] = await read();
+    accounts.watch([{ ...row!, status: 'active' }]);
+    await pay(giver, subscription.wallet.address, AMOUNT);
+    await pay(giver, giver.address, 1n);
+    const { slot } = await stage.rpc.getHeight({ commitment: 'confirmed' });
+    const later = async () => {
+      // What was decided by newer state knows of the top-up.
+      accounts.watch([{ ...row!, observedSlot: slot + 1000n }]);
+      accounts.watch([{ ...row!, status: 'active' }]);
+      accounts.watch([{ ...row!, observedSlot: 0n }]);
+      return changes.length > 0;
+    };
+    await stage.until('the notice has come', later);
+    await told(1);
+    accounts.watch(await read());
+    t.equal(changes.length, 1);
+  },
+);
+
+void t.test(
+  'from the top-up to the payment on chain: p95 under 3 s at the default block time; dust costs no request (the short form of "npm run bench -- top-ups")',
+  { timeout: 120_000 },
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const chain = await startChain(DEFAULT_BLOCK_MS);
+    t.teardown(() => chain.stop());
+    const topUps = 30;
+    const measured = await measureTopUps(
+      chain,
+      { sql, url },
+      { pastDue: 150, topUps, perSecond: 4, dust: 100 },
+    );
+    const p95 = percentile(measured.collectedMs, 0.95);
+    t.ok(p95 < 3000, `p95 ${p95.toFixed(0)} ms`);
+    t.equal(measured.recorded, topUps, 'each once');
+    t.equal(measured.dustNotices, 0);
+    t.ok(measured.dustRequests < 20, `${measured.dustRequests} requests during the dust`);
+  },
+);
