@@ -189,9 +189,9 @@ export function report(
     metrics.cents.inc({ kind: 'fee' }, inCents(payment.platformFee));
     metrics.cents.inc({ kind: 'net' }, inCents(payment.amountNet));
     metrics.cents.inc({ kind: 'fee_owed' }, inCents(payment.feeOwed));
-    if (payment.source === 'keeper' && row.dueAt !== null)
+    if (payment.source === 'keeper' && row.nextPaymentDue !== null)
       metrics.lateness.observe(
-        Math.max(0, payment.occurredAt.getTime() - row.dueAt.getTime()) / 1000,
+        Math.max(0, payment.occurredAt.getTime() - row.nextPaymentDue.getTime()) / 1000,
       );
     if (payment.source === 'foreign') {
       log.warn(

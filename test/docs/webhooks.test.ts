@@ -69,20 +69,36 @@ for (const [language, receiver] of Object.entries(receivers)) {
     const webhooks = `/merchant/apps/${merchant.appId}/webhooks`;
     const endpoint = await served.call<{ id: string; secret: string }>('POST', webhooks, {
       token: merchant.key,
-      body: { url: placeholder.url },
+      body: { url: placeholder.url, extraEvents: ['renewal_upcoming'] },
     });
     const running = await startOne(t, receiver, { WEBHOOK_SECRET: endpoint.secret, PORT: '0' });
     await sql`update webhook_endpoints set url = ${running.url} where id = ${endpoint.id}`;
 
     const planId = await insertPlan(sql, merchant, { name: 'Kaffee für Zürich ☕' });
-    const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
+    const subscriptionId = await insertSubscription(
+      sql,
+      { appId: merchant.appId, planId },
+      { externalId: 'customer-1' },
+    );
     for (const type of ['subscription_created', 'payment_success', 'cancel_requested'] as const)
       await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type }]));
-    await until(() => running.lines.length === 4);
+    for (const issue of ['insufficient_balance', null])
+      await sql.begin((tx) =>
+        appendEvents(tx, [
+          { subscriptionId, type: 'renewal_upcoming', extra: { canPay: issue === null, issue } },
+        ]),
+      );
+    await until(() => running.lines.length === 7);
     const events = await sql<
       { id: string; type: string; body: string }[]
     >`select id, type, body from events where app_id = ${merchant.appId}`;
-    t.same(running.lines.slice(1).sort(), events.map(({ id, type }) => `${type} ${id}`).sort());
+    t.same(
+      running.lines.slice(1).sort(),
+      [
+        ...events.map(({ id, type }) => `${type} ${id}`),
+        'remind customer-1 insufficient_balance',
+      ].sort(),
+    );
     const deliveries = () =>
       sql<
         { id: string; status: string }[]
@@ -95,10 +111,10 @@ for (const [language, receiver] of Object.entries(receivers)) {
     });
     await until(
       async () =>
-        (await deliveries()).length === 4 &&
+        (await deliveries()).length === 6 &&
         (await deliveries()).every(({ status }) => status === 'delivered'),
     );
-    t.equal(running.lines.length, 4, 'an event that comes again is taken once');
+    t.equal(running.lines.length, 7, 'an event that comes again is taken once');
 
     const { body } = events[0]!;
     const now = Math.floor(Date.now() / 1000);
@@ -123,7 +139,7 @@ for (const [language, receiver] of Object.entries(receivers)) {
     t.equal(await post(body, String(now - 310)), 401, 'too old');
     t.equal(await post(body, String(now + 310)), 401, 'too new');
     t.equal(await post(body, 'now'), 401, 'no time');
-    t.equal(running.lines.length, 4);
+    t.equal(running.lines.length, 7);
   });
 }
 

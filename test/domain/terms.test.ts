@@ -95,6 +95,7 @@ function open(wallet: Wallet, { amount, periodHours, trialHours, graceHours }: T
       status: 'active',
       paidThrough: null,
       nextPaymentDue: trialEndsAt ?? timeOf(now),
+      announcedDue: null,
       cancelRequestedAt: null,
       cancelRequestedBy: null,
       cancelledAt: null,
