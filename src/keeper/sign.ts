@@ -223,11 +223,8 @@ export async function commit(
     if (taken.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
-  if (left.size > 0)
-    await releaseClaims(
-      sql,
-      [...left].map((id) => ({ id, claimId: lease.claimId })),
-    );
+  const unwritten = [...left].map((id) => ({ id, claimId: lease.claimId }));
+  if (unwritten.length > 0) await releaseClaims(sql, unwritten);
   return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
 }
 
