@@ -16,7 +16,11 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
   t.teardown(() => rpc.close());
   const clock = { now: 0 };
   const versions = new TransactionVersions(rpc, setting, silent, () => clock.now);
-  const setV1 = (active: boolean) => net.rpc('localnet_setTransactionV1', active);
+  const setV1 = async (active: boolean) => {
+    await net.rpc('localnet_setTransactionV1', active);
+    // The client reads what is confirmed.
+    net.mineBlocks(2);
+  };
   /** What the chain says to a transaction of version 1 that it does not take. */
   const refusal = async () => {
     await setV1(false);

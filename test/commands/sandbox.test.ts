@@ -90,7 +90,7 @@ void t.test(
     await terminal.waitFor('x-service-signature: sha256=');
     terminal.press('q');
     await terminal.waitFor(/^Sandbox/);
-    await terminal.waitFor(/days of chain time in .* s: all 11 invariants hold/);
+    await terminal.waitFor(/days of chain time in .* s: all 12 invariants hold/);
 
     const started = await childrenOf(terminal.pid);
     t.equal(started.length, 5, 'localnet, Postgres, serve, keeper, dispatch');

@@ -27,8 +27,9 @@ void t.test(
     const ends = await inTrial(stage, subscription, 168);
     await stage.startKeeper();
     await stage.until(
-      'the keeper has looked at it',
-      async () => (await stage.row(subscription)).dueAt?.getTime() === ends.getTime(),
+      'the keeper has looked at it, and will announce the first payment',
+      async () =>
+        (await stage.row(subscription)).dueAt?.getTime() === ends.getTime() - 3 * DAY * 1000,
     );
     stage.net.passSeconds(ends.getTime() / 1000 - stage.now() - 60);
     await stage.quiet();
