@@ -99,6 +99,7 @@ async function furnished(subscriberWallet: string) {
       webhookId: body.data.id,
       eventId,
       deliveryId,
+      transactionId: await insertPayment(api.sql, subscriptionId, '2025-12-01'),
       keyId,
       checkoutSessionId: session.body.data.id,
     },
@@ -218,7 +219,7 @@ void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
 void t.test(
   'every list: newest first, in pages that follow the cursor and the Link to the last row; a cursor of another list is refused',
   async (t) => {
-    const { appId, planId, subscriptionId } = mine.ids;
+    const { appId, planId, subscriptionId, transactionId } = mine.ids;
     for (let n = 0; n < 4; n += 1) {
       await api.call('POST', '/merchant/apps', { token: mine.key, body: { name: `App ${n}` } });
       await api.call('POST', '/merchant/api-keys', { token: mine.token });
@@ -227,13 +228,16 @@ void t.test(
       await insertSubscription(api.sql, { appId, planId }, { subscriberWallet: subscriber.wallet });
       await insertEvent(api.sql, subscriptionId);
       await insertPayment(api.sql, subscriptionId, `2026-01-0${n + 1}`);
+      await api.sql`
+        insert into refunds (app_id, payment_id, subscription_id, amount, reference)
+        values (${appId}, ${transactionId}, ${subscriptionId}, 1, ${randomAddress()})`;
     }
     // All but the webhook endpoints, of which an app has at most one.
     const lists = operations.filter(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 14);
+    t.equal(lists.length, 15);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

@@ -51,6 +51,12 @@ async function shop(api: TestApi) {
   };
 }
 
+const paused = (subscriptionId: string) => ({
+  subscriptionId,
+  type: 'subscription_paused' as const,
+  extra: { pausedAt: new Date() },
+});
+
 void t.test(
   'an endpoint that replaces another within seven days gets what was still to be sent, once, and the answer says how many',
   async (t) => {
@@ -169,9 +175,7 @@ void t.test(
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
-    await api.sql.begin((tx) =>
-      appendEvents(tx, [{ subscriptionId: own.subscription, type: 'subscription_paused' }]),
-    );
+    await api.sql.begin((tx) => appendEvents(tx, [paused(own.subscription)]));
     const asked = await own.create(['subscription_paused']);
     const unsent = (filter = {}) =>
       own.post('/replays', { status: 'unsent', dryRun: true, ...filter });
@@ -197,10 +201,7 @@ void t.test(
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
-    const pause = () =>
-      api.sql.begin((tx) =>
-        appendEvents(tx, [{ subscriptionId: own.subscription, type: 'subscription_paused' }]),
-      );
+    const pause = () => api.sql.begin((tx) => appendEvents(tx, [paused(own.subscription)]));
     const first = await own.create(['subscription_paused']);
     await pause();
     await own.event();
