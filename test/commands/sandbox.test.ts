@@ -55,7 +55,7 @@ void t.test(
     );
     t.match(
       screen,
-      /\n\d\d-\d\d \d\d:\d\d:\d\d {2}(payment|subscription)_\w+ +──▶ .+ 204 in \d+ ms/,
+      /\n\d\d-\d\d \d\d:\d\d:\d\d {2}(payment|subscription|renewal)_\w+ +──▶ .+ 204 in \d+ ms/,
       'a webhook on its way',
     );
     t.match(screen.split('\n').at(-2), /q stop everything/);

@@ -182,8 +182,11 @@ void t.test(
   },
 );
 
-const treasuryState = (stage: Stage, state: 'frozen' | 'initialized', owner: string) =>
-  stage.net.rpc('surfnet_setTokenAccount', owner, stage.net.mint, { state });
+async function treasuryState(stage: Stage, state: 'frozen' | 'initialized', owner: string) {
+  await stage.net.rpc('surfnet_setTokenAccount', owner, stage.net.mint, { state });
+  // The keeper reads what is confirmed.
+  stage.net.mineBlocks(2);
+}
 
 /** A stage with a plan of short periods, one subscription, and a keeper that knows a backup treasury. */
 async function withTreasuries(t: Test, named: boolean) {
