@@ -18,7 +18,7 @@ export interface SoakOptions {
   seed: number;
   keepers: number;
   subscriptions: number;
-  /** Goes on until so many are recorded, and each kind of fault has struck. */
+  /** Goes on until so many are recorded, each kind of fault has struck and a transaction has failed for a payer. */
   payments: number;
   /** Real milliseconds that a step waits for the keepers at the most. */
   patienceMs?: number;
@@ -119,6 +119,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const scene = createScene(ground, offers, players, { random, patienceMs });
     let steps = 0;
     let paid = 0;
+    let hasFailed = false;
     const tellHow = createTeller(async (perSecond) => {
       const chainDays = days(chainStart, await chainNow(ground));
       const struck = Object.values(trouble.counts).reduce((sum, count) => sum + count, 0);
@@ -127,7 +128,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       );
     });
     const isOver = () =>
-      (paid >= payments && (calm || trouble.allTried()) && stranger.allTried()) ||
+      (paid >= payments && hasFailed && (calm || trouble.allTried()) && stranger.allTried()) ||
       signal?.aborted === true;
     for (; !isOver(); steps += 1) {
       await scene.step(steps);
@@ -135,7 +136,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       if (!calm) trouble.strike(dice);
       stranger.act(dice);
       if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
-      paid = await stubborn(() => countPayments(ground));
+      ({ paid, hasFailed } = await stubborn(() => readProgress(ground)));
       await tellHow(paid);
     }
     await trouble.over();
@@ -239,11 +240,11 @@ async function hasPutOff(ground: Ground): Promise<boolean> {
   return row?.some ?? false;
 }
 
-async function countPayments({ sql }: Ground): Promise<number> {
-  const [row] = await sql<
-    { count: number }[]
-  >`select count(*)::int as count from payments where status = 'succeeded'`;
-  return row?.count ?? 0;
+async function readProgress({ sql }: Ground): Promise<{ paid: number; hasFailed: boolean }> {
+  const [row] = await sql<{ paid: number; hasFailed: boolean }[]>`
+    select (select count(*)::int from payments where status = 'succeeded') as paid,
+      exists (select from transactions where state = 'failed') as has_failed`;
+  return row ?? { paid: 0, hasFailed: false };
 }
 
 async function eachOf<T>(
