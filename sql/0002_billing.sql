@@ -120,6 +120,10 @@ create index subscriptions_by_app_end on subscriptions (app_id, ended_at);
 create index subscriptions_by_plan on subscriptions (plan_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
 create index subscriptions_by_external_id on subscriptions (app_id, external_id, id) where external_id is not null;
+-- Which of a customer's subscriptions grants access longest. Any wallet may register with any external id: only paid rows and trials are in it.
+create index subscriptions_by_coverage on subscriptions
+  (app_id, external_id, (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end), id)
+  where external_id is not null and (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end) is not null;
 create index subscriptions_by_pda on subscriptions (subscription_pda, id);
 
 -- The keepers walk through the subscriptions that have a timer, in the order of due_at, and look each up on the chain. All of them share one place;
@@ -174,6 +178,7 @@ comment on table payment_attempts is 'every payment that a keeper signed, with t
 comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
 comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
+create index attempts_in_vain on payment_attempts (subscription_id, id) where state in ('failed', 'expired');
 
 create table payments (
   id uuid primary key default uuid_v7(),
@@ -210,7 +215,10 @@ comment on column payments.fee_owed is 'the fee that was not collected because n
 comment on column payments.amount_refunded is 'the sum of its refunds that are final';
 comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
-create unique index one_payment_per_pull on payments (tx_signature, subscription_pda) where status = 'succeeded';
+-- Of hashes: of the texts it would be the largest index of the table (docs/postgres-notes.md, Writing).
+create unique index one_payment_per_pull on payments ((md5(tx_signature)::uuid), (md5(subscription_pda)::uuid)) where status = 'succeeded';
+-- Postgres takes no statistics of an expression from a partial index; without them it expects one payment in 200 to have a signature, and reads the table.
+create statistics payment_signatures on (md5(tx_signature)::uuid) from payments;
 create index payments_by_app_time on payments (app_id, occurred_at, id);
 create index payments_by_subscription on payments (subscription_id, occurred_at, id);
 
@@ -230,7 +238,7 @@ create table refunds (
   constraint succeeded_is_whole check ((status = 'succeeded') = (tx_signature is not null) and (status = 'succeeded') = (occurred_at is not null))
 );
 comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
-comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or a day after it was asked for';
+comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or has expired and was asked for a day ago';
 comment on column refunds.occurred_at is 'block time of the transfer';
 create index refunds_by_payment on refunds (payment_id, id);
 create index refunds_to_look_for on refunds (look_at, id) where look_at is not null;

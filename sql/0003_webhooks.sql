@@ -193,13 +193,23 @@ create function make_months(ahead int default 3) returns setof text
 language plpgsql security definer set search_path = public, pg_temp
 as $$
 declare
+  parents constant text[] := array['events', 'deliveries', 'earlier_attempts'];
   parent text;
   part text;
   month timestamp;
 begin
   perform pg_advisory_xact_lock(hashtext('billing partitions'));
+  if not exists (select from generate_series(0, ahead) n, unnest(parents) p
+    where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC') + n * interval '1 month', '_YYYY_MM')) is null) then
+    return;
+  end if;
+  -- What the statements below lock (events, then what it refers to), in the order of the transactions that write: they lock subscriptions' rows (waited
+  -- for in exclusive mode) before they store events. In the other order the two would wait for each other.
+  lock table apps in share row exclusive mode;
+  lock table subscriptions in exclusive mode;
+  lock table only events, only deliveries, only earlier_attempts in access exclusive mode;
   for month in select date_trunc('month', now() at time zone 'UTC') + n * interval '1 month' from generate_series(0, ahead) n loop
-    foreach parent in array array['events', 'deliveries', 'earlier_attempts'] loop
+    foreach parent in array parents loop
       part := parent || to_char(month, '_YYYY_MM');
       continue when to_regclass(part) is not null;
       execute format('create table %I partition of %I for values from (%L) to (%L)', part, parent,

@@ -41,3 +41,12 @@ create unlogged table sample_events (
 comment on table sample_events is 'events that merchants triggered to try their receivers out: sent once, shown to "billing listen", part of no subscription''s sequence; kept for an hour';
 create index sample_events_by_app on sample_events (app_id, id);
 create index sample_events_by_age on sample_events (created_at);
+
+-- Unlogged: each reader is written again by its next request.
+create unlogged table event_readers (
+  id uuid primary key,
+  app_id uuid not null references apps,
+  until timestamptz not null
+) with (fillfactor = 50);
+comment on table event_readers is 'who follows an app''s events ("billing listen"), for "billing trigger" to count; each request of a reader puts "until" off';
+create index event_readers_by_app on event_readers (app_id);

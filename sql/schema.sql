@@ -106,13 +106,23 @@ CREATE OR REPLACE FUNCTION public.make_months(ahead integer DEFAULT 3)
  SET search_path TO 'public', 'pg_temp'
 AS $function$
 declare
+  parents constant text[] := array['events', 'deliveries', 'earlier_attempts'];
   parent text;
   part text;
   month timestamp;
 begin
   perform pg_advisory_xact_lock(hashtext('billing partitions'));
+  if not exists (select from generate_series(0, ahead) n, unnest(parents) p
+    where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC') + n * interval '1 month', '_YYYY_MM')) is null) then
+    return;
+  end if;
+  -- What the statements below lock (events, then what it refers to), in the order of the transactions that write: they lock subscriptions' rows (waited
+  -- for in exclusive mode) before they store events. In the other order the two would wait for each other.
+  lock table apps in share row exclusive mode;
+  lock table subscriptions in exclusive mode;
+  lock table only events, only deliveries, only earlier_attempts in access exclusive mode;
   for month in select date_trunc('month', now() at time zone 'UTC') + n * interval '1 month' from generate_series(0, ahead) n loop
-    foreach parent in array array['events', 'deliveries', 'earlier_attempts'] loop
+    foreach parent in array parents loop
       part := parent || to_char(month, '_YYYY_MM');
       continue when to_regclass(part) is not null;
       execute format('create table %I partition of %I for values from (%L) to (%L)', part, parent,
@@ -313,6 +323,16 @@ create table earlier_attempts (
 ) partition by RANGE (delivery_id);
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
+create table event_readers (
+  id uuid not null,
+  app_id uuid not null,
+  until timestamp with time zone not null,
+  constraint event_readers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint event_readers_pkey PRIMARY KEY (id)
+) with (fillfactor=50);
+comment on table event_readers is 'who follows an app''s events ("billing listen"), for "billing trigger" to count; each request of a reader puts "until" off';
+CREATE INDEX event_readers_by_app ON public.event_readers USING btree (app_id);
+
 create table events (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
@@ -438,6 +458,7 @@ create table payment_attempts (
 comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
 comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
+CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text]));
 CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
 
 create table payments (
@@ -488,7 +509,8 @@ comment on column payments.occurred_at is 'the payment''s time: the block''s for
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
-CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (tx_signature, subscription_pda) WHERE (status = 'succeeded'::text);
+CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (((md5(tx_signature))::uuid), ((md5(subscription_pda))::uuid)) WHERE (status = 'succeeded'::text);
+CREATE STATISTICS public.payment_signatures ON (md5(tx_signature)::uuid) FROM payments;
 
 create table plans (
   id uuid not null default uuid_v7(),
@@ -582,7 +604,7 @@ create table refunds (
 );
 comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
 comment on column refunds.occurred_at is 'block time of the transfer';
-comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or a day after it was asked for';
+comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or has expired and was asked for a day ago';
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
@@ -711,6 +733,15 @@ comment on column subscriptions.failed_packs is 'transactions in a row that fail
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
+CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
+CASE
+    WHEN (status = ANY (ARRAY['active'::text, 'past_due'::text])) THEN GREATEST(paid_through, trial_ends_at)
+    ELSE paid_through
+END), id) WHERE ((external_id IS NOT NULL) AND (
+CASE
+    WHEN (status = ANY (ARRAY['active'::text, 'past_due'::text])) THEN GREATEST(paid_through, trial_ends_at)
+    ELSE paid_through
+END IS NOT NULL));
 CREATE INDEX subscriptions_by_external_id ON public.subscriptions USING btree (app_id, external_id, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
 CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, id);

@@ -65,6 +65,8 @@ async function describeTable(sql: Sql, { oid, name, options, partitioned, commen
   const indexes = await sql<{ definition: string }[]>`
     select pg_get_indexdef(i.indexrelid) as definition from pg_index i
     where i.indrelid = ${oid} and not exists (select from pg_constraint c where c.conindid = i.indexrelid and c.contype in ('p', 'u')) order by 1`;
+  const statistics = await sql<{ definition: string }[]>`
+    select pg_get_statisticsobjdef(oid) as definition from pg_statistic_ext where stxrelid = ${oid} order by stxname`;
   const triggers = await sql<{ definition: string }[]>`
     select pg_get_triggerdef(oid) as definition from pg_trigger where tgrelid = ${oid} and not tgisinternal order by tgname`;
   const lines = [
@@ -88,6 +90,7 @@ async function describeTable(sql: Sql, { oid, name, options, partitioned, commen
     ...commentOn(`table ${name}`, comment),
     ...columns.flatMap((column) => commentOn(`column ${name}.${column.name}`, column.comment)),
     ...indexes.map(({ definition }) => `${definition};`),
+    ...statistics.map(({ definition }) => `${definition};`),
     ...triggers.map(({ definition }) => `${definition};`),
   ].join('\n');
 }

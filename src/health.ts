@@ -59,7 +59,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     failed(loop, name, error) {
       const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
       failures.inc({ loop: name, cause });
-      // The keeper reports an outage of the chain by itself.
+      // The keeper logs an outage of the chain itself.
       if (cause === 'chain') failing.delete(loop);
       else {
         const since = failing.get(loop)?.since ?? performance.now();

@@ -25,8 +25,8 @@ export interface Notifying {
 }
 
 /**
- * Keeps the supervisor told until stop(). A sign of life needs an event loop that turns and a check of readiness that ends, whatever it says: an
- * outage elsewhere is told in words and mended by nobody's restart. `onError` gets the first failure of a series.
+ * Notifies the supervisor until stop(). The watchdog is fed while the event loop runs and the readiness check returns, whatever it returns: a restart
+ * does not mend an outage of Postgres or the chain. `onError` gets the first failure of a series.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

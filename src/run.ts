@@ -43,11 +43,11 @@ export interface DaemonResources extends Resources {
 /** A running daemon. */
 export interface Daemon {
   ready: Readiness;
-  /** Takes no new work and resolves when the work in hand is done. */
+  /** Takes no new work and resolves when the current work is done. */
   stop(): Promise<void>;
 }
 
-/** Milliseconds that work in hand may take after the first signal. */
+/** Milliseconds that current work may take after the first signal. */
 const graceMs = 10_000;
 
 /**
@@ -98,18 +98,19 @@ export async function runDaemon(
     const notifying =
       supervisor &&
       startNotifying(supervisor, ready, (reason) =>
-        resources.log.error({ reason }, 'systemd cannot be told'),
+        resources.log.error({ reason }, 'systemd not notified'),
       );
     log.info({ metrics: metrics.url }, `${role} is running`);
     const signal = await signalled;
-    log.info({ signal }, 'stopping: no new work is taken');
+    log.info({ signal }, 'stopping; no new work is taken');
     const [stopped] = await Promise.all([within(graceMs, daemon.stop()), notifying?.stop()]);
     await Promise.all([metrics.close(), beating.stop(), secrets.stop()]);
     observeLoops(undefined);
     if (stopped) log.info('stopped');
     else
       log.warn(
-        `work in hand did not end within ${graceMs / 1000} s; its leases expire and another process takes it over`,
+        { graceMs },
+        'stopped with unfinished work; its leases expire and another process takes it over',
       );
     return 0;
   });

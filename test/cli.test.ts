@@ -211,11 +211,12 @@ void t.test('reconcile asks for everything that it lacks at once', async (t) => 
 void t.test('an --env-file that is not there is exit code 2 and a line of billing', async (t) => {
   const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
   const env = { PATH: `${dirname(process.execPath)}:${process.env.PATH ?? ''}` };
-  for (const args of [
-    ['status', '--env-file', '/missing.env'],
-    ['serve', '--env-file=/missing.env'],
+  for (const [command = '', ...args] of [
+    [program, 'status', '--env-file', '/missing.env'],
+    [program, 'serve', '--env-file=/missing.env'],
+    [process.execPath, '--', program, 'status', '--env-file', '/missing.env'],
   ]) {
-    const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'exit')]);
     t.equal(child.exitCode, 2);
     t.match(stderr, /^billing: The environment file \/missing\.env cannot be read: ENOENT/);

@@ -59,7 +59,7 @@ void t.test('a wake does not cut the backoff after a failed turn short', async (
   t.ok(turns <= 6, `${turns} turns in 0.7 s; the pauses are 50, 100, 200, 400 ms at the least`);
 });
 
-void t.test('stop waits for the turn in hand and takes no further one', async (t) => {
+void t.test('stop waits for the current turn and starts no other', async (t) => {
   let finish: () => void = () => t.fail('the turn did not start');
   let turns = 0;
   let stopped = false;

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createRpc } from '../../src/chain/rpc.ts';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import { connect, daemonLimits, type Sql } from '../../src/db/connect.ts';
 import { secretBox } from '../../src/domain/secrets.ts';
 import { buildApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
@@ -50,17 +50,27 @@ function bare(sql: Sql) {
     return { success: true, data: row };
   });
   app.get<{ Params: { id: string } }>('/list/:id', async ({ params: { id } }) => {
+    // The columns that the answer of the API is made of, and no rule of ours.
     const rows = await sql`
-      select id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount::text as amount, period_hours, paid_through, next_payment_due,
-        cancel_requested_at, cancel_requested_by, cancelled_at, delegation_revoked_at, end_reason, created_at, updated_at
-      from subscriptions where app_id = ${id} order by id desc limit 20`;
+      select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount::text as amount,
+        s.period_hours, s.trial_ends_at, s.paid_through, s.next_payment_due, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+        s.unpaused_at, s.period_anchor, p.grace_hours, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at,
+        s.end_reason, s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at
+      from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+      where s.app_id = ${id} order by s.id desc limit 20`;
     return { success: true, data: rows };
   });
   return app;
 }
 
 process.once('message', (subject: Subject) => {
-  const sql = connect(subject.databaseUrl, { max: 10, name: 'bench' });
+  // As `billing serve` connects.
+  const sql = connect(subject.databaseUrl, {
+    max: 10,
+    name: 'bench',
+    byIndexes: true,
+    limits: daemonLimits,
+  });
   const app = subject.kind === 'ours' ? ours(sql) : bare(sql);
   void app.listen({ host: '127.0.0.1', port: 0 }).then(() => {
     process.send?.({ port: (app.server.address() as AddressInfo).port });

@@ -16,19 +16,26 @@ export interface Drain {
   close(): void;
 }
 
-/** Sets the USDC balances of wallets, in one request. */
+/** An endpoint takes bodies of 50 KiB. */
+const AT_ONCE = 100;
+
+/** Sets the USDC balances of wallets. Throws an Error when the chain refuses one. */
 export async function setBalances(
   { post }: Pick<Chain, 'post'>,
   wallets: readonly string[],
   amount: number,
 ): Promise<void> {
-  const requests = wallets.map((wallet, id) => ({
-    jsonrpc: '2.0',
-    id,
-    method: 'surfnet_setTokenAccount',
-    params: [wallet, LOCALNET_MINT, { amount }],
-  }));
-  if (requests.length > 0) await post(JSON.stringify(requests));
+  for (let start = 0; start < wallets.length; start += AT_ONCE) {
+    const requests = wallets.slice(start, start + AT_ONCE).map((wallet, id) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'surfnet_setTokenAccount',
+      params: [wallet, LOCALNET_MINT, { amount }],
+    }));
+    const answer: unknown = JSON.parse(await post(JSON.stringify(requests)));
+    if (!Array.isArray(answer) || answer.some((one: object) => 'error' in one))
+      throw new Error(`balances were not set: ${JSON.stringify(answer).slice(0, 200)}`);
+  }
 }
 
 /** Starts the endpoint; no wallet is chosen yet. */

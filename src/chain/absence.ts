@@ -65,11 +65,17 @@ const DISPUTE_MS = 120_000;
 const FEWEST = 3;
 /** How long a mass of vanished accounts is not believed, so that an operator can act. */
 const HELD_MS = 86_400_000;
+/**
+ * An account that is not missed for so long (ms) is there again: callers ask about what they miss alone. The slowest of them, the settling of an
+ * expired attempt, asks every 5 minutes.
+ */
+const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
-  /** When an endpoint first had no account. */
+  /** When an endpoint first had no account, and when it was last so. */
   readonly since: number;
+  readonly lastMissedAt: number;
   heldUntil: number;
 }
 
@@ -127,9 +133,12 @@ class Judge implements AbsenceJudge {
       this.#suspects.delete(address);
       return;
     }
-    const suspect = this.#suspects.get(address) ?? { since: now, heldUntil: -Infinity };
-    this.#suspects.set(address, suspect);
-    if (disputed.has(address) && now - suspect.since >= DISPUTE_MS)
+    const known = this.#suspects.get(address);
+    const isMissingStill = known !== undefined && now - known.lastMissedAt <= FORGOTTEN_MS;
+    const since = isMissingStill ? known.since : now;
+    const heldUntil = known?.heldUntil ?? -Infinity;
+    this.#suspects.set(address, { since, lastMissedAt: now, heldUntil });
+    if (disputed.has(address) && now - since >= DISPUTE_MS)
       this.#alarm('endpoints_disagree', disputed.size, now);
   }
 
@@ -138,8 +147,8 @@ class Judge implements AbsenceJudge {
     const recent: Suspect[] = [];
     for (const [address, suspect] of this.#suspects) {
       if (now - suspect.since <= TOGETHER_MS) recent.push(suspect);
-      // An account that is missing for so long is judged anew when it comes up again.
-      else if (now - suspect.since > 2 * HELD_MS) this.#suspects.delete(address);
+      else if (now - suspect.lastMissedAt > FORGOTTEN_MS && now >= suspect.heldUntil)
+        this.#suspects.delete(address);
     }
     const read = this.#reads
       .filter(({ at }) => now - at <= TOGETHER_MS)

@@ -10,16 +10,52 @@ export const CLOCK_SYSVAR = 'SysvarC1ock11111111111111111111111111111111';
 
 /** Whether `text` is a public key: Base58 of exactly 32 bytes. The length is checked first, so long text is never decoded. */
 export function isAddress(text: string): boolean {
-  return text.length >= 32 && text.length <= 44 && bs58.decodeUnsafe(text)?.length === 32;
+  return bytesOf(text) !== undefined;
 }
+
+function bytesOf(text: string): Uint8Array | undefined {
+  if (text.length < 32 || text.length > 44) return undefined;
+  const bytes = bs58.decodeUnsafe(text);
+  return bytes?.length === 32 ? bytes : undefined;
+}
+
+/** What `make` makes of a key, remembered in `known` with at most `most` others; emptied when it is full. */
+function remembered<T>(known: Map<string, T>, most: number, key: string, make: () => T): T {
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  if (known.size >= most) known.clear();
+  known.set(key, made);
+  return made;
+}
+
+/** A public key that knows its text. web3.js compares keys by their Base58, for each instruction anew: without this that is a third of a payment's cost. */
+class AddressKey extends PublicKey {
+  readonly #address: string;
+
+  constructor(bytes: Uint8Array, address: string) {
+    super(bytes);
+    this.#address = address;
+  }
+
+  override toBase58(): string {
+    return this.#address;
+  }
+}
+
+/** As many as a few batches of payments name. */
+const KEYS_KEPT = 20_000;
+const keys = new Map<string, PublicKey>();
 
 /** The public key of a Base58 address. Throws a TypeError that names the text when it is not an address. */
 export function publicKey(address: string): PublicKey {
-  if (!isAddress(address))
+  return remembered(keys, KEYS_KEPT, address, () => {
+    const bytes = bytesOf(address);
+    if (bytes !== undefined) return new AddressKey(bytes, address);
     throw new TypeError(
       `not a Base58 address of 32 bytes: ${JSON.stringify(address.slice(0, 64))}`,
     );
-  return new PublicKey(address);
+  });
 }
 
 /** The 32 bytes of a Base58 address. Throws a TypeError that names the text when it is not an address. */
@@ -27,9 +63,12 @@ export function addressBytes(address: string): Uint8Array {
   return publicKey(address).toBytes();
 }
 
-/** The address whose 32 bytes begin at `offset`. */
+const texts = new Map<string, string>();
+
+/** The address whose 32 bytes begin at `offset`. A keeper reads the same few again and again, and Base58 takes long. */
 export function addressAt(bytes: Buffer, offset: number): string {
-  return bs58.encode(bytes.subarray(offset, offset + 32));
+  const raw = bytes.toString('latin1', offset, offset + 32);
+  return remembered(texts, KEYS_KEPT, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
 }
 
 /** An address with the bump seed that takes it off the curve. */
@@ -46,14 +85,11 @@ const cache = new Map<string, Derived>();
 /** Derives from the seed's name and the parts, of which addresses become 32 bytes and numbers eight. */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
-  const known = cache.get(key);
-  if (known !== undefined) return known;
-  const seeds = [...(name === '' ? [] : [Buffer.from(name)]), ...parts.map(seedOf)];
-  const [found, bump] = PublicKey.findProgramAddressSync(seeds, publicKey(programId));
-  const derived = Object.freeze({ address: found.toBase58(), bump });
-  if (cache.size >= CACHE_SIZE) cache.clear();
-  cache.set(key, derived);
-  return derived;
+  return remembered(cache, CACHE_SIZE, key, () => {
+    const seeds = [...(name === '' ? [] : [Buffer.from(name)]), ...parts.map(seedOf)];
+    const [found, bump] = PublicKey.findProgramAddressSync(seeds, publicKey(programId));
+    return Object.freeze({ address: found.toBase58(), bump });
+  });
 }
 
 function seedOf(part: string | bigint): Uint8Array {

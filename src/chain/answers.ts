@@ -246,3 +246,7 @@ export function simulation(value: unknown): Simulation {
 /** The oldest slot of several answers; 0 of none. */
 export const oldestSlot = (answers: readonly { slot: bigint }[]): bigint =>
   answers.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), answers[0]?.slot ?? 0n);
+
+/** The newest of these slots; 0 of none. */
+export const newestSlot = (slots: readonly bigint[]): bigint =>
+  slots.reduce((newest, slot) => (slot > newest ? slot : newest), 0n);

@@ -1,5 +1,5 @@
-// When blocks were made, by slot. Their times are whole seconds and never go back: all blocks between two of one second are of that second, so that a
-// batch of payments asks for a few blocks and not for each.
+// Times of blocks by slot. They are whole seconds and never decrease, so all blocks between two blocks of one second have that second: a batch of
+// payments needs the times of a few blocks.
 import type { Rpc } from './rpc.ts';
 import { RpcError, RpcUnreachable } from './rpc-errors.ts';
 

@@ -185,6 +185,6 @@ export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {
   try {
     listener();
   } catch (error) {
-    log.error({ err: error }, 'a listener of a stream failed');
+    log.error({ err: error }, 'stream listener failed');
   }
 }

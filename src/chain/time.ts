@@ -17,14 +17,14 @@ export function timeOf(seconds: bigint): Date {
 export interface ChainClock {
   /** The chain's time; it never runs backwards. Throws as the RPC client does. */
   now(): Promise<Date>;
-  /** A stream told of a slot. Returns whether time may have jumped, so that the next `now` asks. */
+  /** Takes a slot of a stream. Returns whether time may have jumped; the next `now` then reads the clock. */
   slot(slot: bigint): boolean;
   /** A clock was read along with other accounts (Unix seconds). */
   heard(seconds: bigint): void;
 }
 
 export interface ChainClockOptions {
-  /** Milliseconds for which a reading is carried on while a stream tells of new slots. */
+  /** Milliseconds for which a reading is advanced while a stream delivers new slots. */
   readonly maxAgeMs?: number;
   /** The same while no stream does: the chain may stand still. */
   readonly silentMs?: number;
@@ -40,7 +40,7 @@ const SILENCE_MS = 5000;
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
-/** A clock that goes on by itself from the last reading, and reads again when that is too old. */
+/** A clock that advances from its last reading, and reads again when that is too old. */
 export function createChainClock(
   rpc: Pick<Rpc, 'getClock'>,
   {

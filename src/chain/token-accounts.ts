@@ -11,9 +11,8 @@ import { type AccountFollower, type AccountNotice, followAccounts } from './subs
 export interface Follows {
   readonly id: string;
   readonly subscriberWallet: string;
-  /** Base units of a payment. */
-  readonly amount: bigint;
-  readonly status: string;
+  /** Base units that are past due; null where nothing is. */
+  readonly pastDue: bigint | null;
   readonly delegationRevokedAt: Date | null;
   /** Slot of the chain state by which its status was decided. */
   readonly observedSlot: bigint;
@@ -63,16 +62,16 @@ export class TokenAccounts {
   watch(rows: readonly Follows[]): void {
     for (const row of rows) {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
-      const isPastDue = row.status === 'past_due';
+      const { pastDue } = row;
       if (row.dueAt === null) {
         // Another live subscription of the wallet adds it again when it is read.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
-      } else if (this.#add(address, row.subscriberWallet, isPastDue)) {
+      } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {
         const one = this.#byAddress.get(address);
         if (one === undefined) continue;
         one.isWithdrawn ||= row.delegationRevokedAt !== null;
-        if (isPastDue) this.#owe(one, row);
-        else one.pastDue.delete(row.id);
+        if (pastDue === null) one.pastDue.delete(row.id);
+        else this.#owe(one, row, pastDue);
       }
     }
   }
@@ -114,7 +113,7 @@ export class TokenAccounts {
   }
 
   /** A top-up may have been seen before its subscription was known to be past due. */
-  #owe(one: Followed, { id, amount, observedSlot }: Follows): void {
+  #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
     const { seen } = one;
     const isPayable = seen !== null && seen.slot > observedSlot && seen.spendable >= amount;
@@ -122,7 +121,7 @@ export class TokenAccounts {
     if (isPayable) this.#options.onChange(one.wallet, seen.slot);
   }
 
-  /** Tells of an approval that came or went, and once of each past-due payment that has become payable: dust after that is no news. */
+  /** Called when an approval came or went, and once when a past-due payment has become payable. */
   #take(notice: AccountNotice): void {
     const one = this.#byAddress.get(notice.address);
     if (one === undefined) return;

@@ -3,7 +3,7 @@ import type { Client, Data } from './client.ts';
 import { BillingError } from './error.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
-  /** The service could not be asked: this is its last answer. */
+  /** The service could not be asked: this is its last answer. `hasAccess` is false once its `accessUntil` has passed. */
   stale: boolean;
 };
 
@@ -12,7 +12,7 @@ export type Customer = ({ externalId: string } | { wallet: string }) & { planId?
 
 export interface AccessGuardOptions {
   appId: string;
-  /** Seconds that the last answer stands in while the service is away, counted from when it was given. 3600 unless given. */
+  /** Seconds that the last answer stands in while the service is away, counted from its `revalidateAfter`. 3600 unless given. */
   keepSeconds?: number;
   /** Seconds between two tries while the service is away. 5 unless given. */
   retrySeconds?: number;
@@ -24,14 +24,17 @@ export interface AccessGuardOptions {
 
 interface Kept {
   access: Access;
-  givenAt: number;
+  /** When the service has to be asked again. */
+  holdsUntil: number;
+  /** When the access ends that was granted; Infinity where no time is known. */
+  endsAt: number;
   /** Asked again from then on. */
   askAt: number;
 }
 
 /**
  * A function to call for each request. It rejects as the client does where the service refuses, and where it is away and the customer's last answer
- * is missing or older than `keepSeconds`.
+ * is missing or stopped holding more than `keepSeconds` ago.
  */
 export function createAccessGuard(
   client: Client,
@@ -53,6 +56,10 @@ export function createAccessGuard(
     if (kept.size > mostCustomers && oldest !== undefined) kept.delete(oldest);
   };
 
+  const isKept = ({ holdsUntil }: Kept) => clock() <= holdsUntil + keepSeconds * 1000;
+  const accessNow = ({ access, endsAt }: Kept): Access =>
+    access.stale && clock() >= endsAt ? { ...access, hasAccess: false } : access;
+
   const ask = async (key: string, customer: Customer): Promise<Access> => {
     try {
       const answer = await client.get('/merchant/apps/{appId}/access', {
@@ -60,29 +67,29 @@ export function createAccessGuard(
         query: customer,
       });
       const givenAt = clock();
-      // Both times are of the service's clock, so that this machine's need not be right.
-      const holds = Date.parse(answer.revalidateAfter) - Date.parse(answer.checkedAt);
+      // All times are of the service's clock, so that this machine's need not be right.
+      const at = (time: string) => givenAt + Date.parse(time) - Date.parse(answer.checkedAt);
+      const holdsUntil = at(answer.revalidateAfter);
+      const endsAt = answer.accessUntil === null ? Infinity : at(answer.accessUntil);
       const access = { ...answer, stale: false };
-      remember(key, { access, givenAt, askAt: givenAt + holds });
+      remember(key, { access, holdsUntil, endsAt, askAt: holdsUntil });
       return access;
     } catch (error) {
       const last = kept.get(key);
       const now = clock();
-      if (!isAway(error) || last === undefined || now > last.givenAt + keepSeconds * 1000)
-        throw error;
+      if (!isAway(error) || last === undefined || !isKept(last)) throw error;
       const access = { ...last.access, stale: true };
-      remember(key, { ...last, access, askAt: now + retrySeconds * 1000 });
-      return access;
+      const entry = { ...last, access, askAt: now + retrySeconds * 1000 };
+      remember(key, entry);
+      return accessNow(entry);
     }
   };
 
   return (customer) => {
     const key = JSON.stringify(customer);
     const last = kept.get(key);
-    const isWithinKeep = (entry: Kept) =>
-      !entry.access.stale || clock() <= entry.givenAt + keepSeconds * 1000;
-    if (last !== undefined && clock() < last.askAt && isWithinKeep(last))
-      return Promise.resolve(last.access);
+    if (last !== undefined && clock() < last.askAt && isKept(last))
+      return Promise.resolve(accessNow(last));
     const pending = asking.get(key);
     if (pending !== undefined) return pending;
     const asked = ask(key, customer).finally(() => asking.delete(key));

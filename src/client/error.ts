@@ -82,7 +82,7 @@ const codes: readonly string[] = [
   'INTERNAL_ERROR',
 ] satisfies BillingErrorCode[];
 
-/** The error that an answer tells of. */
+/** The error of an answer. */
 export async function errorOf(asked: Asked, response: Response): Promise<BillingError> {
   const { status, headers } = response;
   const retryAfter = headers.get('retry-after');

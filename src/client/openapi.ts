@@ -292,7 +292,7 @@ export interface paths {
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read what happened to a subscription
-         * Events, payments, attempts and deliveries, newest first: the newest 200.
+         * Events, payments, attempts that have not landed and deliveries, newest first: the newest 200.
          */
         get: operations["getSubscriptionTimeline"];
         post?: never;
@@ -1420,7 +1420,7 @@ export interface components {
              * An address that the transfer names.
              */
             reference: string;
-            /** succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund. */
+            /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
             /**
              * Format: uuid
@@ -2288,7 +2288,7 @@ export interface components {
              * An address that the transfer names.
              */
             reference: string;
-            /** succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund. */
+            /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
             /**
              * Format: uuid
@@ -2752,6 +2752,8 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** How many follow the app’s events ("billing listen") and so get it as well. */
+            listeners: number;
             /** The start of the answer’s body. */
             response: string | null;
             /** HTTP status of the endpoint’s answer; null when there was none. */
@@ -3251,7 +3253,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** attempt: a payment transaction that the keeper signed. */
+            /** attempt: a payment that a keeper signed and that is under way, or came to nothing. */
             kind: "event" | "payment" | "attempt" | "delivery";
             /** Of the transaction, in Base58. */
             signature: string | null;
@@ -5450,6 +5452,10 @@ export interface operations {
     };
     getPlanStanding: {
         parameters: {
+            query?: {
+                /** The session in which the wallet would subscribe: its discount is in usdcNeeded. */
+                checkoutSessionId?: string;
+            };
             path: {
                 planId: string;
             };

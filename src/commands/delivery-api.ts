@@ -6,7 +6,7 @@ import { interruptible } from '../run.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
 import { type Progress, withProgress } from '../ui/progress.ts';
 import { table } from '../ui/table.ts';
-import { type ApiClient, appOf, type DeveloperFlags, openApi } from './api-client.ts';
+import { type ApiClient, ApiRefusal, appOf, type DeveloperFlags, openApi } from './api-client.ts';
 import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
 import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
 import type { LogQuery } from '../domain/delivery-log.ts';
@@ -88,7 +88,8 @@ interface Replay {
   matching: { status: string; count: number; deliverable: number }[];
 }
 
-const pollMs = 500;
+/** Between two looks at a run, longer each time: the API counts requests, and Free has 100 a minute. */
+const [firstPollMs, longestPollMs] = [250, 2000];
 
 /** Counts first and asks, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws an Interrupted. */
 export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
@@ -137,12 +138,13 @@ async function runReplay(
   { signal, progress }: Work,
 ): Promise<number> {
   let run = await call<Replay>(client, `${app}/replays`, filters);
-  while (run.status === 'running') {
+  for (let ms = firstPollMs; run.status === 'running'; ms = Math.min(2 * ms, longestPollMs)) {
     progress.update(`${run.queued} of ${run.total}`);
-    await pause(pollMs, undefined, { signal }).catch(() => undefined);
+    await pause(ms, undefined, { signal }).catch(() => undefined);
     if (signal.aborted)
       throw Interrupted.by(signal, 'Interrupted: the service goes on with this replay by itself.');
-    run = (await client.call<Replay>('GET', `${app}/replays/${run.id ?? ''}`)).data;
+    const path = `${app}/replays/${run.id ?? ''}`;
+    run = await patiently(signal, async () => (await client.call<Replay>('GET', path)).data);
   }
   return run.queued;
 }
@@ -154,15 +156,30 @@ async function replayEach(
   { signal, progress }: Work,
 ): Promise<number> {
   for (const [place, id] of ids.entries()) {
-    if (signal.aborted)
-      throw Interrupted.by(
-        signal,
-        `Interrupted after ${place}: ${ids.slice(place).join(' ')} are left.`,
-      );
-    await call(client, `${app}/deliveries/${id}/replay`);
+    const left = `${place} are queued; left are: ${ids.slice(place).join(' ')}`;
+    try {
+      await patiently(signal, () => call(client, `${app}/deliveries/${id}/replay`));
+    } catch (error) {
+      if (signal.aborted) throw Interrupted.by(signal, `Interrupted: ${left}`);
+      if (place === 0 || !(error instanceof OperatorError)) throw error;
+      throw new OperatorError(`${error.message} ${left}`, error.exitCode, { cause: error });
+    }
     progress.update(`${place + 1} of ${ids.length}`);
   }
   return ids.length;
+}
+
+/** Makes a request, and makes it again once the API counts anew where it refused it for the rate. Throws when `signal` is aborted before it is made. */
+async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      return await request();
+    } catch (error) {
+      if (!(error instanceof ApiRefusal) || error.status !== 429) throw error;
+      await pause((error.retryAfter ?? 60) * 1000, undefined, { signal });
+    }
+  }
 }
 
 /** A POST that a signal does not cut: whether it was carried out would not be known. */

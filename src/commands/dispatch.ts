@@ -1,6 +1,6 @@
 import { runDaemon } from '../run.ts';
 
-/** `billing dispatch`: delivers webhooks until it is told to stop. Returns the exit code. */
+/** `billing dispatch`: delivers webhooks until it is stopped. Returns the exit code. */
 export function dispatch(envFile: string | undefined): Promise<number> {
   return runDaemon(
     'dispatch',

@@ -37,7 +37,7 @@ export function erase(
     else
       answer(
         `Erased of ${wallet}: ${erased.apps} apps, ${erased.plans} plans, ${erased.keys} API keys, ${erased.endpoints} webhook endpoints, ` +
-          `${erased.subscriptions} subscriptions' own ids, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
+          `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
       );
     return 0;
   });

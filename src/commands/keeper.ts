@@ -1,6 +1,6 @@
 import { runDaemon } from '../run.ts';
 
-/** `billing keeper`: collects until it is told to stop. Returns the exit code. */
+/** `billing keeper`: collects until it is stopped. Returns the exit code. */
 export function keeper(envFile: string | undefined): Promise<number> {
   return runDaemon(
     'keeper',

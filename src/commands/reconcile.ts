@@ -5,7 +5,7 @@ import { required } from '../config.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { OperatorError } from '../errors.ts';
-import { reconcile, type Reconciliation } from '../keeper/reconcile.ts';
+import { reconcile, type Reconciliation } from './reconcile/compare.ts';
 import { type CommandResources, runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';
 import { answer, answerJson } from '../ui/print.ts';

@@ -12,6 +12,7 @@ interface SampleAnswer extends PingResult {
   id: string;
   type: SampleType;
   webhookId: string | null;
+  listeners: number;
 }
 
 /** Sends one. Returns the exit code: 1 when the endpoint did not answer 2xx. */
@@ -34,7 +35,7 @@ export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
       const delivered = data.status !== null && data.status >= 200 && data.status < 300;
       if (flags.json === true) answerJson(data);
       else answer(describe(data, app.name));
-      if (data.webhookId === null)
+      if (data.webhookId === null && data.listeners === 0)
         note('To receive it here: billing listen --forward-to http://localhost:3000/hook');
       return data.webhookId === null || delivered ? 0 : 1;
     } finally {
@@ -44,13 +45,15 @@ export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
 }
 
 function describe(
-  { id, type, webhookId, status, durationMs, error }: SampleAnswer,
+  { id, type, webhookId, status, durationMs, error, listeners }: SampleAnswer,
   app: string,
 ): string {
   const sample = `Sample ${type} (${id}) of ${safeText(app)}`;
-  if (webhookId === null)
-    return `${sample}: the app has no webhook endpoint, so nothing was posted. A "billing listen" of this app that runs now forwards it.`;
-  return status === null
-    ? `${sample}: the endpoint gave no answer (${safeText(error ?? 'error')}).`
-    : `${sample}: the endpoint answered ${status} in ${durationMs} ms.`;
+  const outcome =
+    webhookId === null
+      ? 'the app has no webhook endpoint'
+      : status === null
+        ? `the endpoint gave no answer (${safeText(error ?? 'error')})`
+        : `the endpoint answered ${status} in ${durationMs} ms`;
+  return `${sample}: ${outcome}; ${listeners === 1 ? '1 listener gets' : `${listeners} listeners get`} it.`;
 }

@@ -35,8 +35,12 @@ export interface AccessRecord extends AccessQuestion {
   subscriptions: AccessSubscription[];
 }
 
-/** A customer's newest subscriptions that are judged: more are not expected, and the statement stays bounded. */
+/** Subscriptions of a customer that are judged, of each list: more are not expected, and the statement stays bounded. */
 const most = 50;
+
+/** The end of the paid time or the trial, as coveredUntil in domain/access.ts. To use the index subscriptions_by_coverage it is the same expression. */
+const covered = (sql: Queryable) =>
+  sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end)`;
 
 /** The app's owner and the customer's subscriptions for each question; nothing for an app that does not exist. */
 export async function readAccess(
@@ -55,8 +59,8 @@ export async function readAccess(
   const byWallet = given.filter(({ wallet }) => wallet !== null);
   const rows = (
     await Promise.all([
-      ask(sql, byExternalId, sql`external_id = asked.external_id`),
-      ask(sql, byWallet, sql`subscriber_wallet = asked.wallet`),
+      ask(sql, byExternalId, ofExternalId(sql)),
+      ask(sql, byWallet, ofWallet(sql)),
     ])
   ).flat();
   const records = new Map<number, AccessRecord>();
@@ -77,10 +81,33 @@ interface Answer extends Omit<AccessSubscription, 'id'> {
   id: string | null;
 }
 
+const terms = (sql: Queryable) => sql`
+  id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at, paused_at, period_hours`;
+
+const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
+
+/** Only the wallet itself makes its rows. */
+const ofWallet = (sql: Queryable) => sql`
+  select ${terms(sql)} from subscriptions where app_id = asked.app_id and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
+  order by id desc limit ${most}`;
+
+// Any wallet may register with any external id, so unpaid registrations must not push out the one that grants access: those that are covered
+// longest come first. The newest ones, of any plan so that no more are read, only say why there is no access.
+const ofExternalId = (sql: Queryable) => sql`
+  (
+    select ${terms(sql)} from subscriptions
+    where app_id = asked.app_id and external_id = asked.external_id and ${ofPlan(sql)} and ${covered(sql)} is not null
+    order by ${covered(sql)} desc, id desc limit ${most}
+  ) union (
+    select * from (
+      select ${terms(sql)} from subscriptions where app_id = asked.app_id and external_id = asked.external_id order by id desc limit ${most}
+    ) as newest where ${ofPlan(sql)}
+  )`;
+
 async function ask(
   sql: Queryable,
   asked: readonly object[],
-  isCustomer: ReturnType<typeof sql>,
+  subscriptions: ReturnType<typeof ofWallet>,
 ): Promise<Answer[]> {
   if (asked.length === 0) return [];
   return sql<Answer[]>`
@@ -88,10 +115,6 @@ async function ask(
       s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
     from jsonb_to_recordset(${JSON.stringify(asked)}::text::jsonb) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
-      left join lateral (
-        select id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at, paused_at, period_hours from subscriptions
-        where app_id = asked.app_id and ${isCustomer} and (asked.plan_id is null or plan_id = asked.plan_id)
-        order by id desc limit ${most}
-      ) as s on true
+      left join lateral (${subscriptions}) as s on true
       left join lateral (select grace_hours from plans where id = s.plan_id limit 1) as p on true`;
 }

@@ -35,7 +35,7 @@ export const daemonLimits: Limits = {
   silentMs: 10_000,
 };
 
-/** The limits of analytics and exports, which read more and have a pool of their own. */
+/** The limits of analytics, exports and the counts of replays, which read more and have a pool of their own. */
 export const reportLimits: Limits = { ...daemonLimits, statementMs: 25_000, silentMs: 30_000 };
 
 export interface ConnectOptions {
@@ -85,7 +85,7 @@ export function connect(
   return openPool((own) => postgres(url, { ...options, ...own }), limits?.silentMs);
 }
 
-/** A pool that `open` makes with the options it is given, and that drops connections on which it hears nothing for `silentMs`; none are dropped without it. */
+/** A pool that `open` makes with the given options. With `silentMs` it drops connections on which nothing arrives for that long. */
 export function openPool(open: (own: object) => Sql, silentMs?: number): Sql {
   const silence = silentMs === undefined ? undefined : createSilence(silentMs);
   const watched = answered(open(silence === undefined ? {} : { socket: silence.open }), silence);
@@ -177,7 +177,7 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // The connection's end is told to its queries first and to the transaction after them.
+        // The end of a connection rejects its queries first and then the transaction.
         await nextTurn();
         throw error;
       } finally {

@@ -98,10 +98,13 @@ export async function rotateSecret(
 
 /**
  * Deletes an endpoint and cancels its unfinished deliveries. A delivery that a dispatcher has claimed is cancelled by that dispatcher, unless its
- * request arrives; after a crash in between, when it is due.
+ * request arrives; after a crash in between, when it is due. FOR UPDATE waits for transactions that have queued deliveries of the endpoint and are
+ * not committed (their foreign key is checked with KEY SHARE), which the update alone does not.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
-  await sql`update webhook_endpoints set deleted_at = now() where id = ${id} and deleted_at is null`;
+  await sql`
+    update webhook_endpoints set deleted_at = clock_timestamp()
+    where id = (select id from webhook_endpoints where id = ${id} and deleted_at is null for update)`;
   await cancelUnclaimed(sql, id);
 }
 

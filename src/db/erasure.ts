@@ -9,6 +9,7 @@ export interface Erased {
   keys: number;
   endpoints: number;
   subscriptions: number;
+  checkouts: number;
   events: number;
   deliveries: number;
 }
@@ -50,11 +51,12 @@ async function eraseAccount(
   await sql`update merchants set name = null, email = null, updated_at = now() where id = ${id}`;
   const erased = {
     apps: await count(sql`
-      update apps set name = ${blank}, description = null, website_url = null, updated_at = now()
-      where merchant_id = ${id} and (name <> ${blank} or description is not null or website_url is not null)`),
+      update apps set name = ${blank}, description = null, website_url = null, return_origins = '{}', updated_at = now()
+      where merchant_id = ${id}
+        and (name <> ${blank} or description is not null or website_url is not null or return_origins <> '{}')`),
     plans: await count(sql`
-      update plans set name = ${blank}, metadata_uri = '', status = 'ended', updated_at = now()
-      where app_id in ${apps} and (name <> ${blank} or status <> 'ended')`),
+      update plans set name = ${blank}, metadata_uri = '', status = 'ended', collection_blocked_reason = null, updated_at = now()
+      where app_id in ${apps} and (name <> ${blank} or metadata_uri <> '' or status <> 'ended')`),
     keys: await count(sql`delete from api_keys where merchant_id = ${id}`),
     endpoints: await count(sql`
       update webhook_endpoints set url = '', secret = '', previous_secret = case when previous_secret is not null then ''::bytea end,
@@ -63,10 +65,18 @@ async function eraseAccount(
     subscriptions: await count(sql`
       update subscriptions set external_id = null, metadata = '{}', updated_at = now()
       where app_id in ${apps} and (external_id is not null or metadata <> '{}')`),
+    checkouts: await count(sql`
+      update checkout_sessions set external_id = null, metadata = '{}', success_url = null, cancel_url = null
+      where app_id in ${apps}
+        and (external_id is not null or metadata <> '{}' or success_url is not null or cancel_url is not null)`),
   };
   await sql`
-    delete from delivery_queue where endpoint_id in (select id from webhook_endpoints where app_id in ${apps})`;
+    with dropped as (
+      delete from delivery_queue where endpoint_id in (select id from webhook_endpoints where app_id in ${apps}) returning id
+    )
+    delete from earlier_attempts where delivery_id in (select id from dropped)`;
   await sql`delete from sample_events where app_id in ${apps}`;
+  await sql`delete from event_readers where app_id in ${apps}`;
   await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;
   await sql`delete from auth_nonces where wallet = ${wallet}`;
   await sql`delete from offered_transactions where wallet = ${wallet}`;

@@ -82,7 +82,7 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
       s.paused_at, s.period_hours, p.grace_hours`;
 }
 
-/** Stores events and queues one delivery of each for the app's live endpoint, if it has one that takes the type. Returns whom to notify: the names of these endpoints and of the apps, each once. */
+/** Stores events and queues one delivery of each for the app's live endpoint, if that takes the type. Returns the names to notify: these endpoints and the apps. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, createdAt }) => ({
     id,

@@ -43,11 +43,14 @@ export async function storeAnswer(
   await sql`update idempotency_keys set status = ${status}, body = ${body} where scope = ${scope} and key = ${key}`;
 }
 
-/** Deletes up to 1,000 keys that are older than 24 hours; returns how many. */
+/**
+ * Deletes up to 1,000 keys that are older than 24 hours; returns how many. The age is asked twice: after a wait for a transaction that takes a key
+ * over, Postgres checks the outer condition alone against the new row.
+ */
 export async function deleteOldKeys(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from idempotency_keys where (scope, key) in (
       select scope, key from idempotency_keys where created_at <= now() - interval '24 hours' order by created_at limit 1000
-    )`;
+    ) and created_at <= now() - interval '24 hours'`;
   return count;
 }

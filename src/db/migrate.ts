@@ -49,7 +49,7 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 
 /**
  * Brings the schema up to this build, grants the daemons' roles their rights and returns the names of what was applied. Two at once are safe: the
- * second waits and finds nothing to do. `onStep` is told what is being done.
+ * second waits and finds nothing to do. `onStep` gets the name of each step.
  * Throws an OperatorError when the database is newer than this build, when an applied file has changed since, or when a table stays locked.
  */
 export async function migrate(

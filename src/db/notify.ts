@@ -30,7 +30,7 @@ export interface Notifier {
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** What the next notification is about; undefined when there is none to send. */
+  /** The names of the next notification; undefined when none is to be sent. */
   let owed: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {

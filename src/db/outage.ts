@@ -32,14 +32,17 @@ const refused: Record<string, string> = {
   '53100': 'has no room left on its disk.',
   '53200': 'is out of memory.',
   '53300': 'has no connection left: raise max_connections, or lower DATABASE_POOL of the daemons.',
+  '40P01': 'ended one of two transactions that waited for each other: try again.',
   '55P03': 'did not get a lock in time: try again.',
   '57014': 'did not answer in time: the statement was cancelled.',
 };
 
 /** read_only_sql_transaction, disk_full, out_of_memory, too_many_connections, io_error */
 const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
-/** lock_not_available, query_canceled */
-const timeouts = new Set(['55P03', '57014']);
+/** deadlock_detected, lock_not_available */
+const locks = new Set(['40P01', '55P03']);
+/** query_canceled */
+const tooSlow = '57014';
 
 /** Whether the connection that was asked is gone. */
 export function isLost(error: unknown): boolean {
@@ -69,9 +72,9 @@ export function isForbidden(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '42501';
 }
 
-/** Whether somebody else held a lock for longer than lock_timeout. */
+/** Whether another session's lock was in the way: for longer than lock_timeout, or since the two waited for each other. */
 export function isLocked(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === '55P03';
+  return error instanceof postgres.PostgresError && locks.has(error.code);
 }
 
 /** Whether this error is part of an outage of Postgres: it is gone, silent, read-only, full, or out of memory or connections. */
@@ -79,15 +82,15 @@ export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
   // postgres.js rejects what waited too long for a connection with the code of the server, but not as a PostgresError.
-  return error instanceof postgres.PostgresError ? outages.has(code) : code === '57014';
+  return error instanceof postgres.PostgresError ? outages.has(code) : code === tooSlow;
 }
 
 /** Whether the server cancelled the statement since it took longer than statement_timeout. */
 export function isTooSlow(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.code === '57014';
+  return error instanceof postgres.PostgresError && error.code === tooSlow;
 }
 
 /** Whether Postgres may do the same later: an outage, or a statement or a lock that took too long. */
 export function isUnavailable(error: unknown): boolean {
-  return isOutage(error) || (error instanceof postgres.PostgresError && timeouts.has(error.code));
+  return isOutage(error) || isLocked(error) || isTooSlow(error);
 }

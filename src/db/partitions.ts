@@ -1,34 +1,41 @@
 // The monthly partitions of events, deliveries and their attempts. The statements are functions of the schema (sql/0003_webhooks.sql).
-import type { Queryable, Sql } from './connect.ts';
+import type { Queryable, Sql, Transaction } from './connect.ts';
 
 /** Tables that are dropped by the month; the attempts go with their deliveries. */
 export type PartitionedTable = 'deliveries' | 'events';
 
-/** Making and dropping wait for every statement on the tables, and others wait behind them: given up after this. */
-const lockTimeout = '2s';
+/** Making and dropping wait for every statement on the tables, and all others wait behind them: given up after this. */
+const lockTimeout = '200ms';
 
-/** Makes the partitions of this month and the next three, where they are missing. Throws when a lock is not to be had within 2 s. */
+/** Makes the partitions of this month and the next three, where they are missing. Throws an error for which isLocked is true when a lock is not free. */
 export async function makeMonths(sql: Sql): Promise<string[]> {
-  return sql.begin(async (tx) => {
-    await tx`select set_config('lock_timeout', ${lockTimeout}, true)`;
+  const made = await alone(sql, async (tx) => {
     const rows = await tx<{ name: string }[]>`select make_months() as name`;
     return rows.map(({ name }) => name);
   });
+  return made ?? [];
 }
 
-/** Drops the oldest month that ended more than `days` ago, as YYYY_MM; null when there is none. Throws when a lock is not to be had within 2 s. */
-export async function dropMonth(
-  sql: Sql,
-  table: PartitionedTable,
-  days: number,
-): Promise<string | null> {
-  return sql.begin(async (tx) => {
-    await tx`select set_config('lock_timeout', ${lockTimeout}, true)`;
+/**
+ * Drops the oldest month that ended more than `days` ago, and returns it as YYYY_MM; null when there is none, or another session makes or drops months.
+ * Throws an error for which isLocked is true when a lock is not free.
+ */
+export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Promise<string | null> {
+  return alone(sql, async (tx) => {
     const [row] = await tx<
       { month: string | null }[]
     >`select drop_month(${table}, ${days}) as month`;
     return row?.month ?? null;
   });
+}
+
+/** Runs `work` unless another session makes or drops months, which takes the same lock: null then. */
+function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
+  return sql.begin(async (tx) => {
+    const [lock] = await tx<{ isFree: boolean }[]>`
+      select pg_try_advisory_xact_lock(hashtext('billing partitions')) as is_free, set_config('lock_timeout', ${lockTimeout}, true)`;
+    return lock?.isFree === true ? await work(tx) : null;
+  }) as Promise<T | null>;
 }
 
 /** Tables whose DEFAULT partition holds a row: their months were not made in time. */

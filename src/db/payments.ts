@@ -1,4 +1,4 @@
-// What happened to money: one succeeded row per paid period (and one for each further pull of somebody else), one failed row per failed attempt.
+// Payments: one succeeded row per paid period (and one for each further pull of another wallet), one failed row per failed attempt.
 import type { Queryable } from './connect.ts';
 import { among, type Fragment, type Page } from './lists.ts';
 
@@ -10,7 +10,7 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
-  /** Somebody else pulled once more in a period that was paid already. */
+  /** Another wallet pulled once more in a period that was paid already. */
   further: boolean;
   periodStart: Date;
   periodEnd: Date;
@@ -58,13 +58,19 @@ export async function insertPayments(
       amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
 }
 
+/** The condition of payments p with one of these signatures, by the index one_payment_per_pull. */
+export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
+  md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid from unnest(${[...signatures]}::text[]) as signature))
+  and p.tx_signature = any(${[...signatures]}::text[])`;
+
 /** Which pulls are recorded: successes by transaction and subscription account. */
 export function readRecorded(
   sql: Queryable,
   signatures: string[],
 ): Promise<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]> {
   return sql<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]>`
-    select tx_signature, subscription_pda, subscription_id from payments where tx_signature = any(${signatures}::text[]) and status = 'succeeded'`;
+    select tx_signature, subscription_pda, subscription_id from payments p
+    where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
 }
 
 /** One pull, as it is in the books. */

@@ -253,7 +253,7 @@ export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promi
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }
 
-/** Moves a plan on, unless somebody else has meanwhile; returns whether it was moved. */
+/** Changes a plan's status, unless it has changed since it was read; returns whether it was written. */
 export async function movePlan(
   sql: Queryable,
   id: string,

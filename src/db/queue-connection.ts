@@ -10,14 +10,14 @@ const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 
 const answerMs = 10_000;
 
 /**
- * A pool of its own to the same database, at most `max` connections. The caller ends it. The server gives a slow statement up. Where nothing is heard
- * within `limitMs`, the connections are dropped: pending statements are rejected, and the next ones, and LISTEN, get new connections.
+ * A pool of its own to the same database, at most `max` connections. The caller ends it. The server cancels a slow statement. When nothing arrives
+ * within `limitMs`, the connections are dropped: pending statements are rejected, and later ones and LISTEN get new connections.
  */
 export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
   return connectPlanning(sql, max, limitMs, {});
 }
 
-/** One connection for claims, which does not wait for the disk: a claim that a crash of Postgres undoes is only claimed again. */
+/** One connection for claims, which does not wait for the disk: a row whose claim is lost in a crash of Postgres is claimed again. */
 export function connectClaims(sql: Sql): Sql {
   return connectPlanning(sql, 1, answerMs, { synchronous_commit: 'off' });
 }

@@ -1,7 +1,7 @@
 // What `billing reconcile` compares with the chain, and which registration a missing payment belongs to.
 import type { Queryable } from './connect.ts';
 import { hexOf } from './payment-attempts.ts';
-import type { PaymentRow } from './payments.ts';
+import { paidBy, type PaymentRow } from './payments.ts';
 
 type Fields =
   | 'subscriptionId'
@@ -52,7 +52,7 @@ export async function listKnown(
       from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (signature text, hex text)
     )
     select p.tx_signature as signature, p.subscription_pda, false as open
-    from payments p where p.tx_signature = any(array(select signature from given)) and p.status = 'succeeded'
+    from payments p where ${paidBy(sql, signatures)} and p.status = 'succeeded'
     union all
     select given.signature, s.subscription_pda, true
     from given join transactions t on t.signature = given.bytes
@@ -76,7 +76,7 @@ export async function findOwner(
   return row?.id;
 }
 
-/** Leases one subscription, whatever its state; false while somebody else has it. */
+/** Leases one subscription, whatever its state; false while another claim holds it. */
 export async function claimOne(
   sql: Queryable,
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },

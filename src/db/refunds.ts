@@ -10,7 +10,7 @@ export interface RefundRow {
   amount: bigint;
   /** A random address in the transfer's accounts, by which the transaction is found. */
   reference: string;
-  /** expired: nothing landed within five minutes; a keeper looks for it for a day nevertheless. */
+  /** expired: its transfer was not on chain five minutes later; a keeper looks for it for a day nevertheless. */
   status: 'pending' | 'succeeded' | 'expired';
   txSignature: string | null;
   /** Block time of the transfer. */
@@ -57,11 +57,13 @@ export interface AwaitedRefund {
   mint: string;
   merchantWallet: string;
   subscriberWallet: string;
+  /** Older than five minutes: no blockhash lives so long, so a transfer that is not on chain by now never will be. */
+  isOverdue: boolean;
 }
 
 /**
- * Takes refunds whose transfer is to be looked for, and puts each off by half its age (3 s at least): a keeper that dies loses nothing. One that is
- * older than five minutes has expired, since no blockhash lives so long; after a day it is looked for no more.
+ * Takes refunds whose transfer is to be looked for, and puts each off by half its age (3 s at least): a keeper that dies loses nothing. After a day an
+ * expired one is looked for no more; a pending one is, since its history could not be read so far.
  */
 export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   return sql<AwaitedRefund[]>`
@@ -69,13 +71,18 @@ export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<Await
       select id from refunds where look_at <= now() order by look_at, id limit ${limit} for update skip locked
     ), taken as (
       update refunds r set
-        look_at = case when r.created_at > now() - interval '1 day' then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end,
-        status = case when r.created_at < now() - interval '5 minutes' then 'expired' else r.status end
+        look_at = case when r.status = 'pending' or r.created_at > now() - interval '1 day'
+          then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end
       from due where r.id = due.id
-      returning r.id, r.amount, r.reference, r.subscription_id
+      returning r.id, r.amount, r.reference, r.subscription_id, r.created_at < now() - interval '5 minutes' as is_overdue
     )
-    select t.id, t.amount, t.reference, p.mint, p.owner as merchant_wallet, s.subscriber_wallet
+    select t.id, t.amount, t.reference, t.is_overdue, p.mint, p.owner as merchant_wallet, s.subscriber_wallet
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
+}
+
+/** Gives up a refund whose transfer is not on chain: its amount can be asked for again. */
+export async function expireRefund(sql: Queryable, id: string): Promise<void> {
+  await sql`update refunds set status = 'expired' where id = ${id} and status = 'pending'`;
 }
 
 /** A refund that was recorded. */

@@ -1,19 +1,9 @@
 // Queueing events again. A replay always goes to the live endpoint of the event's app; an event of an app without one is left out. A further delivery
 // of an event is always a replay, so that the partial indexes on `replayed` find all of them.
 import type { Queryable, Transaction } from './connect.ts';
-
-/** Which deliveries: these ids, or all that match every filter that is not null. */
-export interface Selection {
-  ids: string[] | null;
-  endpointId: string | null;
-  appId: string | null;
-  status: string | null;
-  type: string | null;
-  /** Inclusive, on the delivery's creation. */
-  since: Date | null;
-  /** Exclusive. */
-  until: Date | null;
-}
+import { firstId } from './ids.ts';
+import type { Fragment } from './lists.ts';
+import { isSelected, isUnsent, liveEndpoint, type Selection } from './replay-selection.ts';
 
 export interface ReplayRun {
   id: string;
@@ -91,52 +81,31 @@ export async function sourcesExist(
   return row ?? { endpoint: false, app: false };
 }
 
-/** The endpoint that gets an event again. One that did not ask for an extra type gets it only where the selection names the type or the deliveries. */
-function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
-  return sql`live.app_id = event.app_id and live.deleted_at is null
-    and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
-}
-
-/** Counts what a selection holds of the rows made before `before`, by status. Of several deliveries of one event only the newest counts. */
+/** Counts the deliveries of a selection by status. */
 export function countMatching(
   sql: Queryable,
-  { ids, endpointId, appId, status, type, since, until }: Selection,
+  selection: Selection,
   before: string,
 ): Promise<Matching[]> {
   return sql<Matching[]>`
     select delivery.status, count(*)::int as count, count(live.id)::int as deliverable
     from all_deliveries delivery
       join events event on event.id = delivery.event_id
-      left join webhook_endpoints live on ${liveEndpoint(sql, { ids, type })}
-    where delivery.created_at < ${before}::timestamptz
-      and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
-      and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
-      and (${appId}::uuid is null or delivery.endpoint_id in (select id from webhook_endpoints where app_id = ${appId}))
-      and (${status}::text is null or delivery.status = ${status})
-      and (${type}::text is null or event.type = ${type})
-      and (${since}::timestamptz is null or delivery.created_at >= ${since})
-      and (${until}::timestamptz is null or delivery.created_at < ${until})
-      and (${ids}::uuid[] is not null or not exists (
-        select from all_deliveries newer
-        where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))
+      left join webhook_endpoints live on ${liveEndpoint(sql, selection)}
+    where ${isSelected(sql, selection, before)}
     group by delivery.status order by delivery.status`;
 }
 
-/** Counts events of an app, made before `before`, that never had a delivery. */
+/** Counts the events of a selection's app that never had a delivery. */
 export function countUnsent(
   sql: Queryable,
-  { appId, type, since, until }: Selection,
+  selection: Selection,
   before: string,
 ): Promise<Matching[]> {
   return sql<Matching[]>`
     select 'unsent' as status, count(*)::int as count, count(live.id)::int as deliverable
-    from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type })}
-    where event.app_id = ${appId} and event.created_at < ${before}::timestamptz
-      and (${type}::text is null or event.type = ${type})
-      and (${since}::timestamptz is null or event.created_at >= ${since})
-      and (${until}::timestamptz is null or event.created_at < ${until})
-      and not event.queued
-      and not exists (select from all_deliveries where event_id = event.id and replayed)
+    from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type: selection.type })}
+    where ${isUnsent(sql, selection, before)}
     having count(*) > 0`;
 }
 
@@ -221,62 +190,46 @@ export interface Step {
 }
 
 /** Queues the next deliveries of a run, at most `limit`. */
-export async function queueDeliveriesAgain(
+export function queueDeliveriesAgain(
   sql: Transaction,
-  { ids, endpointId, appId, status, type, since, until }: Selection,
+  selection: Selection,
   run: Pick<ReplayRun, 'cursor' | 'until'>,
   limit: number,
 ): Promise<Step> {
-  const [step] = await sql<Step[]>`
-    with found as (
-      select delivery.id, delivery.event_id, event.type, live.id as endpoint_id
+  return queueFound(
+    sql,
+    sql`
+      select delivery.id, delivery.id as replay_of, delivery.event_id, event.type, live.id as endpoint_id
       from all_deliveries delivery
         join events event on event.id = delivery.event_id
-        left join webhook_endpoints live on ${liveEndpoint(sql, { ids, type })}
-      where (${run.cursor}::uuid is null or delivery.id > ${run.cursor}) and delivery.created_at < ${run.until}::timestamptz
-        and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
-        and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
-        and (${appId}::uuid is null or delivery.endpoint_id in (select id from webhook_endpoints where app_id = ${appId}))
-        and (${status}::text is null or delivery.status = ${status})
-        and (${type}::text is null or event.type = ${type})
-        and (${since}::timestamptz is null or delivery.created_at >= ${since})
-        and (${until}::timestamptz is null or delivery.created_at < ${until})
-        and (${ids}::uuid[] is not null or not exists (
-          select from all_deliveries newer
-          where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${run.until}::timestamptz))
-      order by delivery.id limit ${limit}
-    ), queued as (
-      insert into delivery_queue (endpoint_id, event_id, event_type, replay_of, replayed)
-      select endpoint_id, event_id, type, id, true from found where endpoint_id is not null order by id
-      returning id
-    )
-    select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,
-      (select id from found order by id desc limit 1) as last`;
-  return step ?? { seen: 0, queued: 0, last: null };
+        left join webhook_endpoints live on ${liveEndpoint(sql, selection)}
+      where delivery.id > ${run.cursor ?? firstId}::uuid and ${isSelected(sql, selection, run.until)}
+      order by delivery.id limit ${limit}`,
+  );
 }
 
 /** Queues the next events of a run that never had a delivery, at most `limit`. */
-export async function queueUnsent(
+export function queueUnsent(
   sql: Transaction,
-  { appId, type, since, until }: Selection,
+  selection: Selection,
   run: Pick<ReplayRun, 'cursor' | 'until'>,
   limit: number,
 ): Promise<Step> {
+  return queueFound(
+    sql,
+    sql`
+      select event.id, null::uuid as replay_of, event.id as event_id, event.type, live.id as endpoint_id
+      from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type: selection.type })}
+      where event.id > ${run.cursor ?? firstId}::uuid and ${isUnsent(sql, selection, run.until)}
+      order by event.id limit ${limit}`,
+  );
+}
+
+async function queueFound(sql: Transaction, found: Fragment): Promise<Step> {
   const [step] = await sql<Step[]>`
-    with found as (
-      select event.id, event.type, live.id as endpoint_id
-      from events event left join webhook_endpoints live on ${liveEndpoint(sql, { ids: null, type })}
-      where event.app_id = ${appId} and event.created_at < ${run.until}::timestamptz
-        and (${run.cursor}::uuid is null or event.id > ${run.cursor})
-        and (${type}::text is null or event.type = ${type})
-        and (${since}::timestamptz is null or event.created_at >= ${since})
-        and (${until}::timestamptz is null or event.created_at < ${until})
-        and not event.queued
-      and not exists (select from all_deliveries where event_id = event.id and replayed)
-      order by event.id limit ${limit}
-    ), queued as (
-      insert into delivery_queue (endpoint_id, event_id, event_type, replayed)
-      select endpoint_id, id, type, true from found where endpoint_id is not null order by id
+    with found as (${found}), queued as (
+      insert into delivery_queue (endpoint_id, event_id, event_type, replay_of, replayed)
+      select endpoint_id, event_id, type, replay_of, true from found where endpoint_id is not null order by id
       returning id
     )
     select (select count(*)::int from found) as seen, (select count(*)::int from queued) as queued,

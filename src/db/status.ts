@@ -29,7 +29,7 @@ export interface PaymentFacts {
   /** Signed transactions whose end is not known, and since when the oldest is. */
   open: number;
   oldestOpenAt: Date | null;
-  /** Subscriptions whose collection failed for a reason of ours and is tried again, and how often in a row at the most. */
+  /** Subscriptions whose collection is retried after setbacks, and the most setbacks in a row. */
   setBack: number;
   mostSetbacks: number;
   lastPaymentAt: Date | null;

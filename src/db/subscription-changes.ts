@@ -47,16 +47,23 @@ export async function updateDiscount(
 // A merchant's cancel takes the row away from the keeper that holds it: with its claim gone, that keeper can neither commit a new attempt nor write
 // its result, and reads the row afresh before it sends.
 
-/** Nothing more is collected; due for its end at paid_through or at its trial's end, at once where there is neither. Undefined unless live and not yet asked to end. */
+/**
+ * Nothing more is collected; due for its end at paid_through or at its trial's end, at once where there is neither. A subscriber's own request becomes
+ * the merchant's, so that a resumption on chain does not undo it. Undefined unless live and not yet asked to end by the merchant.
+ */
 export async function requestCancellation(
   sql: Transaction,
   id: string,
-): Promise<{ cancelRequestedAt: Date } | undefined> {
-  const [row] = await sql<{ cancelRequestedAt: Date }[]>`
-    update subscriptions set cancel_requested_at = date_trunc('milliseconds', now()), cancel_requested_by = 'merchant',
+): Promise<{ cancelRequestedAt: Date; isFirst: boolean } | undefined> {
+  const [row] = await sql<{ cancelRequestedAt: Date; isFirst: boolean }[]>`
+    with live as (
+      select id, cancel_requested_at is null as is_first from subscriptions
+      where id = ${id} and status in ('active', 'past_due') and cancel_requested_by is distinct from 'merchant' for no key update
+    )
+    update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())), cancel_requested_by = 'merchant',
       next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
-    returning cancel_requested_at`;
+    from live where s.id = live.id
+    returning s.cancel_requested_at, live.is_first`;
   return row;
 }
 

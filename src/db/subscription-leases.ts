@@ -1,4 +1,4 @@
-// Who has which subscription in hand: the keepers' leases. A lease is a claim's until it runs out; every write repeats the claim.
+// Leases of subscriptions. A lease belongs to one claim until it expires, and every write that follows repeats the claim's id.
 import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
 
@@ -15,12 +15,8 @@ export interface DuePlace {
 }
 
 /**
- * Leases subscriptions that are due by chain time and have no transaction under way, those behind `after` if it is given; returns them in no particular
- * order. What is in somebody's hands stays due until it is settled: whoever claims batch after batch goes on behind the last one, and need not pass it
- * each time. That nothing is under way is looked up for each row: "not exists" becomes a join, and after an ANALYZE at a quiet moment one that goes
- * through everything under way for every row (1.3 ms of Postgres's time for each claimed, with 3,000 under way). "(select ...) is null" passes for so
- * rare that everything due is read and sorted for each batch; of a boolean the planner expects one half. The rows are found by an array of ids, for
- * which there is no plan but their index.
+ * Leases subscriptions that are due by chain time and have no open attempt; returns them in no particular order. A leased row stays due until it is
+ * settled, so a caller that claims batch after batch passes the last place as `after`. docs/postgres-notes.md explains the form of the statement.
  */
 export function claimDue(
   sql: Queryable,

@@ -44,6 +44,7 @@ export interface HeldSubscription extends SubscriptionState {
   pausedAt: Date | null;
   unpausedAt: Date | null;
   planPda: string;
+  planEndsAt: Date | null;
   /** created_at of the Plan account that the subscription is to; null while the plan was never seen. */
   planCreatedAt: Date | null;
   merchantWallet: string;
@@ -86,7 +87,7 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
       s.status in ('cancelled', 'expired') and coalesce((
         select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
       ), false) as is_superseded,
-      p.plan_pda, p.chain_created_at as plan_created_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
+      p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s
     join plans p on p.id = s.plan_id
@@ -217,7 +218,7 @@ export async function releaseWaiting(
   }
 }
 
-/** What may still be sent, and how much had been heard of the subscription when that was read. */
+/** A payment that may still be sent, and the row's count of notices when that was read. */
 export interface CollectableRow {
   id: string;
   notices: number;
@@ -246,7 +247,7 @@ export async function findFollowed(
   return rows.map(({ id }) => id);
 }
 
-/** The oldest due time, and how many subscriptions are due at this chain time and not in hand (counted up to 10,000). */
+/** The oldest due time, and how many subscriptions are due at this chain time and not leased (counted up to 10,000). */
 export async function readBacklog(
   sql: Queryable,
   chainNow: Date,

@@ -18,7 +18,7 @@ export interface TimelineRow {
 
 const most = 200;
 
-/** A subscription's events, payments, payment attempts and deliveries as one list, newest first: the newest 200. */
+/** A subscription's events, payments, attempts that have not landed and deliveries as one list, newest first: the newest 200. */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
   // No index leads from an event to its first delivery: it is of the app's endpoint and written with the event.
   const rows = await sql<
@@ -45,9 +45,12 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature, failure_reason, null
       from payments where subscription_id = ${subscriptionId} order by occurred_at desc limit ${most})
       union all
-      (select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
-      from payment_attempts a join transactions t on t.id = a.transaction_id
-      where a.subscription_id = ${subscriptionId} order by a.id desc limit ${most})
+      select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
+      from (
+        select * from payment_attempts where subscription_id = ${subscriptionId} and state = 'open'
+        union all
+        (select * from payment_attempts where subscription_id = ${subscriptionId} and state in ('failed', 'expired') order by id desc limit ${most})
+      ) as a join transactions t on t.id = a.transaction_id
     ) as entries order by at desc, id desc limit ${most}`;
   return rows.map(({ signature, signed, ...row }) => ({
     ...row,

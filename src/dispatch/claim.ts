@@ -37,7 +37,7 @@ const readyLimit = 4000;
 const commitMs = 10_000;
 /** So often is a busy endpoint's queue claimed from its start: expired claims are there. */
 const fromStartMs = 30_000;
-/** An endpoint that was idle for so long starts anew. */
+/** An endpoint that was idle for so long starts again with a window of one request. */
 const forgetMs = 600_000;
 
 /** An endpoint's rows in the queue. */

@@ -1,8 +1,7 @@
-// The database's clock, read now and then and carried on by this machine's monotonic clock: the worker's own time of day is never used.
+// The database's clock, read regularly and advanced by this machine's monotonic clock. The machine's time of day is never used.
 //
-// When the database said its time is known only to lie between question and answer. A quick answer sets the clock, late rather than early by the
-// time that the question took: nothing that is timed by it becomes due before its time. A slow one, after a stall of the wire or of this process,
-// says little: the clock is moved no further than it must have been wrong.
+// A reading was taken at some time between question and answer. A quick answer sets the clock as of the answer, so it is late rather than early, and
+// nothing becomes due before its time. After a slow answer the clock moves only as far as it must have been wrong.
 
 export interface DatabaseClock {
   /** Unix milliseconds by the database's clock; throws before the first sync. */
@@ -11,9 +10,9 @@ export interface DatabaseClock {
   sync(ask: () => Promise<number>): Promise<number>;
 }
 
-/** An answer within this is quick: by so much, at the most, a request is signed in the future. */
+/** An answer within this is quick. */
 const quickMs = 100;
-/** So often is asked again the first time: nothing was sent yet, and there is nothing to hold a slow answer against. */
+/** How often the first reading is repeated while answers are slow: there is no earlier one to compare with. */
 const firstAgain = 3;
 
 /** `monotonic`: milliseconds. */

@@ -65,6 +65,7 @@ export class Completer {
         this.inHand -= batch.length;
         this.isFailing = false;
         failures = 0;
+        this.parts.onWritten();
         if (batch.length >= busyBatch && this.queued.length < secondBatch)
           await new Promise((resolve) => setTimeout(resolve, gatherMs));
       } catch (error) {
@@ -81,7 +82,7 @@ export class Completer {
   }
 
   private async write(batch: readonly Outcome[]): Promise<void> {
-    const { queue, onWritten, onLost } = this.parts;
+    const { queue, onLost } = this.parts;
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {
@@ -89,6 +90,5 @@ export class Completer {
       const recorded = await findRecorded(queue, missing);
       onLost(missing.length - recorded.size);
     }
-    onWritten();
   }
 }

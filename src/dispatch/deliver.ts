@@ -11,7 +11,7 @@ export interface Delivered {
   answer: Answer;
 }
 
-/** Sends a delivery once. Each attempt is signed anew, with the database's time. Never rejects. */
+/** Sends a delivery once. Each attempt has its own signature, with the database's time. Never rejects. */
 export async function deliver(
   { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
   { client, clock }: { client: WebhookClient; clock: DatabaseClock },

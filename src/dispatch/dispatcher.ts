@@ -15,6 +15,7 @@ import { countDue } from '../db/delivery-queue.ts';
 import { deliveriesQueued, namedIn } from '../db/notify.ts';
 import { findDefaultRows } from '../db/partitions.ts';
 import { connectClaims, connectQueue } from '../db/queue-connection.ts';
+import { databaseTrouble } from '../db/readiness.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -67,7 +68,6 @@ export async function startDispatcher(
 export class Dispatcher {
   private readonly log: Log;
   private readonly config: Config;
-  private readonly pollMs: number;
   private readonly claimMs: number;
   private readonly queue: Sql;
   private readonly claims: Sql;
@@ -82,14 +82,12 @@ export class Dispatcher {
   private readonly loops: readonly Loop[];
   private readonly loop: Loop;
   private trouble: string | undefined;
-  private workedAt = performance.now();
   private isStopping = false;
   private onDrained: () => void = () => undefined;
 
   constructor({ sql, config, log, registry }: DispatcherResources, pollMs: number) {
     this.log = log;
     this.config = config;
-    this.pollMs = pollMs;
     this.claimMs = config.webhookLease * 1000;
     this.queue = connectQueue(sql, queueConnections);
     this.claims = connectClaims(sql);
@@ -135,12 +133,8 @@ export class Dispatcher {
   }
 
   /** Why deliveries do not go out; undefined while they do. */
-  ready(): string | undefined {
-    const silentMs = performance.now() - this.workedAt;
-    if (this.trouble !== undefined) return this.trouble;
-    return silentMs > 5 * this.pollMs + 5000
-      ? `Postgres has not answered for ${Math.round(silentMs / 1000)} s`
-      : undefined;
+  async ready(): Promise<string | undefined> {
+    return this.trouble ?? (await databaseTrouble(this.queue));
   }
 
   /** Claims nothing more, gives unsent claims back, waits for the requests in flight and writes their outcomes. */
@@ -165,12 +159,10 @@ export class Dispatcher {
       idleMs: () => this.poller.idleMs,
       turn: async () => {
         await this.poller.poll();
-        if (!this.completer.isFailing && this.completer.waiting < unwrittenLimit)
-          await this.prepare(await this.claimer.claim());
+        if (this.mayClaim) await this.prepare(await this.claimer.claim());
         this.sendReady();
         if (this.trouble !== undefined) this.log.info('deliveries go out again');
         this.trouble = undefined;
-        this.workedAt = performance.now();
         return false;
       },
       onError: (error, failures) => {
@@ -202,6 +194,10 @@ export class Dispatcher {
       onDropped: (table, month) => {
         this.metrics.dropped(table);
         this.log.info({ table, month }, 'month dropped');
+      },
+      onLocked: (error, times) => {
+        this.metrics.monthLocked();
+        if (times === 1) this.log.warn({ err: error }, 'partitions cannot be made or dropped yet');
       },
       onError: (error, failures) =>
         this.log.warn({ failures, err: error }, 'partitions cannot be made or dropped'),
@@ -245,7 +241,12 @@ export class Dispatcher {
     this.sendReady();
   }
 
+  private get mayClaim(): boolean {
+    return !this.completer.isFailing && this.completer.waiting < unwrittenLimit;
+  }
+
+  /** A turn that may not claim would find the same places free and wake the next one. */
   private wakeIfHungry(): void {
-    if (this.claimer.isHungry) this.loop.wake();
+    if (this.mayClaim && this.claimer.isHungry) this.loop.wake();
   }
 }

@@ -23,7 +23,7 @@ export class EndpointCache {
   private readonly secrets: SecretBox;
   private readonly onUnusable: (endpointId: string, error: unknown) => void;
 
-  /** `onUnusable` is called with an endpoint whose secret cannot be decrypted. */
+  /** `onUnusable` is called with an endpoint whose secret cannot be decrypted; with only its previous one like that it is used without. */
   constructor(
     sql: Sql,
     secrets: SecretBox,
@@ -69,6 +69,14 @@ export class EndpointCache {
   private open({ id, url, secret, previousSecret, previousUntil, rotatedAt }: SealedEndpoint) {
     const { origin, pathname, search } = new URL(url);
     const keysOf = (sealed: Buffer) => signingKeys(this.secrets.open(sealed, id));
+    const previousOf = (sealed: Buffer, until: number) => {
+      try {
+        return { keys: keysOf(sealed), until };
+      } catch (error) {
+        this.onUnusable(id, error);
+        return undefined;
+      }
+    };
     return {
       origin,
       path: `${pathname}${search}`,
@@ -76,7 +84,7 @@ export class EndpointCache {
       previous:
         previousSecret === null || previousUntil === null
           ? undefined
-          : { keys: keysOf(previousSecret), until: previousUntil },
+          : previousOf(previousSecret, previousUntil),
       rotatedAt,
     };
   }

@@ -14,6 +14,8 @@ export interface DispatchMetrics {
   claimsLost(count: number): void;
   /** A month of this table was dropped. */
   dropped(table: PartitionedTable): void;
+  /** Months could not be made or dropped, since another session kept a lock. */
+  monthLocked(): void;
   /** Whether the DEFAULT partition of each table holds a row. */
   defaultRows(tables: Readonly<Record<string, boolean>>): void;
 }
@@ -47,6 +49,11 @@ export function createMetrics(
     labelNames: ['table'] as const,
     registers,
   });
+  const locked = new Counter({
+    name: 'billing_webhook_months_locked_total',
+    help: 'Times that monthly partitions were not made or dropped because another session kept a lock (a dump)',
+    registers,
+  });
   const defaults = new Gauge({
     name: 'billing_default_partition_rows',
     help: '1 while the DEFAULT partition of the table holds a row: its month was not made in time',
@@ -65,6 +72,9 @@ export function createMetrics(
     },
     dropped(table) {
       dropped.inc({ table });
+    },
+    monthLocked() {
+      locked.inc();
     },
     defaultRows(tables) {
       for (const [table, holds] of Object.entries(tables)) defaults.set({ table }, holds ? 1 : 0);

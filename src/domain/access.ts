@@ -1,8 +1,8 @@
-// Until when a subscriber has access (docs/merchants.md). Pure: the same rule for the API, the events and the access endpoint.
+// Until when a subscriber has access (docs/merchants.md). Pure: the API, the events and the access endpoint share this rule.
 //
-// While a payment is due, access goes on for the plan's grace after what is paid: a renewal takes seconds to be final, and a subscriber whose payment
-// failed has time to mend it. Once nothing more is due (cancel asked, paused, plan gone, ended) access ends with what is paid. A trial is like a paid
-// time as long as the subscription lives.
+// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes seconds to be final, and after a failure the
+// subscriber has time to top up. When no payment is due any more (cancel requested, paused, plan gone, ended), access ends with the paid time. A
+// trial counts as paid time as long as the subscription lives.
 import type { AccessTerms } from '../db/access.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,21 +1,8 @@
 // Figures of a range and of each of its days: the range's are the days' sums, or their last state.
 import type { DayRow } from '../db/analytics.ts';
 
-export interface Figures {
-  /** At the end. */
-  active: number;
-  /** At the end. */
-  pastDue: number;
-  cancelled: number;
-  expired: number;
-  new: number;
-  mrr: string;
-  gross: string;
-  fees: string;
-  net: string;
-  refunded: string;
-  paymentsSucceeded: number;
-  paymentsFailed: number;
+/** Sums of a span; counts of what is active or past due, and MRR, are those at its end. */
+export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
   /** Succeeded of all payments tried; null when none was. */
   successRate: number | null;
   /** Cancelled and expired, of those that were active or past due at the start; null when there were none. */

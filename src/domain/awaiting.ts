@@ -37,7 +37,7 @@ export function awaitNextPeriod(
     : awaitDue(draft, view, account);
 }
 
-/** Announces the next payment of `amount`, once; `issue` is why the wallet could not pay it now. Nothing is told of a payment of nothing. */
+/** Announces the next payment of `amount`, once; `issue` is why the wallet could not pay it now. A payment of 0 is not announced. */
 function applyUpcoming(
   { state, happenings }: Draft,
   amount: bigint,

@@ -5,14 +5,15 @@ import { ServiceError } from '../errors.ts';
 import { appendEvents } from './events.ts';
 
 /**
- * At the end of what is paid: nothing more is collected, cancel_requested is told once. Asking again changes nothing. Throws CONFLICT when the
- * subscription has ended.
+ * At the end of what is paid: nothing more is collected, cancel_requested is told once. Asking again changes nothing; after the subscriber's own request
+ * it is the merchant's, which a resumption on chain does not take back. Throws CONFLICT when the subscription has ended.
  */
 export async function requestCancel(
   sql: Transaction,
   subscription: { id: string; status: string },
 ): Promise<void> {
   const requested = await requestCancellation(sql, subscription.id);
+  if (requested?.isFirst === false) return;
   if (requested !== undefined) {
     const extra = { cancelRequestedAt: requested.cancelRequestedAt, cancelRequestedBy: 'merchant' };
     await appendEvents(sql, [{ subscriptionId: subscription.id, type: 'cancel_requested', extra }]);

@@ -8,6 +8,17 @@ import { findCheckoutSession, type CheckoutSessionRow } from '../db/checkout-ses
 import type { Queryable } from '../db/connect.ts';
 import { ServiceError } from '../errors.ts';
 
+/** The plan's session with this id, whatever its status. Throws VALIDATION_ERROR where there is none. */
+export async function checkoutSessionOf(
+  sql: Queryable,
+  id: string,
+  planId: string,
+): Promise<CheckoutSessionRow> {
+  const session = await findCheckoutSession(sql, id);
+  if (session?.planId !== planId) throw invalid('checkoutSessionId', 'is no session of this plan');
+  return session;
+}
+
 /**
  * The session in which `wallet` may subscribe to the plan. Throws VALIDATION_ERROR where it is none of the plan's, FORBIDDEN where another wallet has
  * begun it, CONFLICT where it is used or expired.
@@ -17,8 +28,7 @@ export async function openCheckoutSession(
   id: string,
   { planId, wallet }: { planId: string; wallet: string },
 ): Promise<CheckoutSessionRow> {
-  const session = await findCheckoutSession(sql, id);
-  if (session?.planId !== planId) throw invalid('checkoutSessionId', 'is no session of this plan');
+  const session = await checkoutSessionOf(sql, id, planId);
   if (session.subscriberWallet !== null && session.subscriberWallet !== wallet)
     throw new ServiceError('FORBIDDEN', 'Another wallet has begun this checkout.');
   if (session.status === 'complete')

@@ -1,6 +1,5 @@
-// What the keeper does with a subscription, from its row and one read of its accounts: pure, so that every path can be tried. It is run on the
-// locked row, in the transaction that writes the outcome (settlement.ts); the same row and accounts always give the same outcome, and the row
-// that it gives, with the same accounts, changes nothing more.
+// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure: the same row and accounts give the same
+// decision. settlement.ts writes it if the row has not changed since; deciding again from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
@@ -15,7 +14,14 @@ import {
   type Rules,
 } from './decision.ts';
 import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
-import { hasUnknownPull, isGivenUp, isPaid, recordPulls, startOfNext } from './pulls.ts';
+import {
+  hasUnknownPull,
+  isGivenUp,
+  isPaid,
+  pullsFound,
+  recordPulls,
+  startOfNext,
+} from './pulls.ts';
 import { awaitDue, awaitNextPeriod } from './awaiting.ts';
 import { split, type Split } from './money.ts';
 import { amountDue, notInTrial } from './price.ts';
@@ -68,10 +74,11 @@ export function decide(
   let unread: Pick<Decision, 'alert'> | undefined;
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
-      if (findings.tooMany === true)
+      const pulls = pullsFound(row, findings);
+      if (pulls === undefined && findings.tooMany === true)
         return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
-      if (findings.pulls === undefined) return { draft, needs: 'pulls' };
-      recordPulls(draft, findings.pulls, account, period);
+      if (pulls === undefined) return { draft, needs: 'pulls' };
+      recordPulls(draft, pulls, account, period);
       if (hasUnknownPull(state, account)) {
         unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
         if (findings.pulledFinally !== true) return { ...awaitFinality(draft, view), ...unread };
@@ -250,8 +257,7 @@ function collection(
   const isWhole = feeOwed === 0n && treasury === row.treasury;
   const isDoubted = blocks === 'receiver_account_missing' || !isWhole;
   if (isDoubted && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
-  const keeper = view.plan === null ? undefined : pullerAmong(view.plan, rules.keepers);
-  if (blocks !== undefined || keeper === undefined)
+  if (blocks !== undefined || view.plan === null)
     return { ...awaitPlan(draft, period), blocks: blocks ?? 'not_a_puller' };
   if (amounts.gross === 0n)
     return { ...ourSetback(draft, view), alert: { reason: 'destination_refused' } };
@@ -275,6 +281,10 @@ function collection(
     return { draft };
   }
   if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, view, account, period);
+  const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
+  const keeper = pullerAmong(view.plan, funded);
+  // The balance raises the alert, once for all that wait.
+  if (keeper === undefined) return ourSetback(draft, view);
   const { start: periodStart, end: periodEnd } = period;
   return { draft, collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed } };
 }

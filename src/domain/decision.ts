@@ -11,6 +11,8 @@ import type { Draft } from './transitions.ts';
 export interface Rules {
   /** Wallets that this keeper signs with, the preferred one first. */
   readonly keepers: readonly string[];
+  /** Whether one of them cannot pay for a transaction. */
+  readonly isOutOfSol: (keeper: string) => boolean;
   readonly pastDueDays: number;
   /** The operator's fee, where the merchant has none of its own. */
   readonly feeBps: number;
@@ -56,35 +58,35 @@ export interface Decision {
   readonly needs?: 'pulls' | 'closing';
   /** No payment of the plan can be collected: the plan is marked, and its subscriptions wait until the mark is taken off. */
   readonly blocks?: BlockReason;
-  /** A failure that is ours: operators are told. */
+  /** A failure that is not the subscriber's: the operator is alerted. */
   readonly alert?: {
     readonly reason: OursReason | 'pull_not_found' | 'period_mismatch';
     readonly detail?: string;
   };
 }
 
-/** Between looks at what the chain shows, but not finally yet (some 13 s on a cluster): it is nobody's failure. */
+/** Seconds between reads of a state that is confirmed and not final yet (some 13 s on a cluster). Waiting for it is no failure. */
 const FINALITY_LOOK_SECONDS = 4n;
 
-/** Tried again after a failure that is ours: nothing happens to the subscriber. */
+/** Retries after a failure that is not the subscriber's; the subscription keeps its status. */
 export function ourSetback(draft: Draft, { now }: ChainView): Decision {
   draft.state.setbacks += 1;
   draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
   return { draft };
 }
 
-/** Looked at again so many seconds of the chain from now. */
+/** Due again after so many seconds of chain time. */
 export function retrySoon(draft: Draft, { now }: ChainView, seconds: bigint): Decision {
   return retryAt(draft, now + seconds);
 }
 
-/** Looked at again at `at` (Unix seconds). */
+/** Due again at `at` (chain time, Unix seconds). */
 export function retryAt(draft: Draft, at: bigint): Decision {
   draft.state.dueAt = timeOf(at);
   return { draft };
 }
 
-/** Looked at again when more is final. */
+/** Due again when the state may be final. */
 export function awaitFinality(draft: Draft, view: ChainView): Decision {
   return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
 }

@@ -1,10 +1,17 @@
-// How a subscription ends, as far as the chain has a say in it: the last looks at its account, and the account's own end, whose rent may be ours.
+// How a subscription ends on chain: its account is read until all pulls are recorded, and is closed if we paid its rent.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { ChainView } from './chain-view.ts';
 import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
-import { hasUnknownPull, isGivenUp, oldestFirst, recordPull, recordPulls } from './pulls.ts';
+import {
+  hasUnknownPull,
+  isGivenUp,
+  oldestFirst,
+  pullsFound,
+  recordPull,
+  recordPulls,
+} from './pulls.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { applyEnd, coverOf, type Draft } from './transitions.ts';
 
@@ -69,8 +76,8 @@ export function end(
 }
 
 /**
- * The last look, and those at an account that is to be closed. What was pulled until the end, while no keeper looked, is recorded even now, unless the
- * account is registered anew: what it counts by now is the new registration's.
+ * Decides about a subscription that has ended. A pull before the end that no keeper has seen is still recorded, unless the address is registered
+ * again: its account then counts the pulls of the new registration.
  */
 export function afterTheEnd(
   draft: Draft,
@@ -84,9 +91,10 @@ export function afterTheEnd(
     const waiting = isSuperseded ? undefined : lastLook(draft, view, findings);
     if (waiting !== undefined) return waiting;
   } else if (!isSuperseded && hasUnknownPull(draft.state, account)) {
-    if (findings.tooMany === true) return ourSetback(draft, view);
-    if (findings.pulls === undefined) return { draft, needs: 'pulls' };
-    recordPulls(draft, findings.pulls, account, pullPeriod(account, view.plan, view.now));
+    const pulls = pullsFound(draft.row, findings);
+    if (pulls === undefined && findings.tooMany === true) return ourSetback(draft, view);
+    if (pulls === undefined) return { draft, needs: 'pulls' };
+    recordPulls(draft, pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(draft.state, account)) {
       if (findings.pulledFinally !== true) return awaitFinality(draft, view);
       if (!isGivenUp(draft.row)) return ourSetback(draft, view);
@@ -112,14 +120,13 @@ export function afterTheEnd(
  * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
  * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
  */
-function lastLook(
-  draft: Draft,
-  view: ChainView,
-  { pulls, tooMany, unreadable, closingNotFinal }: Findings,
-): Decision | undefined {
+function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision | undefined {
   const { row } = draft;
+  const { tooMany, unreadable, closingNotFinal } = findings;
   if (closingNotFinal === true) return awaitFinality(draft, view);
-  if (tooMany === true) return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
+  const pulls = pullsFound(row, findings);
+  if (pulls === undefined && tooMany === true)
+    return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
   // Never seen: nothing is known that could have been pulled from.
   if (row.periodAnchor === null) return undefined;
   if (pulls === undefined) return { draft, needs: 'pulls' };

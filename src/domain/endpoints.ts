@@ -9,7 +9,10 @@ export function generateWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
-/** The secrets of a live endpoint that sign now. undefined when the endpoint is gone. */
+/**
+ * The secrets of a live endpoint that sign now, without a previous one that no key opens: a rotation is what helps after a key is lost. undefined
+ * when the endpoint is gone.
+ */
 export async function openSecrets(
   sql: Queryable,
   secrets: SecretBox,
@@ -17,11 +20,14 @@ export async function openSecrets(
 ): Promise<{ secret: string; previousSecret?: string } | undefined> {
   const sealed = await findEndpointSecrets(sql, endpointId);
   if (sealed === undefined) return undefined;
-  const { secret, previousSecret } = sealed;
-  return {
-    secret: secrets.open(secret, endpointId),
-    ...(previousSecret !== null && { previousSecret: secrets.open(previousSecret, endpointId) }),
-  };
+  const secret = secrets.open(sealed.secret, endpointId);
+  if (sealed.previousSecret === null) return { secret };
+  try {
+    return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
+  } catch {
+    // Counted and logged by secrets-watch.ts.
+    return { secret };
+  }
 }
 
 /**

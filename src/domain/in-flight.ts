@@ -37,7 +37,7 @@ export interface Outgoing {
   readonly size: number;
   /** Its payments that are held here and have not ended, by subscription. */
   readonly payments: ReadonlyMap<string, Payment>;
-  /** Signed by this process, and held here ever since: nobody else has sent it. */
+  /** Signed by this process and held since then: no other process has sent it. */
   isOwn: boolean;
   sends: number;
   /** When it was sent last, in milliseconds of the process's own clock. */

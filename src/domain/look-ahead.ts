@@ -13,7 +13,7 @@ export function lookAheadAt(due: Date, periodHours: number): Date {
   return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MOST_MS));
 }
 
-/** Whether the next payment is still to be announced. One that is past due is not: payment_failed has told of it. */
+/** Whether the next payment is still to be announced. One that is past due is not: payment_failed has reported it. */
 export function isToAnnounce({
   status,
   cancelRequestedAt,

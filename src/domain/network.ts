@@ -47,7 +47,7 @@ export async function readAccounts(
   return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
 }
 
-/** A blockhash for a transaction that somebody else will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+/** A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
 export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());
 }

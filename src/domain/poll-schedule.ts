@@ -1,5 +1,5 @@
-// When a transaction in flight is sent again, and when its status is polled: once when it is final, and now and then before that. Polling every transaction all the time
-// would be most of a keeper's RPC requests.
+// When a transaction in flight is sent again, and when its status is polled: once when it should be final, and seldom before that. Polling each
+// transaction at a fixed rate would be most of a keeper's RPC requests.
 import type { SignatureStatus } from '../chain/answers.ts';
 
 /** What decides whether a transaction is polled. Times are milliseconds of the process's own clock. */

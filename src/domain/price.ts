@@ -47,7 +47,9 @@ export function discounted(
 }
 
 /** The price of a whole period in base units. */
-export function priceOf(terms: PriceTerms): bigint {
+export function priceOf(
+  terms: Pick<PriceTerms, 'amount' | 'discountPercent' | 'discountAmount' | 'discountPeriods'>,
+): bigint {
   const discount = discountOf(terms);
   return discount === null ? terms.amount : discounted(terms.amount, discount);
 }
@@ -80,13 +82,42 @@ export function usesDiscount(
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
 ): bigint | null {
-  const { nextPaymentDue, periodAnchor, periodHours } = terms;
+  const { nextPaymentDue, periodAnchor } = terms;
   if (nextPaymentDue === null) return null;
   if (periodAnchor === null) return priceOf(terms);
+  return amountDue(terms, periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue)));
+}
+
+/**
+ * What a past-due subscription owes; null where it is not past due, or not tried again. The next try is due at the start of the next period at the
+ * latest: what is owed is that of the period before it.
+ */
+export function amountPastDue(
+  terms: PriceTerms & {
+    readonly status: string;
+    readonly nextPaymentDue: Date | null;
+    readonly periodAnchor: Date | null;
+    readonly planEndsAt: Date | null;
+  },
+): bigint | null {
+  const { status, nextPaymentDue, periodAnchor, planEndsAt } = terms;
+  if (status !== 'past_due' || nextPaymentDue === null) return null;
+  if (periodAnchor === null) return priceOf(terms);
+  const { start, end } = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue) - 1n);
+  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
+  return amountDue(terms, { start, end: isCut ? unixSeconds(planEndsAt) : end });
+}
+
+/** The period of the chain that runs at this time (Unix seconds), by one period's start. */
+function periodAt(
+  { periodHours }: PriceTerms,
+  anchor: Date,
+  at: bigint,
+): { start: bigint; end: bigint } {
   const length = BigInt(periodHours) * SECONDS_PER_HOUR;
-  const anchor = unixSeconds(periodAnchor);
-  const start = anchor + ((unixSeconds(nextPaymentDue) - anchor) / length) * length;
-  return amountDue(terms, { start, end: start + length });
+  const first = unixSeconds(anchor);
+  const start = first + ((at - first) / length) * length;
+  return { start, end: start + length };
 }
 
 /** When the next payment is due, where the chain could be collected from at `next`: not before the trial's end. */

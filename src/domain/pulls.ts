@@ -13,11 +13,22 @@ export interface FoundPull extends Pull {
   readonly recorded: boolean;
 }
 
-/** Setbacks after which a final pull that no history tells of holds nothing else up: half an hour (setbacks.ts). */
+/** After so many setbacks (half an hour, backoff.ts) a final pull that no history explains no longer holds up other payments. */
 const MOST_LOOKS = 8;
 
 /** A final pull was looked for often enough. */
 export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MOST_LOOKS;
+
+/**
+ * The pulls that were found; undefined while they are to be looked up. Of a history that is too long to be read none are known once it is given up:
+ * anyone can make it so.
+ */
+export function pullsFound(
+  row: HeldSubscription,
+  { pulls, tooMany }: { readonly pulls?: readonly FoundPull[]; readonly tooMany?: true },
+): readonly FoundPull[] | undefined {
+  return tooMany === true && isGivenUp(row) ? [] : pulls;
+}
 
 /** Money was pulled in the account's period that the database does not know of: the period is not paid there, or with less. */
 export function hasUnknownPull(
@@ -44,7 +55,7 @@ export function isPaid(
 export const oldestFirst = (pulls: readonly FoundPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
-/** Records a pull that was found. Only the first one of a period pays it; what somebody else pulls after that is further. */
+/** Records a pull that was found. The first pull of a period pays it; another one's later pull is recorded as a further one. */
 export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
   const { paidThrough } = draft.state;
   if (paidThrough === null || unixSeconds(paidThrough) <= pull.periodStart) {

@@ -1,15 +1,41 @@
 // A merchant gives back what a payment brought it: the service builds the transfer, the merchant's wallet signs it, a keeper records it once it is final.
 //
-//   pending -> succeeded (the transfer is final)        pending -> expired (not within five minutes) -> succeeded (it was after all)
+//   pending -> succeeded (the transfer is final)        pending -> expired (not on chain five minutes later) -> succeeded (it was after all)
+//
+// A refund whose history could not be read to its end stays pending: a transfer that was not seen may be there.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../chain/accounts.ts';
 import { tokenAccountAddress } from '../chain/addresses.ts';
-import { refundTransaction } from '../chain/refund.ts';
-import type { Transaction } from '../db/connect.ts';
-import { insertRefund, readRefundable, type RefundRow } from '../db/refunds.ts';
+import type { SignatureInfo } from '../chain/answers.ts';
+import { readListed } from '../chain/listed.ts';
+import { paysRefund, refundTransaction } from '../chain/refund.ts';
+import type { Rpc } from '../chain/rpc.ts';
+import { timeOf } from '../chain/time.ts';
+import type { Sql, Transaction } from '../db/connect.ts';
+import type { Notifier } from '../db/notify.ts';
+import {
+  type AwaitedRefund,
+  expireRefund,
+  insertRefund,
+  readRefundable,
+  recordRefund,
+  type RefundRow,
+  takeAwaitedRefunds,
+} from '../db/refunds.ts';
 import { ServiceError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { appendEvents } from './events.ts';
 import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './network.ts';
+
+/** Refunds that are looked for in one turn. */
+const AWAITED_AT_ONCE = 20;
+/** What getSignaturesForAddress gives at once. */
+const PAGE = 1000;
+/** Pages of a reference's history that one look reads: anyone can make it long once the transfer is public. */
+const MOST_PAGES = 50;
+/** Of the transactions that name a reference only the oldest are read: nobody knows it before the transfer is sent. */
+const MOST_READ = 50;
 
 export interface RefundablePayment {
   id: string;
@@ -82,4 +108,103 @@ export async function askRefund(
   const transfer = { mint, merchant, subscriber, amount: wanted, reference };
   const transaction = refundTransaction(transfer, ground);
   return { refund, unsigned: { transaction, blockhash, lastValidBlockHeight } };
+}
+
+interface RecordingParts {
+  readonly sql: Sql;
+  readonly rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>;
+  readonly log: Pick<Log, 'warn'>;
+  /** Wakes the dispatchers. */
+  readonly deliveries: Notifier;
+}
+
+/** Looks for one batch of refunds; resolves with true when there may be more. Throws as the RPC client does. */
+export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
+  const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
+  for (const refund of awaited) await look(parts, refund);
+  return awaited.length === AWAITED_AT_ONCE;
+}
+
+async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
+  const { sql, rpc, log } = parts;
+  const found = await findTransfer(rpc, refund);
+  if (found === 'unknown') {
+    if (refund.isOverdue)
+      log.warn({ refund: refund.id }, 'refund stays pending: its history cannot be read');
+    return;
+  }
+  if (found !== 'absent' && (await record(parts, refund, found))) return;
+  if (refund.isOverdue) await expireRefund(sql, refund.id);
+}
+
+interface Transfer {
+  readonly txSignature: string;
+  readonly occurredAt: Date;
+}
+
+/** The final transfer of a refund; 'absent' only where all that names its reference was read. Throws as the RPC client does. */
+async function findTransfer(
+  rpc: RecordingParts['rpc'],
+  refund: AwaitedRefund,
+): Promise<Transfer | 'absent' | 'unknown'> {
+  const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
+  const history = await listOldest(rpc, refund);
+  if (history === undefined) return 'unknown';
+  let isWhole = history.isWhole;
+  for (const { signature: txSignature, blockTime } of history.oldest) {
+    const found = await readListed(rpc, txSignature);
+    if ('unreadable' in found) isWhole = false;
+    else if (paysRefund(found, { ...refund, merchant, subscriber })) {
+      const at = found.blockTime ?? blockTime;
+      // A block without a time is looked at again: the refund is in the figures by its time.
+      return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
+    }
+  }
+  return isWhole ? 'absent' : 'unknown';
+}
+
+/**
+ * The oldest successful transactions that name a refund's reference, oldest first, and whether those are all. Undefined when the history is too long to
+ * read. Before a refund expires all endpoints are asked: one may lag, or keep no history.
+ */
+async function listOldest(
+  rpc: RecordingParts['rpc'],
+  { reference, isOverdue: everywhere }: AwaitedRefund,
+): Promise<{ oldest: SignatureInfo[]; isWhole: boolean } | undefined> {
+  let oldest: SignatureInfo[] = [];
+  let isWhole = true;
+  let before: string | undefined;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const options = { before, limit: PAGE, commitment: 'finalized', everywhere } as const;
+    const page = await rpc.getSignaturesForAddress(reference, options);
+    const successful = [...oldest, ...page.filter(({ err }) => err === null)];
+    oldest = successful.slice(-MOST_READ);
+    isWhole &&= oldest.length === successful.length;
+    if (page.length < PAGE) return { oldest: oldest.toReversed(), isWhole };
+    before = page.at(-1)?.signature;
+  }
+  return undefined;
+}
+
+/** Records a final transfer and queues its event. False when it was recorded before, or more than the net would be refunded. */
+async function record(
+  { sql, log, deliveries }: RecordingParts,
+  { id }: AwaitedRefund,
+  transfer: Transfer,
+): Promise<boolean> {
+  const { txSignature } = transfer;
+  const queued = await sql.begin(async (tx) => {
+    const recorded = await recordRefund(tx, id, transfer);
+    if (recorded === undefined) return undefined;
+    const { subscriptionId, transactionId, amount } = recorded;
+    const extra = { refundId: id, transactionId, amount, txSignature };
+    return appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
+  });
+  if (queued === undefined)
+    log.warn(
+      { refund: id, txSignature },
+      'refund is not recorded: more than the net would be refunded',
+    );
+  else deliveries.notify(queued);
+  return queued !== undefined;
 }

@@ -19,9 +19,9 @@ import {
   updateRun,
   type Matching,
   type ReplayRun,
-  type Selection,
   type Step,
 } from '../db/replays.ts';
+import type { Selection } from '../db/replay-selection.ts';
 import { OperatorError, ServiceError } from '../errors.ts';
 
 export type { Matching, ReplayRun, Selection };
@@ -106,7 +106,7 @@ export interface ReplayOptions {
   batch?: number;
   /** Told after each commit. */
   onProgress?: (queued: number, total: number) => void;
-  /** Stops after the batch in hand. */
+  /** Stops after the current batch. */
   signal?: AbortSignal;
 }
 
@@ -164,8 +164,8 @@ export function workOnReplays(sql: Sql, batch = batchRows): Promise<boolean> {
 }
 
 /**
- * A new endpoint takes over what was still to be sent to the one that the app had before, where that was deleted within seven days: the deliveries that
- * the deletion cancelled, and those that a dispatcher has in hand. In the transaction that stores the endpoint. Returns how many were queued.
+ * Queues for a new endpoint what was still to be sent to the app's endpoint before it, if that was deleted within seven days: the deliveries that the
+ * deletion cancelled, and those that a dispatcher has claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -174,9 +174,11 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  const until = await readNow(tx);
-  for (const status of ['cancelled', 'pending']) {
+  // A claimed delivery whose request fails turns from pending to cancelled, never back: in this order none is missed. `until` is read anew for the second
+  // round, so that a delivery which the first round queued again counts as newer, and is not queued twice.
+  for (const status of ['pending', 'cancelled']) {
     const selection = { ...everything, endpointId: replaced, status };
+    const until = await readNow(tx);
     let cursor: string | null = null;
     for (let seen = batchRows; seen === batchRows;) {
       const step: Step = await queueDeliveriesAgain(tx, selection, { cursor, until }, batchRows);

@@ -1,5 +1,5 @@
-// Sample events, for merchants who try their receivers out in development. They look like real ones to the letter but for two marks that no real
-// event has: data.test is true, and data.sequence is 0. Their ids and addresses are made up, so that nothing of theirs is anybody's.
+// Sample events, by which merchants try their receivers in development. They have the form of real events and two marks that no real event has:
+// data.test is true and data.sequence is 0. Their ids and addresses are random.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../chain/errors.ts';
@@ -156,7 +156,7 @@ function scenes(
   };
 }
 
-/** Base58 of random bytes: the form of an address or a signature, and nobody's. */
+/** Base58 of random bytes: the form of an address or a signature. */
 function madeUp(length: number): string {
   return bs58.encode(randomBytes(length));
 }

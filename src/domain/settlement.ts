@@ -60,7 +60,7 @@ export interface Settled<A> {
   readonly recorded: ReadonlySet<string>;
   /** Plans that were marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
-  /** Endpoints for which deliveries were queued: dispatchers are to be told of them. */
+  /** Endpoints for which deliveries were queued: dispatchers are notified of them. */
   readonly queued: ReadonlySet<string>;
 }
 

@@ -4,9 +4,13 @@ import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../c
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/layouts.ts';
 import { timeOf } from '../chain/time.ts';
 import { walletFee } from '../chain/wallet-transaction.ts';
+import type { Queryable } from '../db/connect.ts';
 import type { PlanRow } from '../db/plans.ts';
+import { hadTrial } from '../db/registrations.ts';
+import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { amountDisplay } from './money.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './network.ts';
+import { priceOf } from './price.ts';
 
 const tokenAccountLength = 165;
 /** Of the longest transaction: token account, authority, closing an ended subscription, subscribe. */
@@ -23,26 +27,32 @@ export interface Standing {
   planOpen: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /** What the first payment takes. */
+  /** What subscribing takes at once: the first payment, 0 with a trial. */
   usdcNeeded: bigint;
+  /** The trial that the wallet would get; null: none, or none any more. */
+  trialHours: number | null;
   lamports: bigint;
   /** Rent of the accounts that are still missing, the fee, and what a wallet must keep. */
   lamportsNeeded: bigint;
 }
 
-/** Reads the wallet's accounts. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+/**
+ * Reads the wallet's accounts, and whether it had its trial. `discount`: of the checkout session in which the wallet would subscribe. Throws a
+ * ServiceError (INTERNAL_ERROR) when the chain is out of reach.
+ */
 export async function readStanding(
-  chain: ChainReader,
-  network: Network,
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   wallet: string,
+  discount?: DiscountTerms,
 ): Promise<Standing> {
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
   const rent = (length: number) => reaching(chain.getMinimumBalanceForRentExemption(length));
-  const [{ accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
+  const [terms, { accounts, now }, minimum, tokenRent, authorityRent, subscriptionRent] =
     await Promise.all([
+      firstPayment(sql, plan, wallet, discount),
       readAccounts(chain, [
         wallet,
         tokenAccountAddress(wallet, plan.mint).address,
@@ -89,7 +99,7 @@ export async function readStanding(
             : 'missing',
     planOpen: onPlan?.status === 'active' && (onPlan.endTs === 0n || onPlan.endTs > now),
     usdc: token?.amount ?? 0n,
-    usdcNeeded: plan.amount,
+    ...terms,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
@@ -98,6 +108,19 @@ export async function readStanding(
       (authority === null ? authorityRent : 0n) +
       (subscription === null ? subscriptionRent : 0n),
   };
+}
+
+async function firstPayment(
+  sql: Queryable,
+  plan: PlanRow,
+  wallet: string,
+  discount: DiscountTerms | undefined,
+): Promise<Pick<Standing, 'usdcNeeded' | 'trialHours'>> {
+  if (plan.trialHours !== null && !(await hadTrial(sql, plan.appId, wallet)))
+    return { usdcNeeded: 0n, trialHours: plan.trialHours };
+  const { amount } = plan;
+  const usdcNeeded = discount === undefined ? amount : priceOf({ ...discount, amount });
+  return { usdcNeeded, trialHours: null };
 }
 
 export interface Shortage {

@@ -15,7 +15,7 @@ import { coveredUntil } from './access.ts';
 import { notInTrial, usesDiscount } from './price.ts';
 import { timeOf } from '../chain/time.ts';
 
-/** What becomes of a subscription: its new state, the events that tell of it, in order, and the payments to record. */
+/** The change of a subscription: its new state, the events that report it, in order, and the payments to record. */
 export interface Draft {
   readonly row: HeldSubscription;
   readonly state: SubscriptionState;
@@ -127,7 +127,7 @@ export function applyCover(
   settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
 }
 
-/** Somebody else pulled once more in a period that is paid: it is in the books, and changes nothing besides. The period was told of already. */
+/** Records a further pull of another wallet in a period that is paid. It changes no state and has no event. */
 export function applyFurther({ row, payments }: Draft, pull: Pull): void {
   payments.push({ ...successOf(row, pull, 1), further: true });
 }

@@ -11,12 +11,12 @@ import type { Admission } from './auth.ts';
 import { type Connections, connectionLimits, watchConnections } from './connections.ts';
 import type { Api, ApiDeps } from './context.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
-import { formats } from './fields.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
 import { createLimiter } from './limits.ts';
 import { watchMethods } from './methods.ts';
 import { createPages } from './pages.ts';
+import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { securityHeaders } from './security-headers.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
@@ -37,6 +37,7 @@ import { publicPlanRoutes } from './routes/public-plan.ts';
 import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
 import { standingRoutes } from './routes/standing.ts';
+import { subscribeRoutes } from './routes/subscribe.ts';
 import { subscriberRoutes } from './routes/subscriber.ts';
 import { refundRoutes } from './routes/refunds.ts';
 import { pauseRoutes } from './routes/pause.ts';
@@ -112,14 +113,10 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
       onError(error, request, reply);
     },
     genReqId: ({ headers: { 'x-request-id': given } }) => requestId(given),
-    ajv: {
-      customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true },
-      onCreate: (ajv) => {
-        for (const [name, { fits }] of Object.entries(formats)) ajv.addFormat(name, fits);
-      },
-    },
   }).withTypeProvider<TypeBoxTypeProvider>();
 
+  app.setValidatorCompiler(validatorCompiler());
+  app.setSerializerCompiler(serializerCompiler());
   const parseJson = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<string>(
@@ -268,6 +265,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     timelineRoutes(api, deps);
   });
   forCallers('/subscriber', 'subscriber', (api) => {
+    subscribeRoutes(api, deps);
     subscriberRoutes(api, deps, pages);
     standingRoutes(api, deps);
     subscriberRelayRoutes(api, deps);

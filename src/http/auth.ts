@@ -1,5 +1,5 @@
-// Who calls: a wallet's JWT or an API key (docs/contract.md, Authentication). Every request is looked up in Postgres, and nothing of it is kept, so that
-// a revoked key stops and a new tier counts with the very next one; what comes in together is looked up together.
+// Authenticates a request by a wallet's JWT or an API key (docs/contract.md, Authentication). Each request looks its caller up in Postgres and keeps
+// nothing, so a revoked key fails and a new tier holds with the next request. Requests of one event-loop turn share the look-up.
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
@@ -77,11 +77,11 @@ export function admit(caller: Caller, admission: Admission): void {
   }
 }
 
-/** Writes down that a key is in use, at most once a minute. Nobody waits for it; a lost note is made up for by the next request. */
+/** Records the use of a key, at most once a minute. The request does not wait for it; if it fails, a later request records it. */
 function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
   if (!unmarked) return;
   markKeyUsed(sql, keyId).catch((error: unknown) => {
-    request.log.warn({ keyId, err: error }, 'the use of an API key could not be noted');
+    request.log.warn({ keyId, err: error }, 'API key use not recorded');
   });
 }
 

@@ -1,5 +1,4 @@
-// Lookups that come in at the same time go to Postgres in one statement. Under load most of a small lookup's cost is the statement's own
-// (measured: 106 us of two processes for one key, 15 for each of twenty).
+// Lookups of one event-loop turn go to Postgres in one statement: one key costs 106 us of both processes, each of twenty in a statement 15 us.
 
 /** Looks one thing up; undefined when there is nothing. What was committed before the call is seen: its statement starts after it. */
 export type Find<K, V> = (key: K) => Promise<V | undefined>;

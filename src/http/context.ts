@@ -16,7 +16,7 @@ import type { Log } from '../log.ts';
 
 export interface ApiDeps {
   sql: Sql;
-  /** A small pool of its own for analytics and exports, which read more than other routes. */
+  /** A small pool of its own for analytics, exports and the counts of replays, which read more than other routes. */
   reports: Sql;
   /** What Postgres and the loops of this process suffer from, for /readyz. */
   trouble?: () => string | undefined;
@@ -42,13 +42,15 @@ export interface ApiDeps {
     appId: string;
     webhookId: string;
     url: string;
+    /** Unix ms of the database's clock. */
+    now: number;
     secret: string;
     previousSecret?: string;
     event?: { id: string; body: string };
   }) => Promise<PingResult>;
   /** Throws when webhooks may not be sent to this host of a URL, an address that is refused. */
   checkWebhookHost: (hostname: string) => void;
-  /** Told of every answer, for metrics. */
+  /** Called for each answer, for metrics. */
   onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
   /** Deliveries were queued; where events were written, they are of this app, and who waits for them is woken. */
   wakeDispatchers: (appId?: string) => void;

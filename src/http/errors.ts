@@ -1,4 +1,5 @@
-// Every refusal leaves through here, in the envelope. What is not a refusal is a fault of ours: logged whole, told in general words.
+// Error responses in the envelope. Errors other than a ServiceError are bugs or outages: they are logged in full, and the client gets a general
+// message.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
@@ -60,7 +61,7 @@ export function onError(
   // Fastify reads a body where there is no route, too.
   if (request.is404) return refuseRoute(request, reply);
   if (isUnavailable(error)) {
-    request.log.debug({ err: error }, 'the database is unavailable');
+    request.log.debug({ err: error }, 'database unavailable');
     return sendUnavailable(
       reply,
       isTooSlow(error) && request.method === 'GET'
@@ -70,11 +71,11 @@ export function onError(
   }
   if (error instanceof ServiceError) {
     if (error.cause instanceof RpcUnreachable || error.cause instanceof RpcError) {
-      request.log.warn({ err: error.cause }, 'the chain is unavailable');
+      request.log.warn({ err: error.cause }, 'chain unavailable');
       return sendUnavailable(reply, error.message);
     }
     if (error.code === 'INTERNAL_ERROR')
-      request.log.error({ err: error, cause: error.cause }, 'an answer could not be given');
+      request.log.error({ err: error, cause: error.cause }, 'request failed');
     return sendRefusal(reply, error.code, error.message, error.details);
   }
   if (error.validation !== undefined) {
@@ -92,7 +93,7 @@ export function onError(
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
     return sendRefusal(reply, 'VALIDATION_ERROR', 'The request cannot be read.');
   }
-  request.log.error({ err: error }, 'an unexpected error');
+  request.log.error({ err: error }, 'unexpected error');
   return sendRefusal(
     reply,
     'INTERNAL_ERROR',

@@ -6,6 +6,8 @@ import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 const windowMs = 60_000;
 /** Windows kept in memory before those that ended are dropped. */
 const sweepAbove = 10_000;
+/** Milliseconds between two looks at all of them: one for each request would cost more the more callers there are. */
+const sweepMs = 1000;
 
 export interface Standing {
   allowed: boolean;
@@ -37,6 +39,7 @@ interface Turn {
 /** A limiter on this database. Several of them, in several processes, let through the limit together. */
 export function createLimiter(sql: Sql): Limiter {
   const windows = new Map<string, Window>();
+  let sweptAt = -Infinity;
   let turn: Map<string, Turn> | undefined;
 
   const live = (subject: string) => {
@@ -46,8 +49,10 @@ export function createLimiter(sql: Sql): Limiter {
 
   const keep = ({ subject, spent, remainingMs }: Budget): Window => {
     const now = performance.now();
-    if (windows.size >= sweepAbove)
+    if (windows.size >= sweepAbove && now - sweptAt >= sweepMs) {
+      sweptAt = now;
       for (const [name, { endsAt }] of windows) if (endsAt <= now) windows.delete(name);
+    }
     const window = { spent, endsAt: now + remainingMs };
     windows.set(subject, window);
     return window;

@@ -1,24 +1,39 @@
-// A subscription as the API shows it: its row, with what is derived from it. Fields that no schema has are not written.
+// A subscription as the API shows it: its row, with what is derived from it.
 import type { SubscriptionRow } from '../db/registrations.ts';
 import { accessUntil } from '../domain/access.ts';
 import { nextAmount } from '../domain/price.ts';
 import { discountView } from './discount.ts';
 
-export type SubscriptionView = Omit<SubscriptionRow, 'metadata'> & {
-  metadata: Record<string, string>;
-  accessUntil: Date | null;
-  /** What the next payment takes; null when none is due. */
-  nextAmount: string | null;
-  discount: ReturnType<typeof discountView>;
-};
-
-/** The fields of the schema `Subscription`, which says what is shown of them. */
-export function subscriptionView(row: SubscriptionRow): SubscriptionView {
+/**
+ * The fields of the schema `Subscription`. They are named one by one: postgres.js makes a dictionary of a row with so many columns, and copying it with a
+ * spread takes ten times as long as writing its JSON.
+ */
+export function subscriptionView(row: SubscriptionRow) {
   return {
-    ...row,
-    metadata: JSON.parse(row.metadata) as Record<string, string>,
+    id: row.id,
+    appId: row.appId,
+    planId: row.planId,
+    subscriptionPda: row.subscriptionPda,
+    subscriberWallet: row.subscriberWallet,
+    merchantWallet: row.merchantWallet,
+    status: row.status,
+    amount: row.amount,
+    periodHours: row.periodHours,
+    trialEndsAt: row.trialEndsAt,
+    paidThrough: row.paidThrough,
     accessUntil: accessUntil(row),
+    nextPaymentDue: row.nextPaymentDue,
     nextAmount: nextAmount(row)?.toString() ?? null,
     discount: discountView(row),
+    pausedAt: row.pausedAt,
+    cancelRequestedAt: row.cancelRequestedAt,
+    cancelRequestedBy: row.cancelRequestedBy,
+    cancelledAt: row.cancelledAt,
+    delegationRevokedAt: row.delegationRevokedAt,
+    endReason: row.endReason,
+    externalId: row.externalId,
+    metadata: JSON.parse(row.metadata) as Record<string, string>,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
   };
 }

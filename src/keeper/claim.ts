@@ -1,5 +1,5 @@
 // Claims what is due, recovers expired claims with open attempts, and splits a batch that fails. A claimed batch is read, decided, signed and
-// committed in sign.ts; committed attempts go to the queue of the tracker.
+// committed in commit.ts; committed attempts go to the queue of the tracker.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/layouts.ts';
@@ -20,10 +20,11 @@ import {
 import { setbackUntil } from '../domain/backoff.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
+import type { Signer } from '../domain/signer.ts';
 import { type Closed, type Closings, createClosings } from './close.ts';
+import { commit } from './commit.ts';
 import type { Context } from './preflight.ts';
 import { createPullLookups, type PullLookups } from './pull-history.ts';
-import { commit, type Signer } from './sign.ts';
 
 /** Subscriptions claimed at once: their accounts take some seven requests of 100. */
 const BATCH = 200;

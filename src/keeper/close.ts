@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/accounts.ts';
 import { describeTransactionError } from '../chain/errors.ts';
+import type { Fees } from '../chain/fees.ts';
 import { revokeDelegation } from '../chain/instructions.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
@@ -10,7 +11,6 @@ import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions
 import { signTransaction } from '../chain/transactions.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
-import type { Fees } from './fees.ts';
 import type { Context } from './preflight.ts';
 
 const CLOSING_UNITS = 50_000;

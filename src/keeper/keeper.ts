@@ -4,6 +4,7 @@
 //          |          \--look-up or closing needed: outside the collect loop, then decided again
 //          \--lease expired with an open attempt: recovered by any keeper (claim.ts)
 import type { Registry } from 'prom-client';
+import { Fees } from '../chain/fees.ts';
 import { accountFilters } from '../chain/layouts.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
@@ -11,19 +12,21 @@ import { followProgram, websocketUrl } from '../chain/subscribe.ts';
 import { type ChainClock, createChainClock } from '../chain/time.ts';
 import { TokenAccounts } from '../chain/token-accounts.ts';
 import { TransactionVersions } from '../chain/transaction-version.ts';
+import { watchRpc, type WatchedRpc } from '../chain/watched-rpc.ts';
 import { type Config, required } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
 import { databaseTrouble } from '../db/readiness.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
+import { recordRefunds } from '../domain/refunds.ts';
+import { Signer } from '../domain/signer.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { rpcObserver } from '../metrics.ts';
 import { Collector, recover } from './claim.ts';
-import { Fees } from './fees.ts';
 import { createMetrics, measure } from './metrics.ts';
-import { Notifications } from './notifications.ts';
+import { followsOf, Notifications } from './notifications.ts';
 import { createPlanWatch, type PlanWatch } from './plans.ts';
 import {
   absenceJudge,
@@ -34,15 +37,11 @@ import {
   openClient,
   readInstallation,
   verifyChain,
-  watchRpc,
-  type WatchedRpc,
 } from './preflight.ts';
-import { recordRefunds } from './refunds.ts';
+import { createUnreadableReport } from './reports.ts';
 import { createResolver } from './resolve.ts';
-import { Signer } from './sign.ts';
 import { createSweep, type Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
-import { createUnreadableReport } from './unreadable-report.ts';
 
 /** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
 const GRACE_MS = 8000;
@@ -60,10 +59,7 @@ interface KeeperParts {
   registry: Registry;
 }
 
-/**
- * Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration. Where the chain is out of reach the keeper waits
- * and is not ready.
- */
+/** Starts a keeper. Throws an OperatorError when keypair or cluster differ from the configuration. Without the chain it waits, and is not ready. */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
   const keeper = new Keeper(parts, await readInstallation(parts.config));
   await keeper.start();
@@ -105,6 +101,8 @@ export class Keeper {
     const { rpcUrls } = required(config, 'rpcUrls');
     const { programId, mint, keypairs } = installation;
     const held = keypairs.map(({ address }) => address);
+    const { pastDueDays, feeBps } = config;
+    const isOutOfSol = (keeper: string) => this.#balance.isEmpty(keeper);
     const metrics = createMetrics(registry);
     this.#config = config;
     this.#installation = installation;
@@ -125,7 +123,7 @@ export class Keeper {
       keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
       ours: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
-      rules: { keepers: held, pastDueDays: config.pastDueDays, feeBps: config.feeBps },
+      rules: { keepers: held, isOutOfSol, pastDueDays, feeBps },
     };
     this.#context = context;
     this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
@@ -133,7 +131,8 @@ export class Keeper {
     this.#balance = createBalance(context);
     const fees = new Fees(rpc, log);
     const versions = new TransactionVersions(rpc, config.transactionVersion, log);
-    const onRead = (rows: readonly HeldSubscription[]) => this.#tokenAccounts.watch(rows);
+    const onRead = (rows: readonly HeldSubscription[]) =>
+      this.#tokenAccounts.watch(rows.map(followsOf));
     this.#tracker = new Tracker(context, createResolver(context, fees, onRead), versions);
     this.#sweep = createSweep(context, this.#clock, { minutes: config.sweepMinutes, onRead });
     this.#plans = createPlanWatch(context, this.#clock);
@@ -188,7 +187,8 @@ export class Keeper {
   async #verify(): Promise<void> {
     if (this.#verified) return;
     const { rpc, log, keypair, programId, mint } = this.#context;
-    await verifyChain(rpc, this.#config, this.#installation);
+    const faults = await verifyChain(rpc, this.#config, this.#installation);
+    for (const fault of faults) log.warn(fault);
     this.#verified = true;
     this.#refusal = undefined;
     const { cluster } = this.#config;

@@ -5,13 +5,16 @@ import {
   kindOf,
   type SubscriptionAccount,
 } from '../chain/layouts.ts';
+import { newestSlot } from '../chain/answers.ts';
 import { hasSilentCall } from '../chain/logs.ts';
 import { addressesIn } from '../chain/named-addresses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/subscribe.ts';
+import type { Follows } from '../chain/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { InFlight } from '../domain/in-flight.ts';
+import { amountPastDue } from '../domain/price.ts';
 import { hasUnknownPull } from '../domain/pulls.ts';
 import { messageOf } from '../errors.ts';
 import type { PlanWatch } from './plans.ts';
@@ -54,10 +57,7 @@ class Heard {
   get newest(): bigint {
     const { subscriptions, wallets, planPdas, transactions } = this;
     const noticed = [...subscriptions.values(), ...transactions.values()].map(({ slot }) => slot);
-    return [...noticed, ...wallets.values(), ...planPdas.values()].reduce(
-      (highest, slot) => (slot > highest ? slot : highest),
-      0n,
-    );
+    return newestSlot([...noticed, ...wallets.values(), ...planPdas.values()]);
   }
 
   /** Adds older notices; a newer one of the same subject stays. */
@@ -219,4 +219,11 @@ function isNotableNotice(row: HeldSubscription, notice: ProgramNotice, underWay:
   } catch {
     return true;
   }
+}
+
+/** What the streams of token accounts need of a row; its fields are named, since copying all of them takes long. */
+export function followsOf(row: HeldSubscription): Follows {
+  const { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt } = row;
+  const pastDue = amountPastDue(row);
+  return { id, subscriberWallet, delegationRevokedAt, observedSlot, dueAt, pastDue };
 }

@@ -1,26 +1,34 @@
 // Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset, end, close or re-creation is recorded.
-// Subscriptions are left alone: the keeper reads the plan with each of them.
-import { planIn } from '../chain/accounts.ts';
+// A blocked plan is free again once its accounts allow payments. Subscriptions are left alone: the keeper reads the plan with each of them.
+import { planIn, tokenAccountIn } from '../chain/accounts.ts';
+import { tokenAccountAddress } from '../chain/addresses.ts';
+import { newestSlot } from '../chain/answers.ts';
 import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
 import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
 import {
+  activatePlan,
   endAbandonedPlans,
   findPlansAt,
   movePlan,
+  type PlanRow,
+  type PlanStatus,
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../db/plans.ts';
-import { activatePlan, type PlanRow, type PlanStatus } from '../db/plans.ts';
+import type { ChainView } from '../domain/chain-view.ts';
+import { planObstacle } from '../domain/obstacles.ts';
+import { unblockPlan } from '../domain/plan-block.ts';
 import { planMatches } from '../domain/plans.ts';
-import { recheckBlocked } from './blocked-plans.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;
-/** Streams tell of changes; this finds what they missed. */
+/** Seconds between reads of a plan: streams report changes at once, and this finds what they missed. */
 const EVERY_SECONDS = 3600;
-/** Between looks at plans of which nothing can be collected. */
+/** Seconds between reads of a blocked plan. */
 const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
+/** Blocked plans of one request of 100 accounts: each has two. */
+const BLOCKED_AT_ONCE = 50;
 
 /** How a plan's record changes by its account; null when it stays. Pure. */
 export function assessPlan(
@@ -97,10 +105,7 @@ async function update(
 ): Promise<void> {
   const { sql, rpc, log, programId, absence } = context;
   // An endpoint that is behind would show a new plan as closed, which is final here.
-  const seenAt = plans.reduce(
-    (highest, { observedSlot }) => (observedSlot > highest ? observedSlot : highest),
-    minSlot ?? 0n,
-  );
+  const seenAt = newestSlot([minSlot ?? 0n, ...plans.map(({ observedSlot }) => observedSlot)]);
   const { accounts, slot } = await rpc.getMultipleAccounts(
     plans.map(({ planPda }) => planPda),
     seenAt > 0n ? { minSlot: seenAt } : {},
@@ -154,4 +159,58 @@ async function record(
         });
   if (moved)
     log.info({ plan: plan.id, from: plan.status, to: change.status }, 'plan changed on chain');
+}
+
+/** Ends the block of those of these plans that can be collected from again, or that have ended. Throws as RPC client and database do. */
+async function recheckBlocked(
+  context: Context,
+  clock: ChainClock,
+  plans: readonly PlanRow[],
+  minSlot?: bigint,
+): Promise<void> {
+  const blocked = plans.filter(({ collectionBlockedReason }) => collectionBlockedReason !== null);
+  for (let start = 0; start < blocked.length; start += BLOCKED_AT_ONCE)
+    await recheck(context, clock, blocked.slice(start, start + BLOCKED_AT_ONCE), minSlot);
+}
+
+async function recheck(
+  context: Context,
+  clock: ChainClock,
+  plans: readonly PlanRow[],
+  minSlot: bigint | undefined,
+): Promise<void> {
+  const { sql, rpc, log, rules } = context;
+  const { accounts } = await rpc.getMultipleAccounts(
+    plans.flatMap(({ planPda, owner, mint }) => [
+      planPda,
+      tokenAccountAddress(owner, mint).address,
+    ]),
+    { minSlot },
+  );
+  const live = await findPlansAt(
+    sql,
+    plans.map(({ planPda }) => planPda),
+  );
+  const isLive = new Set(live.map(({ id }) => id));
+  for (const [place, plan] of plans.entries()) {
+    const view = viewOf(context, accounts.slice(2 * place, 2 * place + 2));
+    const parties = { keepers: rules.keepers, merchant: plan.owner, mint: plan.mint };
+    const isFree = view !== undefined && view.plan !== null && !planObstacle(view, 1n, parties);
+    if (isLive.has(plan.id) && !isFree) continue;
+    const waiting = await unblockPlan(sql, plan.id, await clock.now());
+    log.info({ plan: plan.id, waiting }, 'plan no longer blocked');
+  }
+}
+
+/** The accounts that every payment of a plan needs; undefined where they cannot be decoded. */
+function viewOf(
+  { programId }: Pick<Context, 'programId'>,
+  [plan = null, merchantTokens = null]: readonly Parameters<typeof tokenAccountIn>[0][],
+): Pick<ChainView, 'plan' | 'merchantTokens'> | undefined {
+  try {
+    return { plan: planIn(plan, programId), merchantTokens: tokenAccountIn(merchantTokens) };
+  } catch (error) {
+    if (error instanceof ChainDataError) return undefined;
+    throw error;
+  }
 }

@@ -1,15 +1,14 @@
-// What is known before the first payment: keypair, program and mint, whether the chain is the configured one, whether RPC answers, and the SOL balance.
+// What is known before the first payment: keypair, program and mint, whether the chain is the configured one, and the SOL of the keeper's wallets.
 import {
   type AbsenceAlarm,
   type AbsenceJudge,
   believeAbsence,
   createAbsenceJudge,
 } from '../chain/absence.ts';
-import { tokenAccountIn } from '../chain/accounts.ts';
+import { type ChainAccount, tokenAccountIn } from '../chain/accounts.ts';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
-import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc.ts';
 import { type Config, required } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
@@ -17,8 +16,8 @@ import type { Notifier } from '../db/notify.ts';
 import type { Rules } from '../domain/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { alarm, type KeeperMetrics } from './metrics.ts';
-import type { ReportUnreadable } from './unreadable-report.ts';
+import type { KeeperMetrics } from './metrics.ts';
+import { alarm, type ReportUnreadable } from './reports.ts';
 
 /** What every step of the keeper works with. */
 export interface Context {
@@ -84,24 +83,42 @@ async function openKeypair({ keeperAddresses }: Config, path: string): Promise<K
   );
 }
 
-/** An endpoint that is behind may not have the account yet. */
-async function isMissingEverywhere(rpc: Rpc, address: string): Promise<boolean> {
-  const answers = await rpc.getAccountsEverywhere([address]);
-  return answers.every(({ accounts }) => accounts[0] === null);
+/** Why a treasury cannot receive, and what to do; undefined where it can. */
+async function treasuryFault(
+  rpc: Rpc,
+  mint: string,
+  treasury: string,
+  account: ChainAccount | null,
+): Promise<string | undefined> {
+  const tokens = tokenAccountIn(account);
+  if (tokens?.owner === treasury) return undefined;
+  if (tokens !== null)
+    return `The USDC account of PLATFORM_TREASURY ${treasury} belongs to another wallet now, ${tokens.owner}. Name another treasury.`;
+  // An endpoint that is behind may not have the account yet.
+  const answers = await rpc.getAccountsEverywhere([tokenAccountAddress(treasury, mint).address]);
+  if (answers.some((answer) => answer.accounts[0] !== null)) return undefined;
+  return `The wallet of PLATFORM_TREASURY ${treasury} has no account for the mint ${mint}, and the keeper opens none. Open it: spl-token create-account ${mint} --owner ${treasury} --fee-payer <keypair file>.`;
 }
 
-/** Compares the chain with the configuration. Throws an OperatorError where they differ, and as the RPC client does. */
+/**
+ * Compares the chain with the configuration. Throws an OperatorError where they differ or no treasury can receive, and as the RPC client does. Resolves with
+ * what is wrong with some of several treasuries.
+ */
 export async function verifyChain(
   rpc: Rpc,
   config: Config,
   { programId, mint, treasury }: Installation,
-): Promise<void> {
+): Promise<string[]> {
   const mismatch = clusterMismatch(config.cluster, await rpc.getGenesisHash());
   if (mismatch !== null)
     throw new OperatorError(`${mismatch}. Correct SOLANA_CLUSTER or SOLANA_RPC_URL.`, 2);
-  const treasuryAddress = tokenAccountAddress(treasury, mint).address;
-  const { accounts } = await rpc.getMultipleAccounts([programId, mint, treasuryAddress]);
-  const [program = null, mintAccount = null, treasuryTokens = null] = accounts;
+  const treasuries = [...new Set([treasury, ...(config.treasuries ?? [])])];
+  const { accounts } = await rpc.getMultipleAccounts([
+    programId,
+    mint,
+    ...treasuries.map((one) => tokenAccountAddress(one, mint).address),
+  ]);
+  const [program = null, mintAccount = null, ...receiving] = accounts;
   if (program === null)
     throw new OperatorError(
       `There is no Subscriptions program at ${programId} on ${config.cluster}. Correct SUBSCRIPTIONS_PROGRAM_ID.`,
@@ -112,19 +129,13 @@ export async function verifyChain(
       `There is no SPL Token mint at ${mint} on ${config.cluster}. Correct USDC_MINT.`,
       2,
     );
-  const tokens = tokenAccountIn(treasuryTokens);
-  if (tokens === null && (await isMissingEverywhere(rpc, treasuryAddress))) {
-    throw new OperatorError(
-      `The wallet of PLATFORM_TREASURY ${treasury} has no account for the mint ${mint}, and the keeper opens none. Open it: spl-token create-account ${mint} --owner ${treasury} --fee-payer <keypair file>.`,
-      2,
-    );
-  }
-  if (tokens !== null && tokens.owner !== treasury) {
-    throw new OperatorError(
-      `The USDC account of PLATFORM_TREASURY ${treasury} belongs to another wallet now, ${tokens.owner}. Name another treasury.`,
-      2,
-    );
-  }
+  const looked = await Promise.all(
+    treasuries.map((one, place) => treasuryFault(rpc, mint, one, receiving[place] ?? null)),
+  );
+  const faults = looked.filter((fault) => fault !== undefined);
+  const [first] = faults;
+  if (first !== undefined && faults.length === treasuries.length) throw new OperatorError(first, 2);
+  return faults;
 }
 
 // A local chain has one node, which is believed, and its users move its clock.
@@ -161,56 +172,6 @@ export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJ
   return isLocal(config) ? believeAbsence : createAbsenceJudge(rpc, { onAlarm });
 }
 
-export interface WatchedRpc {
-  readonly rpc: Rpc;
-  /** Why the chain is out of reach; undefined while an endpoint answers. */
-  outage(): string | undefined;
-}
-
-/** An endpoint that is behind the wanted slot is no outage, and no sign that an outage is over. */
-function isBehind({ failures }: RpcUnreachable): boolean {
-  return failures.some(({ fault }) => fault === 'behind');
-}
-
-/** The same client, which logs an outage once when it begins and once when it ends. */
-export function watchRpc(
-  rpc: Rpc,
-  log: Log,
-  metrics: Pick<KeeperMetrics, 'rpcReachable'>,
-): WatchedRpc {
-  let outage: string | undefined;
-  const answered = () => {
-    if (outage !== undefined) log.info('the Solana RPC is back');
-    outage = undefined;
-    metrics.rpcReachable.set(1);
-  };
-  const watch = async (call: Promise<unknown>): Promise<unknown> => {
-    try {
-      const answer = await call;
-      answered();
-      return answer;
-    } catch (error) {
-      if (!(error instanceof RpcUnreachable)) answered();
-      else if (!isBehind(error)) {
-        if (outage === undefined)
-          log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits');
-        outage = messageOf(error);
-        metrics.rpcReachable.set(0);
-      }
-      throw error;
-    }
-  };
-  const methods = Object.entries(rpc) as [string, (...args: unknown[]) => unknown][];
-  const wrapped: Record<string, unknown> = {};
-  for (const [name, method] of methods) {
-    wrapped[name] =
-      name === 'health' || name === 'close' || name === 'sendRate'
-        ? method
-        : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
-  }
-  return { rpc: wrapped as unknown as Rpc, outage: () => outage };
-}
-
 /** Lamports below which operators are warned: some 10,000 payments. */
 const LOW = 100_000_000n;
 /** Lamports below which nothing is collected: what a batch may cost. */
@@ -226,6 +187,8 @@ export interface Balance {
   check(isSpending: boolean): Promise<void>;
   /** Why nothing can be paid for; undefined while the balance of the wallet in use suffices. */
   shortage(): string | undefined;
+  /** Whether this wallet was out of SOL when its balance was last read. */
+  isEmpty(keeper: string): boolean;
 }
 
 /** Watches the SOL balance of each of the keeper's wallets and logs each change of level once. */
@@ -234,15 +197,18 @@ export function createBalance(
   monotonicMs: () => number = () => performance.now(),
 ): Balance {
   const { keypair, keypairs } = context;
-  const inUse = watchWallet(context, keypair.address, monotonicMs);
-  const others = [...keypairs.keys()]
-    .filter((address) => address !== keypair.address)
-    .map((address) => watchWallet(context, address, monotonicMs));
+  const wallets = new Map(
+    [keypair.address, ...keypairs.keys()].map((address) => [
+      address,
+      watchWallet(context, address, monotonicMs),
+    ]),
+  );
   return {
     async check(isSpending) {
-      await Promise.all([inUse, ...others].map((wallet) => wallet.check(isSpending)));
+      await Promise.all([...wallets.values()].map((wallet) => wallet.check(isSpending)));
     },
-    shortage: () => inUse.shortage(),
+    shortage: () => wallets.get(keypair.address)?.shortage(),
+    isEmpty: (keeper) => wallets.get(keeper)?.isEmpty() === true,
   };
 }
 
@@ -250,7 +216,7 @@ function watchWallet(
   { rpc, log, metrics }: Context,
   keeper: string,
   monotonicMs: () => number,
-): Balance {
+): Omit<Balance, 'isEmpty'> & { isEmpty(): boolean } {
   let level: 'unknown' | 'fine' | 'low' | 'empty' = 'unknown';
   let balance = 0n;
   let readAt = -Infinity;
@@ -277,5 +243,6 @@ function watchWallet(
         ? `the keeper ${keeper} is out of SOL (${Number(balance) / SOL})`
         : undefined;
     },
+    isEmpty: () => level === 'empty',
   };
 }

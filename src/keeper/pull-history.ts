@@ -1,6 +1,7 @@
 // The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
-import type { FoundTransaction, SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
+import type { SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
+import { readListed } from '../chain/listed.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
 import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
@@ -8,7 +9,10 @@ import type { Sql } from '../db/connect.ts';
 import { readPulled } from '../db/payments.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts';
-import type { Pull } from '../domain/chain-view.ts';
+import type { Pull, View } from '../domain/chain-view.ts';
+import { sameInstance } from '../domain/decide.ts';
+import type { OpenAttempt } from '../domain/in-flight.ts';
+import { asSigned, landedPull } from '../domain/landed-pull.ts';
 import { type FoundPull, type PullParties, pullsIn } from '../domain/pulls.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import type { Context } from './preflight.ts';
@@ -35,6 +39,8 @@ export interface PullHistory {
   readonly pulls: Pull[];
   /** Each may hold a pull: with any of them the history is incomplete. */
   readonly unreadable: UnreadableListed[];
+  /** When the newest listed transaction was, failed ones included; null where no endpoint tells the time of any. */
+  readonly newestAt: bigint | null;
 }
 
 /** What one listed transaction moved under a subscription. Throws RpcUnreachable. */
@@ -64,11 +70,13 @@ export async function findPulls(
   patienceMs = PATIENCE_MS,
 ): Promise<PullHistory | undefined> {
   const deadline = performance.now() + patienceMs;
-  const history: PullHistory = { pulls: [], unreadable: [] };
+  const history = { pulls: [] as Pull[], unreadable: [] as UnreadableListed[] };
+  let newestAt: bigint | null = null;
   let before: string | undefined;
   for (;;) {
     const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
     const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
+    newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;
     const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
     const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
     for (let start = 0; start < wanted.length; start += AT_ONCE) {
@@ -80,7 +88,7 @@ export async function findPulls(
       }
     }
     before = page.at(-1)?.signature;
-    if (older >= 0 || page.length < PAGE) return history;
+    if (older >= 0 || page.length < PAGE) return { ...history, newestAt };
   }
 }
 
@@ -125,22 +133,31 @@ export async function pullsInBooks(
 }
 
 /**
- * Looks up a final transaction that history lists. An HTTP error or an answer that is not JSON-RPC makes it unreadable too, since the listing shows that
- * the endpoint is up. Throws RpcUnreachable when no endpoint answers.
+ * What a landed transaction moved: from the account where that is certain, else from the transaction's events, and where no endpoint returns the
+ * transaction, from its block time. Undefined while none of them shows it.
  */
-export async function readListed(
-  rpc: Pick<Rpc, 'getTransaction'>,
-  signature: string,
-): Promise<FoundTransaction> {
-  try {
-    return await rpc.getTransaction(signature, { commitment: 'finalized' });
-  } catch (error) {
-    const isAnswered =
-      error instanceof RpcUnreachable &&
-      error.failures.some(({ fault }) => fault === 'http' || fault === 'malformed');
-    if (!isAnswered) throw error;
-    return { signature, unreadable: 'refused' };
+export async function pullOfLanded(
+  context: Context,
+  { attempt, periodEnd }: Pick<OpenAttempt, 'attempt' | 'periodEnd'>,
+  row: HeldSubscription,
+  { view, at }: { view: View; at: bigint | null },
+): Promise<Pull | undefined> {
+  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+  const seen = { view, account, at };
+  if (periodEnd !== null) {
+    const pull = landedPull(attempt, seen, periodEnd);
+    if (pull !== undefined) return pull;
   }
+  const found = await readListed(context.rpc, attempt.signature);
+  try {
+    const pull = 'unreadable' in found ? undefined : pullsIn(found, partiesOf(context, row))[0];
+    if (pull !== undefined) return asSigned(pull, attempt);
+  } catch (error) {
+    if (!(error instanceof ChainDataError)) throw error;
+  }
+  const unreadable = 'unreadable' in found ? found.unreadable : 'undecodable';
+  context.reportUnreadable([{ signature: attempt.signature, unreadable }]);
+  return landedPull(attempt, seen);
 }
 
 /** Each makes several requests at once and takes ten seconds or more where the history is long. */

@@ -1,6 +1,7 @@
 // Sends signed transactions. Right before each send the rows of all its payments are read: what was cancelled, or taken from this keeper, is not sent,
 // and with it the rest of its transaction. Where a notice arrived since signing, or another keeper signed, the chain is read again first.
 import { setTimeout as pause } from 'node:timers/promises';
+import { newestSlot } from '../chain/answers.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { timeOf } from '../chain/time.ts';
 import type { TransactionVersions } from '../chain/transaction-version.ts';
@@ -18,7 +19,7 @@ export const SENT_AT_ONCE = 64;
 /** No endpoint is asked later than this after the rows were read. */
 const CHECKED_MS = 100;
 const CHECKS = 3;
-/** A round of sends is not waited for longer: what is not answered by then goes on behind it. */
+/** The longest wait for a round of sends. Sends without an answer by then go on beside the next round. */
 const ROUND_MS = 1000;
 
 /** What became of transactions to send. */
@@ -57,7 +58,7 @@ export async function sendAll(
   return { dropped };
 }
 
-/** How much was heard of each subscription that may still be collected from, under the claims of these payments. */
+/** The counts of notices of the subscriptions that may still be collected from, under the claims of these payments. */
 async function noticesOf(
   { sql }: Context,
   some: readonly Outgoing[],
@@ -147,7 +148,7 @@ async function recheck(context: Context, transactions: readonly Outgoing[]): Pro
   const slots = [...rows, ...[...payments.values()].map(({ row }) => row)].map(
     ({ observedSlot }) => observedSlot,
   );
-  const minSlot = slots.reduce((highest, slot) => (slot > highest ? slot : highest), 0n);
+  const minSlot = newestSlot(slots);
   const snapshot = await readSnapshot(context, rows, {
     commitment: 'confirmed',
     ...(minSlot > 0n && { minSlot }),

@@ -17,7 +17,7 @@ import { readSnapshot } from './snapshot.ts';
 
 /** Four requests' worth: each subscription has three accounts of its own and shares the others. They are read at once. */
 const BATCH = 128;
-/** Part of SWEEP_MINUTES in which a lap goes round: the rest is for a keeper that dies with a batch in hand. */
+/** The part of SWEEP_MINUTES that a lap takes: the rest is for a keeper that dies with a batch. */
 const SPREAD = 0.8;
 /** Seconds after which the walk is looked at again, though no step is due: another keeper may have begun a lap. */
 const MOST_WAIT_SECONDS = 30;
@@ -50,7 +50,7 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
 function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { draft, needs } = decide(row, view, rules);
-  // A pull that was looked up in vain is looked up again when its setback is over, also one under an account that was seen to be gone.
+  // A pull that was not found is looked up again after its setback, also when the account is gone.
   const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
@@ -91,7 +91,7 @@ export interface Sweep {
   waitMs(): number;
   /** A stream was off: everything is to be looked at soon. */
   gap(): void;
-  /** Looks at these now, as of `minSlot` or later: an endpoint that is behind what was heard would see nothing new. */
+  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
   look(ids: readonly string[], minSlot?: bigint): Promise<void>;
 }
 
@@ -130,7 +130,7 @@ class Walk implements Sweep {
     try {
       if (this.#missed.length > 0) await this.look(this.#missed);
     } catch (error) {
-      // An error of ours or an odd account must not stop the walk: the next lap comes by again.
+      // A bug or an odd account must not stop the walk: the next lap reads the account again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
     }
@@ -172,7 +172,7 @@ class Walk implements Sweep {
       .filter((row) => isNew(withPayment(row, snapshot.of(row), underWay.get(row.id))))
       .map(({ id }) => id);
     if (news.length === 0) return;
-    log.debug({ subscriptions: news.length }, 'the chain has news');
+    log.debug({ subscriptions: news.length }, 'subscriptions changed on chain');
     await makeDue(sql, news, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
   }
 

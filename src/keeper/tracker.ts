@@ -14,7 +14,7 @@ import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-sc
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
-import { reportTransaction } from './metrics.ts';
+import { reportTransaction } from './reports.ts';
 import type { Context } from './preflight.ts';
 import type { Ends, Resolver, Unsettled } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
@@ -39,7 +39,7 @@ const SETTLED_AT_ONCE = 256;
 /** Status caches of endpoints hold some 150 blocks; an older signature is looked up with history search. */
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
-/** What has an unknown end is settled again after the first pause, doubled up to the second. After an error of ours: the third. */
+/** A transaction with an unknown end is settled again after the first pause, doubled up to the second; after a bug, after the third. */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
 const FAULT_PAUSE_MS = 60_000;

@@ -45,7 +45,7 @@ function rateLimit(from: Settings): RateLimit {
  * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
  * - `{kind: 'rate', sends?, requests?, per?}` answers 429 beyond so many transactions sent and requests a second, counted for the whole
  *   endpoint or, with per: 'connection', for each connection;
- * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..32).
+ * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160).
  * Requests of the surfnet_ and localnet_ methods always get through.
  */
 function setFault(params: readonly unknown[], { chain }: Endpoint) {

@@ -11,7 +11,7 @@ import type { WireTransaction } from './wire-message.ts';
 /** A sealed block is final when this many more have been sealed on top (31 confirmations and the block itself, as on a cluster). */
 export const FINALITY_BLOCKS = 32;
 /** How far a lagging endpoint can be set back, in blocks. */
-export const MAX_LAG = 32;
+export const MAX_LAG = 160;
 /** Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is the oldest) and every fork needs no more. */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
 /** A blockhash is good for transactions in this many blocks after its own. */

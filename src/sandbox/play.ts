@@ -2,6 +2,7 @@
 // due has been done, so months pass in seconds and nothing is skipped.
 import { bringRetriesForward, readWorkLeft } from '../db/sandbox.ts';
 import { subscriptionsDue } from '../db/notify.ts';
+import { each } from '../each.ts';
 import type { Chaos } from './chaos.ts';
 import type { MerchantServer } from './merchant-server.ts';
 import { periodHours, type Merchant } from './merchants.ts';
@@ -63,7 +64,7 @@ export function cast(
 /** Plays all periods. Throws an Error that says what did not happen when something takes longer than it may. */
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, tell, server, processes } = options;
-  await eachOf(subscribers, 8, async (subscriber) => {
+  await each(subscribers, 8, async (subscriber) => {
     options.signal.throwIfAborted();
     const usdc = subscriber.merchant.amount * BigInt(fundedPeriods(subscriber, periods));
     await stage.chain.fund(subscriber.wallet.address, { usdc });
@@ -89,15 +90,15 @@ export async function play(options: PlayOptions): Promise<void> {
       ({ role, at }) => at === period && (role === 'topsUp' || (role === 'revokes' && period > 0)),
     );
     await passTimeUntil(options, due + 2n * 3600n);
-    await eachOf(
+    await each(
       pastDue.filter(({ role }) => role === 'topsUp'),
       4,
       (subscriber) => actPastDue(stage, subscriber, periods),
     );
     const revoked = subscribers.filter(({ role, at }) => role === 'revokes' && at === period - 1);
-    await eachOf(revoked, 4, (subscriber) => actPastDue(stage, subscriber, periods));
+    await each(revoked, 4, (subscriber) => actPastDue(stage, subscriber, periods));
     await passTimeUntil(options, due + periodSeconds / 2n);
-    await eachOf(
+    await each(
       subscribers.filter(({ at }) => at === period),
       4,
       (subscriber) => actMidPeriod(stage, subscriber),
@@ -142,19 +143,6 @@ async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<
       throw new Error(`a minute passed and there is still work left: ${JSON.stringify(left)}`);
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
-}
-
-async function eachOf<T>(
-  items: readonly T[],
-  atOnce: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const queue = [...items];
-  await Promise.all(
-    Array.from({ length: atOnce }, async () => {
-      for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
-    }),
-  );
 }
 
 const date = (seconds: bigint) => new Date(Number(seconds) * 1000);

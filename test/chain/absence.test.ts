@@ -60,6 +60,55 @@ void t.test(
   },
 );
 
+// Callers ask only about what their own read does not show: nobody asks about an account that is there.
+void t.test(
+  'an account that one endpoint lacks for a moment now and then is never gone, though nobody asks about it between',
+  async (t) => {
+    const { judge, time, alarms } = judging(all);
+    for (; time.ms < 48 * HOUR; time.ms += 16 * MINUTE) {
+      judge.read(100_000);
+      t.same(await judge.gone(['a']), new Set(), `${time.ms / MINUTE} minutes`);
+    }
+    t.same(alarms, []);
+  },
+);
+
+void t.test(
+  'an account that its caller misses every five minutes, and later for its own work, is missing all the time',
+  async (t) => {
+    const { judge, time } = judging(all);
+    let gone = new Set<string>() as ReadonlySet<string>;
+    for (; gone.size === 0 && time.ms < HOUR; time.ms += 5 * MINUTE + 20_000) {
+      judge.read(100_000);
+      gone = await judge.gone(['a']);
+    }
+    t.same(gone, new Set(['a']));
+    t.ok(time.ms < 25 * MINUTE);
+  },
+);
+
+for (const [name, endpoints] of [
+  ['one endpoint', [all]],
+  ['two endpoints', [all, all]],
+] as const) {
+  void t.test(
+    `${name} without any account for a moment, and again a day later: an alarm each time, and nothing is gone`,
+    async (t) => {
+      const { judge, time, alarms } = judging(...endpoints);
+      const addresses = Array.from({ length: 50 }, (_, n) => `${n}`);
+      for (const hours of [0, 5, 25, 30, 50]) {
+        time.ms = hours * HOUR;
+        judge.read(1000);
+        t.same(await judge.gone(addresses), new Set(), `${hours} hours`);
+      }
+      t.same(
+        alarms,
+        Array.from({ length: 5 }, () => ['accounts_vanished', 50]),
+      );
+    },
+  );
+}
+
 void t.test(
   'an account that another endpoint has is never gone; after minutes there is one alarm',
   async (t) => {

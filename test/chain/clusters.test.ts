@@ -2,7 +2,7 @@ import t from 'tap';
 import { isAddress } from '../../src/chain/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain } from '../../src/chain/clusters.ts';
 
-void t.test('an endpoint of another cluster is told by its genesis hash', (t) => {
+void t.test('an endpoint of another cluster is recognised by its genesis hash', (t) => {
   const mainnet = CLUSTERS['mainnet-beta'].genesisHash!;
   const devnet = CLUSTERS.devnet.genesisHash!;
   const own = '4sGjMW1sUnHzSxGspuhpqLDx6wiyjNtZAMdL4VZHirAn';

@@ -81,7 +81,7 @@ void t.test(
   },
 );
 
-void t.test('asked to slow down it waits as long as it was told, and is not sick', async (t) => {
+void t.test('after a 429 it waits for Retry-After and stays healthy', async (t) => {
   for (const [header, from, to] of [
     ['2', 1500, 2000],
     ['0', 100, 250],

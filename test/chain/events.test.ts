@@ -122,7 +122,7 @@ void t.test('the other events', (t) => {
   t.end();
 });
 
-void t.test('older programs said less, later ones say more', (t) => {
+void t.test('events of older programs have fewer fields, those of later ones more', (t) => {
   const one = (data: Buffer) => events(transaction([pull], { 0: [call(P, 2, data)] }))[0];
   t.match(
     one(transfer.subarray(0, 201)),

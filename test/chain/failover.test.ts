@@ -586,7 +586,7 @@ void t.test(
 );
 
 void t.test(
-  'each request to an endpoint is told of, by outcome, with how long it took and without the secrets of its URL',
+  'each request is observed with its outcome and duration, without the secrets of the URL',
   async (t) => {
     const seen: ObservedRequest[] = [];
     const dead = await closedPort();

@@ -316,31 +316,25 @@ void t.test(
   },
 );
 
-void t.test(
-  'a simulation tells the compute units, and the limit made of them is enough',
-  async (t) => {
-    const { rpc, programId, publish, subscriber, sign, collect } = await setup(t);
-    const { parties } = await subscriber(await publish(1n));
-    const { bytes } = await sign(parties, { computeUnits: 1_400_000 });
-    const simulated = await rpc.simulateTransaction(bytes);
-    t.equal(simulated.err, null);
-    t.ok(
-      simulated.unitsConsumed! > 0n && simulated.unitsConsumed! < 200_000n,
-      String(simulated.unitsConsumed),
-    );
-    t.ok(simulated.logs.some((line) => line.includes(programId)));
-    const limit = Number((simulated.unitsConsumed! * 12n) / 10n);
-    t.equal((await collect(parties, { computeUnits: limit })).err, null);
-    const { err, layout } = await collect(parties, { computeUnits: 600 });
-    t.match(
-      classifyPullError(err, { layout, logs: null, gross: AMOUNT, subscriberAccount: null }),
-      {
-        kind: 'ours',
-        reason: 'compute_budget',
-      },
-    );
-  },
-);
+void t.test('the compute limit made from a simulation suffices for the payment', async (t) => {
+  const { rpc, programId, publish, subscriber, sign, collect } = await setup(t);
+  const { parties } = await subscriber(await publish(1n));
+  const { bytes } = await sign(parties, { computeUnits: 1_400_000 });
+  const simulated = await rpc.simulateTransaction(bytes);
+  t.equal(simulated.err, null);
+  t.ok(
+    simulated.unitsConsumed! > 0n && simulated.unitsConsumed! < 200_000n,
+    String(simulated.unitsConsumed),
+  );
+  t.ok(simulated.logs.some((line) => line.includes(programId)));
+  const limit = Number((simulated.unitsConsumed! * 12n) / 10n);
+  t.equal((await collect(parties, { computeUnits: limit })).err, null);
+  const { err, layout } = await collect(parties, { computeUnits: 600 });
+  t.match(classifyPullError(err, { layout, logs: null, gross: AMOUNT, subscriberAccount: null }), {
+    kind: 'ours',
+    reason: 'compute_budget',
+  });
+});
 
 void t.test(
   'each failure that a wallet can cause is classified from the chain’s answer',

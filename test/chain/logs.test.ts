@@ -12,7 +12,7 @@ const call = (program: string, depth: number, ...inner: string[][]): string[] =>
   `Program ${program} success`,
 ];
 
-void t.test('a call that tells an event is told apart from one that does not', (t) => {
+void t.test('a call that emits an event is distinguished from one that does not', (t) => {
   const event = (depth: number) => call(P, depth);
   const pull = call(P, 1, call(T, 2), event(2));
   const table: [string, string[], boolean][] = [

@@ -181,7 +181,7 @@ void t.test('signature statuses', async (t) => {
   const old = { slot: 4, err: null, confirmations: null };
   const young = { slot: 4, err: null, confirmations: 2 };
 
-  await t.test('are told apart: landed, failed, unknown, only in history', async (t) => {
+  await t.test('landed, failed, unknown and found only in history are distinct', async (t) => {
     const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
     t.same(await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], { history: true }), {
       slot: 50n,
@@ -265,7 +265,7 @@ void t.test('sending', async (t) => {
       ]);
     }
   });
-  await t.test('goes to one when told so', async (t) => {
+  await t.test('goes to one endpoint on request', async (t) => {
     const { rpc, servers } = await setup(
       t,
       () => signature,
@@ -290,7 +290,7 @@ void t.test('sending', async (t) => {
   });
 });
 
-void t.test('a simulation tells error, logs and compute units', async (t) => {
+void t.test('a simulation returns error, logs and compute units', async (t) => {
   const { rpc, calls } = await setup(t, () =>
     inContext(9, {
       err: { InstructionError: [2, { Custom: 1 }] },
@@ -553,7 +553,7 @@ void t.test(
 );
 
 void t.test(
-  'an endpoint that refuses to be asked for version 1 still returns other versions',
+  'an endpoint that refuses requests for version 1 still returns other versions',
   async (t) => {
     const { rpc, calls } = await setup(t, ({ params }) => {
       const { maxSupportedTransactionVersion: most } = params[1] as Record<string, number>;

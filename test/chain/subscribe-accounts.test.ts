@@ -70,7 +70,7 @@ const subscribed = (node: Node, method = 'accountSubscribe') =>
   node.requests.filter((request) => request.method === method).map(({ params }) => params[0]);
 
 void t.test(
-  'each change is told with address and slot, a closing as an empty account of the System program',
+  'each change is reported with address and slot, a closed account as an empty one of the System program',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower, notices } = follow(t, node);
@@ -132,7 +132,7 @@ void t.test(
 );
 
 void t.test(
-  'after it broke off all are asked for again, and the gap is told when they are followed',
+  'after a reconnect all accounts are subscribed again, and then the gap is reported',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower, notices, gaps } = follow(t, node);
@@ -156,7 +156,7 @@ void t.test(
 );
 
 void t.test(
-  'dropped before it was answered: given back to the node, and not told of',
+  'a subscription that was dropped before its answer is cancelled at the node and reports nothing',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower, notices } = follow(t, node);

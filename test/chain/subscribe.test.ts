@@ -41,7 +41,7 @@ function follow(t: Test, urls: string[], options: Partial<FollowOptions> = {}) {
   return { follower, notices, transactions, slots, gaps: () => gaps };
 }
 
-void t.test('accounts are told with address, slot and data once the stream is on', async (t) => {
+void t.test('an open stream reports accounts with address, slot and data', async (t) => {
   const node = await startNode(t);
   const { follower, notices, slots, gaps } = follow(t, [node.url]);
   t.equal(follower.connected(), false);
@@ -69,7 +69,7 @@ void t.test('accounts are told with address, slot and data once the stream is on
 });
 
 void t.test(
-  'transactions that name the program are told with slot and logs, failed ones are not',
+  'transactions that name the program are reported with slot and logs, failed ones are not',
   async (t) => {
     const node = await startNode(t);
     const { transactions, gaps } = follow(t, [node.url]);
@@ -87,27 +87,24 @@ void t.test(
   },
 );
 
-void t.test(
-  'after the socket broke off it comes back, and the gap is told once it is on again',
-  async (t) => {
-    const node = await startNode(t);
-    const { follower, notices, gaps } = follow(t, [node.url]);
-    await until(() => gaps() === 1);
-    for (const [round, end] of [
-      (socket: Socket) => socket.terminate(),
-      (socket: Socket) => socket.close(),
-    ].entries()) {
-      end(node.sockets.at(-1)!);
-      await until(() => !follower.connected());
-      await until(() => gaps() === round + 2);
-      t.equal(follower.connected(), true);
-      const address = generateKeypair().address;
-      node.account(address, 9);
-      await until(() => notices.length === round + 1);
-      t.equal(notices.at(-1)?.address, address);
-    }
-  },
-);
+void t.test('after a lost socket the stream reconnects and then reports the gap', async (t) => {
+  const node = await startNode(t);
+  const { follower, notices, gaps } = follow(t, [node.url]);
+  await until(() => gaps() === 1);
+  for (const [round, end] of [
+    (socket: Socket) => socket.terminate(),
+    (socket: Socket) => socket.close(),
+  ].entries()) {
+    end(node.sockets.at(-1)!);
+    await until(() => !follower.connected());
+    await until(() => gaps() === round + 2);
+    t.equal(follower.connected(), true);
+    const address = generateKeypair().address;
+    node.account(address, 9);
+    await until(() => notices.length === round + 1);
+    t.equal(notices.at(-1)?.address, address);
+  }
+});
 
 void t.test('a node that is away for a while is found again', async (t) => {
   const node = await startNode(t);
@@ -154,7 +151,7 @@ void t.test('a node that accepts and never answers is given up', async (t) => {
 });
 
 void t.test(
-  'a connection that was given up is closed, though the other side never closes it',
+  'an abandoned connection is closed even if the other side never closes it',
   async (t) => {
     const ended: unknown[] = [];
     const dead = createTcpServer((socket) => {

@@ -44,7 +44,7 @@ async function packagesIn(dir: string): Promise<string[]> {
   return [...names].sort();
 }
 
-void t.test('--help loads the parser of command lines and nothing else', async (t) => {
+void t.test('--help loads only the command-line parser', async (t) => {
   t.same(await packagesOf(t, ['--help']), ['commander']);
   t.same(await packagesOf(t, ['sandbox', '--help']), ['commander']);
 });

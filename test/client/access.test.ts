@@ -55,7 +55,7 @@ void t.test(
 );
 
 void t.test(
-  'while the service is away the last answer stands for the stated time, and no longer',
+  'while the service is unreachable the last answer stands in for keepSeconds, asked for again every retrySeconds',
   async (t) => {
     const { state, guard } = await scene(t);
     const access = guard({ keepSeconds: 7200, retrySeconds: 5 });
@@ -69,7 +69,7 @@ void t.test(
     state.now += 5_001;
     t.match(await access({ externalId: 'c-1' }), { hasAccess: true, stale: true });
     t.equal(state.requests, 3);
-    state.now = 7_201_000;
+    state.now = 3_600_000 + 7_201_000;
     await t.rejects(access({ externalId: 'c-1' }), /fetch failed/, 'the time is over');
     await t.rejects(
       access({ externalId: 'nobody' }),
@@ -78,6 +78,44 @@ void t.test(
     );
     state.away = false;
     t.match(await access({ externalId: 'c-1' }), { hasAccess: true, stale: false }, 'it is back');
+  },
+);
+
+void t.test(
+  'with default options the last answer stands in for an hour after it stopped holding, and gives no access once accessUntil has passed',
+  async (t) => {
+    const { api, state, guard } = await scene(t);
+    const access = guard();
+    const asked = { externalId: 'c-1' };
+    await access(asked);
+    state.away = true;
+    for (const now of [3_600_500, 7_199_000]) {
+      state.now = now;
+      t.match(await access(asked), { hasAccess: true, stale: true }, `after ${now} ms`);
+    }
+    state.now = 7_201_000;
+    await t.rejects(access(asked), /fetch failed/);
+
+    state.away = false;
+    const soon = new Date(Date.now() + 5_400_000);
+    await api.sql`update subscriptions set paid_through = ${soon}, next_payment_due = null`;
+    await access(asked);
+    state.away = true;
+    state.now += 5_300_000;
+    t.match(await access(asked), { hasAccess: true, stale: true });
+    state.now += 101_000;
+    t.match(await access(asked), { hasAccess: false, stale: true }, 'it has ended meanwhile');
+    const { requests } = state;
+    t.match(await access(asked), { hasAccess: false, stale: true });
+    t.equal(state.requests, requests, 'and is not asked for at every call');
+
+    state.away = false;
+    await api.sql`update subscriptions set paid_through = null`;
+    state.now += 4_000_000;
+    t.match(await access(asked), { hasAccess: false, accessUntil: null });
+    state.away = true;
+    state.now += 11_000;
+    t.match(await access(asked), { hasAccess: false, accessUntil: null, stale: true });
   },
 );
 

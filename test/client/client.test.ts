@@ -177,7 +177,7 @@ void t.test('errors name the request and the cause', async (t) => {
 });
 
 void t.test(
-  'after 429 it waits as long as it is told, where it may; else the error says how long',
+  'after a 429 it waits for Retry-After if allowed to; otherwise the error has the wait',
   async (t) => {
     const { api, client } = await serving(t, { requestsPerMinute: { free: 6, pro: 6 } });
     const short = () =>

@@ -181,30 +181,27 @@ void t.test(
   },
 );
 
-void t.test(
-  'the raw body counts, not a re-serialised one: any other byte is refused',
-  async (t) => {
-    const headers = signed();
-    t.equal(fault(JSON.stringify(JSON.parse(text)), headers), 'bad_signature');
-    await fc.assert(
-      fc.asyncProperty(
-        fc.nat(Buffer.byteLength(text) - 1),
-        fc.integer({ min: 1, max: 255 }),
-        async (place, flip) => {
-          const changed = Buffer.from(text);
-          changed.writeUInt8(changed.readUInt8(place) ^ flip, place);
-          return fault(changed, headers) === 'bad_signature';
-        },
-      ),
-      { numRuns: 300 },
-    );
-    t.throws(
-      () => verifyWebhook(JSON.parse(text) as string, headers, secret, now),
-      TypeError,
-      'a parsed body is a mistake of the caller',
-    );
-  },
-);
+void t.test('the signature is over the raw body: a re-serialised body is refused', async (t) => {
+  const headers = signed();
+  t.equal(fault(JSON.stringify(JSON.parse(text)), headers), 'bad_signature');
+  await fc.assert(
+    fc.asyncProperty(
+      fc.nat(Buffer.byteLength(text) - 1),
+      fc.integer({ min: 1, max: 255 }),
+      async (place, flip) => {
+        const changed = Buffer.from(text);
+        changed.writeUInt8(changed.readUInt8(place) ^ flip, place);
+        return fault(changed, headers) === 'bad_signature';
+      },
+    ),
+    { numRuns: 300 },
+  );
+  t.throws(
+    () => verifyWebhook(JSON.parse(text) as string, headers, secret, now),
+    TypeError,
+    'a parsed body is a mistake of the caller',
+  );
+});
 
 void t.test(
   'another secret is refused, and a missing secret is the caller’s mistake',

@@ -3,7 +3,7 @@ import t from 'tap';
 import { keyFault } from '../../src/commands/api-client.ts';
 import { generateKey } from '../../src/domain/keys.ts';
 
-void t.test('every key that is made passes, and each other text is told why not', (t) => {
+void t.test('generated keys pass the check, and other text is refused with the reason', (t) => {
   for (let made = 0; made < 200; made += 1) {
     t.equal(keyFault(generateKey('development').key), undefined);
     t.equal(keyFault(generateKey('production').key), undefined);

@@ -84,6 +84,26 @@ void t.test('replay by filters counts, asks, and waits until all are queued', as
   t.same((await replayed()).toSorted(), ids.slice(0, 3).toSorted());
 });
 
+void t.test(
+  'replay by ids beyond the rate of requests waits for the next minute, and queues each once; after a failure it says which are left',
+  async (t) => {
+    const { merchant, env, ids, replayed } = await merchantWith(4, 4);
+    const { sql } = served;
+    const spent = async (subject: string) =>
+      sql`insert into rate_budgets (subject, number, ends_at, spent, granted, most)
+        values (${subject}, 1000, now() + interval '4 seconds', 98, 0, 100)`;
+    await spent(`merchant:${merchant.merchantId}`);
+    t.match(await run(t, ['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 4\./ });
+    t.same((await replayed()).toSorted(), ids.toSorted());
+    const unknown = '01999999-0000-7000-8000-000000000001';
+    const failed = await run(t, ['replay', ids[0]!, unknown, ids[1]!, '--yes'], env);
+    t.match(failed, {
+      code: 1,
+      stderr: `billing: There is no such delivery. 1 are queued; left are: ${unknown} ${ids[1]!}`,
+    });
+  },
+);
+
 void t.test('replay by ids; wrong usage and another merchant’s', async (t) => {
   const { env, ids, replayed } = await merchantWith(2, 2);
   const other = await merchantWith(1, 1);

@@ -186,7 +186,7 @@ void t.test(
       t.match(
         outcomes[place]?.stdout,
         new RegExp(
-          `^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms\\.$`,
+          `^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms; 1 listener gets it\\.$`,
         ),
       );
     }

@@ -84,7 +84,7 @@ void t.test(
 );
 
 void t.test(
-  'erase leaves nothing personal of a merchant, the books as they were, and other merchants alone',
+  'erase removes a merchant’s personal data and leaves the books and other merchants unchanged',
   async (t) => {
     const { merchant: made, ...shop } = await (async () => {
       const merchant = await served.merchant();
@@ -94,14 +94,29 @@ void t.test(
       });
       await served.call('PATCH', `/merchant/apps/${merchant.appId}`, {
         token: merchant.token,
-        body: { name: 'Zanzibar', description: 'zanzibar', websiteUrl: 'https://zanzibar.example' },
+        body: {
+          name: 'Zanzibar',
+          description: 'zanzibar',
+          websiteUrl: 'https://zanzibar.example',
+          returnOrigins: ['https://zanzibar.example'],
+        },
       });
       await served.call('POST', `/merchant/apps/${merchant.appId}/webhooks`, {
         token: merchant.key,
         body: { url: 'http://127.0.0.1:1/zanzibar' },
       });
       const planId = await insertPlan(sql, merchant);
-      await sql`update plans set name = 'Zanzibar plan' where id = ${planId}`;
+      await sql`update plans set name = 'Zanzibar plan', collection_blocked_reason = 'puller_removed', chain_created_at = now() where id = ${planId}`;
+      await served.call('POST', `/merchant/apps/${merchant.appId}/checkout-sessions`, {
+        token: merchant.token,
+        body: {
+          planId,
+          externalId: 'zanzibar-8',
+          metadata: { who: 'zanzibar' },
+          successUrl: 'https://zanzibar.example/done',
+          cancelUrl: 'https://zanzibar.example/back',
+        },
+      });
       const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
       await sql`update subscriptions set external_id = 'zanzibar-7', metadata = '{"who": "zanzibar"}' where id = ${subscriptionId}`;
       await insertPayment(sql, subscriptionId, '2026-01-01T00:00:00Z');
@@ -109,6 +124,12 @@ void t.test(
         await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
       await finishDeliveries(sql, 'failed', undefined);
       await sql`update deliveries set last_response = convert_to('hello zanzibar', 'UTF8')`;
+      await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
+      const [retried] = await sql<
+        { id: string }[]
+      >`update delivery_queue set attempts = 1 returning id`;
+      await sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status, response)
+        values (${retried!.id}, 1, now(), 1, 500, convert_to('zanzibar is closed', 'UTF8'))`;
       return { merchant, subscriptionId };
     })();
     const other = await served.merchant();
@@ -152,14 +173,15 @@ void t.test(
       keys: 1,
       endpoints: 1,
       subscriptions: 1,
-      events: 3,
+      checkouts: 1,
+      events: 4,
       deliveries: 3,
     });
     t.notMatch(await everything(), /zanzibar/i);
     t.same(await payments(), books, 'payments stay');
     t.equal(
       (await sql`select from events where app_id = ${made.appId}`).length,
-      3,
+      4,
       'sequences have no gap',
     );
     await t.rejects(served.call('GET', '/merchant/profile', { token: made.key }), /401/);
@@ -168,7 +190,7 @@ void t.test(
     });
     t.match(
       JSON.parse((await erase('--yes', '--json')).stdout),
-      { apps: 0, keys: 0, events: 0, deliveries: 0 },
+      { apps: 0, plans: 0, keys: 0, checkouts: 0, events: 0, deliveries: 0 },
       'a second time there is nothing',
     );
   },

@@ -30,7 +30,7 @@ void t.test('ids or filters become a selection', async (t) => {
   );
 });
 
-void t.test('wrong usage says what would be right, with exit code 2', async (t) => {
+void t.test('wrong usage names the correct one, with exit code 2', async (t) => {
   const wrong: [string[], Parameters<typeof parseSelection>[1], RegExp][] = [
     [[], {}, /--webhook <id>, or --app <id>/],
     [[], { status: 'failed' }, /--webhook <id>, or --app <id>/],

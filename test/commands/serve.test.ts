@@ -50,8 +50,6 @@ async function serving(t: Test, count: number, judged = true): Promise<Setting> 
     METRICS_PORT: '0',
     DATABASE_POOL: '4',
     TRUST_PROXY: '127.0.0.1',
-    // As deploy/systemd/billing-serve.service has it.
-    NODE_OPTIONS: '--max-semi-space-size=8',
   };
   const servers = await Promise.all(
     Array.from({ length: count }, async (): Promise<Server> => {

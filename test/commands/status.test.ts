@@ -108,6 +108,25 @@ void t.test(
   },
 );
 
+void t.test('an RPC endpoint that is far behind the others is a problem', async (t) => {
+  const { url } = await testDatabase(t);
+  const chain = await startTestChain(t, { lagPort: 0, blockMs: 0 });
+  const env = {
+    DATABASE_URL: url,
+    SOLANA_RPC_URL: `${chain.rpcUrl},${chain.lagUrl ?? ''}`,
+    SOLANA_CLUSTER: 'localnet',
+  };
+  chain.mineBlocks(300);
+  await chain.rpc('localnet_setFault', { kind: 'lag', slots: 150 });
+  t.match(await run(t, ['status', '--json'], env), { code: 0 }, 'some slots are no problem');
+  await chain.rpc('localnet_setFault', { kind: 'lag', slots: 160 });
+  const told = await run(t, ['status', '--json'], env);
+  t.equal(told.code, 1);
+  t.match(JSON.parse(told.stdout), {
+    problems: [/^RPC .+ is \d+ slots behind; the limit is 150$/],
+  });
+});
+
 void t.test(
   'what could not be checked is a state of its own, and --require makes it a problem',
   async (t) => {

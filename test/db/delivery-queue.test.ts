@@ -78,7 +78,7 @@ void t.test('a claim takes due rows, oldest first, up to the room of each endpoi
 });
 
 void t.test(
-  'dispatchers that claim at once take each delivery once, without waiting for each other',
+  'concurrent claims take each delivery once, without waiting for each other',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://a/');
@@ -246,6 +246,28 @@ void t.test('an endpoint is deleted beside outcomes that are being written', asy
     select count(*)::int as count from deliveries where status = 'cancelled' and attempts = 0`;
   t.equal(row?.count, ids.length - 3);
 });
+
+void t.test(
+  'a delivery that is being queued when its endpoint is deleted is cancelled',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://a/');
+    const [first] = await queueDeliveries(sql, app, 1);
+    const { deletion, id } = await sql.begin(async (tx) => {
+      const [queued] = await tx<{ id: string }[]>`
+      insert into delivery_queue (endpoint_id, event_id, event_type)
+      select endpoint_id, event_id, event_type from delivery_queue where id = ${first!} returning id`;
+      const deletion = deleteEndpoint(sql, app.endpointId);
+      void deletion.catch(() => undefined);
+      const waiting = () =>
+        sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      await until(async () => (await waiting()).length > 0, 5000);
+      return { deletion, id: queued!.id };
+    });
+    await deletion;
+    t.match(await deliveryState(sql, id), { status: 'cancelled' });
+  },
+);
 
 void t.test('a claim that has passed is cancelled with its endpoint', async (t) => {
   const { sql } = await testDatabase(t);

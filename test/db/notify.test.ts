@@ -105,7 +105,7 @@ void t.test('a malformed payload counts as a notification about everything', (t)
   t.end();
 });
 
-void t.test('endpoints and apps are told apart', (t) => {
+void t.test('names of endpoints and apps are distinct', (t) => {
   const [endpoint, app] = [randomUUID(), randomUUID()];
   t.same(namedIn(`${endpoint} ${appName(app)}`), { endpoints: [endpoint], apps: [app] });
   t.same(namedIn(appName(app)), { endpoints: [], apps: [app] }, 'an app without an endpoint');

@@ -18,7 +18,7 @@ async function wired(t: Test, limitMs: number) {
 }
 
 void t.test(
-  'a statement of which nothing is heard is rejected; the next, and who listens, have new connections',
+  'a statement without an answer is rejected; later ones and LISTEN get new connections',
   async (t) => {
     const { proxy, queue } = await wired(t, 300);
     let listens = 0;

@@ -12,6 +12,7 @@ import { readDockerfile } from '../fixtures/dockerfile.ts';
 interface Service {
   image?: string;
   command?: string[];
+  volumes?: string[];
   entrypoint?: string[];
   env_file?: string;
   environment?: Record<string, string>;
@@ -76,7 +77,7 @@ void t.test(
     for (const name of [...daemons, 'migrate']) {
       const service = compose.services[name] ?? {};
       const { environment = {}, secrets = [] } = service;
-      t.same(service.command, [name]);
+      t.same(service.command, name === 'migrate' ? ['migrate', '--roles', '/run/roles'] : [name]);
       t.match(service, {
         image: 'billing',
         read_only: true,
@@ -118,6 +119,24 @@ void t.test(
       'nothing is open to the network',
     );
     t.ok(Object.hasOwn(compose.volumes, 'postgres'));
+  },
+);
+
+void t.test(
+  'compose: each daemon has the role that `billing migrate --roles` makes for it, and none has the owner of the database',
+  (t) => {
+    t.same(compose.services.migrate?.volumes, ['./secrets:/run/roles']);
+    for (const name of daemons) {
+      const secret = `${name}_database_url`;
+      const { environment = {}, secrets = [] } = compose.services[name] ?? {};
+      t.equal(environment.DATABASE_URL_FILE, `/run/secrets/${secret}`);
+      t.equal(compose.secrets[secret]?.file, `secrets/${secret}`, 'where it is written');
+      t.same(
+        secrets.filter((other) => other.endsWith('database_url')),
+        [secret],
+      );
+    }
+    t.end();
   },
 );
 

@@ -4,6 +4,8 @@ import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
+import { generateWebhookSecret, openSecrets } from '../../src/domain/endpoints.ts';
+import { secretBox } from '../../src/domain/secrets.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
 import {
@@ -11,6 +13,7 @@ import {
   attemptsOf,
   deliveryState,
   claimedUntil,
+  encryptionKey,
   queueBodies,
   queueDeliveries,
   runDispatcher,
@@ -302,3 +305,25 @@ void t.test('metrics count attempts by outcome, durations and due deliveries', a
   t.match(text, /billing_webhook_due \d/);
   t.match(text, /billing_webhook_oldest_due_seconds \d/);
 });
+
+void t.test(
+  'an endpoint whose previous secret no key opens is sent to, signed with its new one',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const receiver = await startReceiver(t);
+    const app = await seedApp(sql, receiver.url);
+    const lost = secretBox(['another key of at least thirty-two bytes']).seal(
+      generateWebhookSecret(),
+      app.endpointId,
+    );
+    await sql`update webhook_endpoints set previous_secret = ${lost}, rotated_at = now(), previous_until = now() + interval '1 day'`;
+    t.same(await openSecrets(sql, secretBox([encryptionKey]), app.endpointId), {
+      secret: app.secret,
+    });
+    const [id = ''] = await queueDeliveries(sql, app, 1);
+    await runDispatcher(t, { url });
+    await attempted(sql, id);
+    t.match(await deliveryState(sql, id), { status: 'delivered' });
+    t.doesNotThrow(() => verify(app, receiver.requests[0]!));
+  },
+);

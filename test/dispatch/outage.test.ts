@@ -2,12 +2,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import t from 'tap';
 import { connect } from '../../src/db/connect.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
+import { observeLoops } from '../../src/loop.ts';
 import { startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
-import { makeTestRoles } from '../fixtures/postgres.ts';
+import { asRole, makeTestRoles, testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import {
   attempted,
@@ -35,12 +38,12 @@ void t.test(
     const [inHand = ''] = await queueDeliveries(sql, app, 1);
     // A lease that outlives the outage, however long the machine takes over it.
     const dispatcher = await runDispatcher(t, { url }, { env: { WEBHOOK_LEASE_SECONDS: '120' } });
-    t.equal(dispatcher.ready(), undefined);
+    t.equal(await dispatcher.ready(), undefined);
     await receiver.got(1);
 
     const stopped = first.stop();
-    await until(() => dispatcher.ready() !== undefined);
-    t.match(dispatcher.ready(), /no deliveries go out/);
+    await until(async () => (await dispatcher.ready()) !== undefined);
+    t.match(await dispatcher.ready(), /no deliveries go out|Postgres does not answer/);
     // The answer comes while there is nowhere to write it, and before its deadline.
     release();
     await stopped;
@@ -49,7 +52,7 @@ void t.test(
     t.teardown(() => second.stop());
     t.teardown(() => sql.end({ timeout: 1 }));
     t.teardown(() => dispatcher.stop());
-    await until(() => dispatcher.ready() === undefined);
+    await until(async () => (await dispatcher.ready()) === undefined);
 
     await attempted(sql, inHand);
     t.match(await deliveryState(sql, inHand), { status: 'delivered', attempts: 1 });
@@ -63,5 +66,41 @@ void t.test(
     const [next = ''] = await queueDeliveries(sql, app, 1);
     createNotifier(sql, deliveriesQueued).notify();
     await attempted(sql, next);
+  },
+);
+
+void t.test(
+  'while outcomes cannot be written the dispatcher rests between its sweeps, and goes on when they can',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const role = sql(new URL(asRole(url, 'dispatch')).username);
+    const receiver = await startReceiver(t, (response) => response.end('ok'));
+    const app = await seedApp(sql, receiver.url);
+    await queueDeliveries(sql, app, 3000);
+    await sql`revoke insert on deliveries from ${role}`;
+    let turns = 0;
+    observeLoops({
+      started: () => undefined,
+      succeeded: () => (turns += 1),
+      failed: () => undefined,
+      stopped: () => undefined,
+    });
+    t.teardown(() => observeLoops(undefined));
+    const registry = new Registry();
+    await runDispatcher(t, { url }, { registry });
+    const waiting = async () => {
+      const text = await registry.getSingleMetricAsString('billing_webhook_outcomes_waiting');
+      return Number(/^billing_webhook_outcomes_waiting (\d+)$/m.exec(text)?.[1]);
+    };
+    const inFlight = async () =>
+      /^billing_webhook_in_flight 0$/m.test(
+        await registry.getSingleMetricAsString('billing_webhook_in_flight'),
+      );
+    await until(async () => (await waiting()) > 0 && (await inFlight()));
+    turns = 0;
+    await delay(1000);
+    t.ok(turns < 50, `${turns} turns in a second, of which 10 are sweeps`);
+    await sql`grant insert on deliveries to ${role}`;
+    await until(async () => (await sql`select from delivery_queue limit 1`).length === 0);
   },
 );

@@ -1,7 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
 import { dropMonth, findDefaultRows, makeMonths } from '../../src/db/partitions.ts';
+import { startRetention } from '../../src/dispatch/retention.ts';
+import { appendEvents } from '../../src/domain/events.ts';
 import { replayDelivery } from '../../src/domain/replay.ts';
+import { observeLoops } from '../../src/loop.ts';
 import { fillMonths } from '../fixtures/months.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
@@ -11,6 +15,14 @@ async function partitions(sql: Sql, table: string): Promise<string[]> {
     select right(c.relname, 7) as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = ${table}::regclass order by 1`;
   return rows.map(({ name }) => name);
+}
+
+/** Whether a statement of this database waits for a table. */
+async function isWaiting(sql: Sql): Promise<boolean> {
+  const rows = await sql`
+    select from pg_locks where not granted and relation is not null
+      and database = (select oid from pg_database where datname = current_database())`;
+  return rows.length > 0;
 }
 
 const scene = async (t: Test) => {
@@ -31,6 +43,20 @@ void t.test('the months ahead are made once; two that make them at once do not m
   await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
   const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
   t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
+});
+
+void t.test('making a month does not deadlock with a payment that is being written', async (t) => {
+  const { sql, app } = await scene(t);
+  const last = (await partitions(sql, 'events')).filter((name) => name !== 'default').at(-1)!;
+  await sql.unsafe(`drop table events_${last}`);
+  const made = await sql.begin(async (tx) => {
+    await tx`update subscriptions set updated_at = now() where id = ${app.subscriptionId}`;
+    const making = makeMonths(sql).catch((error: unknown) => error);
+    await until(() => isWaiting(sql));
+    await appendEvents(tx, [{ subscriptionId: app.subscriptionId, type: 'subscription_created' }]);
+    return { making };
+  });
+  t.same(await made.making, [`events_${last}`]);
 });
 
 void t.test(
@@ -120,3 +146,61 @@ void t.test(
     });
   },
 );
+
+void t.test(
+  'while a dump keeps its locks, months are tried once in minutes, other statements hardly wait, and no loop fails',
+  async (t) => {
+    const { sql, app } = await scene(t);
+    await fillMonths(sql, app, ['2025_01']);
+    const dump = await sql.reserve();
+    await dump`begin`;
+    await dump`lock table deliveries in access share mode`;
+    let turns = 0;
+    let failed = 0;
+    observeLoops({
+      started: () => undefined,
+      succeeded: () => (turns += 1),
+      failed: () => (failed += 1),
+      stopped: () => undefined,
+    });
+    const dropped: string[] = [];
+    const locked: number[] = [];
+    const loop = startRetention(sql, {
+      deliveryDays: 1,
+      eventDays: 1,
+      onDropped: (table, month) => dropped.push(`${table} ${month}`),
+      onLocked: (_error, times) => locked.push(times),
+      onError: () => undefined,
+    });
+    t.teardown(async () => {
+      observeLoops(undefined);
+      await loop.stop();
+    });
+    await until(() => isWaiting(sql));
+    const asked = performance.now();
+    await sql`select from deliveries limit 1`;
+    const waited = performance.now() - asked;
+    t.ok(waited < 1000, `a reader waited ${waited} ms behind it`);
+    await until(() => turns > 0 || failed > 0);
+    // Longer than the longest backoff of a loop that fails.
+    await delay(2500);
+    t.match({ turns, failed, locked, dropped }, { turns: 1, failed: 0, locked: [1], dropped: [] });
+    await dump`rollback`;
+    dump.release();
+    loop.wake();
+    await until(() => turns >= 4);
+    t.same(dropped, ['deliveries 2025_01', 'events 2025_01']);
+    t.same([failed, locked], [0, [1]]);
+  },
+);
+
+void t.test('one that finds another making or dropping months leaves it to that one', async (t) => {
+  const { sql, app } = await scene(t);
+  await fillMonths(sql, app, ['2025_01']);
+  await sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtext('billing partitions'))`;
+    t.same(await makeMonths(sql), []);
+    t.equal(await dropMonth(sql, 'deliveries', 1), null);
+  });
+  t.equal(await dropMonth(sql, 'deliveries', 1), '2025_01');
+});

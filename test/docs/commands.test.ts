@@ -63,7 +63,7 @@ void t.test('every npm script that a page names is there', async (t) => {
       t.type(scripts[name], 'string', `${page}: ${name}`);
   t.equal(
     scripts.sandbox,
-    'node bin/billing.js sandbox',
+    'node -- bin/billing.js sandbox',
     'what test/commands/sandbox.test.ts starts',
   );
 });

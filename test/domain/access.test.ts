@@ -37,7 +37,7 @@ const terms: fc.Arbitrary<AccessTerms> = fc.record({
 });
 
 void t.test(
-  'neither paid nor in a trial is no access; access never ends before what is paid or a live trial, and never later than the grace after it',
+  'without paid time or trial there is no access; access ends within the grace after the paid time or live trial',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {

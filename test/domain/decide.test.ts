@@ -16,11 +16,16 @@ import {
   draftOf,
   isLive,
 } from '../../src/domain/transitions.ts';
+import {
+  heldSubscription,
+  planAccount,
+  START,
+  subscriptionAccount,
+} from '../fixtures/held-subscription.ts';
 
-const START = 1_800_000_000n;
 const HOUR = 3600n;
 const keeper = 'keeper';
-const rules = { keepers: [keeper], pastDueDays: 7, feeBps: 100 };
+const rules = { keepers: [keeper], isOutOfSol: () => false, pastDueDays: 7, feeBps: 100 };
 const terms = { amount: 1_000n, periodHours: 24n };
 const length = periodSeconds(terms.periodHours);
 
@@ -39,21 +44,6 @@ interface World {
   reopened: boolean;
 }
 
-function newAccount(now: bigint, payer: string): SubscriptionAccount {
-  return {
-    ...terms,
-    bump: 255,
-    subscriber: 'wallet',
-    plan: 'plan',
-    payer,
-    initId: 1n,
-    planCreatedAt: START,
-    amountPulled: 0n,
-    periodStart: now,
-    expiresAt: 0n,
-  };
-}
-
 type Terms = Pick<
   HeldSubscription,
   'trialEndsAt' | 'discountPercent' | 'discountAmount' | 'discountPeriods'
@@ -66,64 +56,12 @@ const plain: Terms = {
 };
 
 function newWorld(payer: string, given: Terms = plain): World {
-  const due = timeOf(START + 10n);
   return {
-    row: {
-      id: 'subscription',
-      appId: 'app',
-      planId: 'plan-record',
-      subscriptionPda: 'pda',
-      subscriberWallet: 'wallet',
-      amount: terms.amount,
-      periodHours: Number(terms.periodHours),
-      planPda: 'plan',
-      ...given,
-      pausedAt: null,
-      unpausedAt: null,
-      planCreatedAt: timeOf(START),
-      merchantWallet: 'merchant',
-      mint: 'mint',
-      treasury: 'treasury',
-      feeBps: null,
-      retryHours: null,
-      pastDueDays: null,
-      notices: 0,
-      isSuperseded: false,
-      ageSeconds: 1000,
-      status: 'active',
-      paidThrough: null,
-      nextPaymentDue: given.trialEndsAt ?? due,
-      announcedDue: null,
-      cancelRequestedAt: null,
-      cancelRequestedBy: null,
-      cancelledAt: null,
-      pastDueSince: null,
-      failedAttempts: 0,
-      delegationRevokedAt: null,
-      endReason: null,
-      dueAt: due,
-      periodAnchor: null,
-      observedSlot: 0n,
-      periodPulled: 0n,
-      setbacks: 0,
-      failedPacks: 0,
-    },
+    row: heldSubscription(START + 10n, given),
     now: START + 10n,
     slot: 10n,
-    plan: {
-      ...terms,
-      owner: 'merchant',
-      bump: 255,
-      status: 'active',
-      planId: 1n,
-      mint: 'mint',
-      createdAt: START,
-      endTs: 0n,
-      destinations: ['merchant', 'treasury'],
-      pullers: [keeper],
-      metadataUri: '',
-    },
-    account: newAccount(START + 10n, payer),
+    plan: planAccount(),
+    account: subscriptionAccount(START + 10n, { payer }),
     authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n },
     tokens: {
       mint: 'mint',
@@ -473,7 +411,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
     // Not on the old one's boundaries, to the second: then the two cannot be told apart.
     const anchor = world.row.periodAnchor === null ? 0n : unixSeconds(world.row.periodAnchor);
     if ((world.now - anchor) % length === 0n) world.now += 1n;
-    world.account = newAccount(world.now, 'wallet');
+    world.account = subscriptionAccount(world.now);
     world.reopened = world.row.periodAnchor !== null;
   },
   replace(world) {
@@ -576,7 +514,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'whatever the world does: one payment a period, none after a cancellation or an end, everything told once',
+  'any sequence of events: one payment a period, none after a cancellation or an end, each event once',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -625,7 +563,7 @@ void t.test(
   },
 );
 
-void t.test('older state than what was acted on is not believed', async (t) => {
+void t.test('state older than what was acted on is ignored', async (t) => {
   const world = newWorld('wallet');
   const row = { ...world.row, observedSlot: 11n };
   const cancelled = { ...world.account!, expiresAt: START + 20n };
@@ -821,7 +759,33 @@ void t.test(
 );
 
 void t.test(
-  'more transactions name the account than can be read: nothing is collected, and nothing ends, until it is known what was pulled',
+  'a key without SOL signs nothing: another that the plan names does, or the payment is put off and is no failure of the wallet',
+  (t) => {
+    const world = newWorld('wallet');
+    const plan = { ...world.plan!, pullers: ['former', keeper] };
+    const keys = { ...rules, keepers: ['former', keeper] };
+    const without = (...empty: string[]) =>
+      decide(
+        world.row,
+        { ...viewOf(world), plan },
+        {
+          ...keys,
+          isOutOfSol: (key) => empty.includes(key),
+        },
+      );
+    t.equal(without().collect?.keeper, 'former');
+    t.equal(without('former').collect?.keeper, keeper);
+    const { collect, blocks, draft } = without('former', keeper);
+    t.equal(collect, undefined);
+    t.equal(blocks, undefined);
+    t.match(draft.state, { status: 'active', setbacks: 1, dueAt: timeOf(world.now + 10n) });
+    t.same(draft.happenings, []);
+    t.end();
+  },
+);
+
+void t.test(
+  'with more transactions on the account than can be read, nothing is collected or ended until the pulls are known, or given up',
   async (t) => {
     const world = newWorld('wallet');
     const pulled = { ...world.account!, amountPulled: terms.amount };
@@ -845,7 +809,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no history tells of holds a later period up until it is final and was looked for eight times, its own for good',
+  'a pull that no history explains delays later periods for eight look-ups and its own period for good',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -886,6 +850,59 @@ void t.test(
       { setbacks: 8, dueAt: timeOf(world.now + 4n) },
       'but what is not final is not given up',
     );
+  },
+);
+
+void t.test(
+  'more transactions than can be read delay later periods and the end for eight look-ups, and their own period for good',
+  async (t) => {
+    const world = newWorld('wallet');
+    t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
+    const row = {
+      ...world.row,
+      periodAnchor: timeOf(world.account!.periodStart),
+      observedSlot: 1n,
+    };
+    const tooMany: Findings = { tooMany: true, pulledFinally: true };
+    const later = world.now + length;
+    const decided = (setbacks: number, now: bigint, findings = tooMany) =>
+      decide({ ...row, setbacks }, { ...viewOf(world), now }, rules, findings);
+    t.match(decided(8, later), {
+      collect: { amounts: { gross: terms.amount } },
+      alert: { reason: 'pull_not_found' },
+      draft: { payments: [] },
+    });
+    for (const held of [
+      decided(7, later),
+      decided(8, later - 1n),
+      decided(8, later, { tooMany: true }),
+    ]) {
+      t.equal(held.collect, undefined);
+      t.match(held.alert, { reason: 'pull_not_found' });
+      t.match(held.draft.state, { status: 'active' });
+    }
+
+    const gone = (setbacks: number, findings: Findings) =>
+      decide({ ...row, setbacks }, { ...viewOf(world), subscription: null }, rules, findings);
+    t.match(gone(7, tooMany).draft.state, { status: 'active', setbacks: 8 });
+    t.match(gone(8, { ...tooMany, closingNotFinal: true }).draft.state, { status: 'active' });
+    const { alert, draft } = gone(8, tooMany);
+    t.match(draft.state, { status: 'cancelled', dueAt: null });
+    t.equal(alert, undefined);
+    t.same(
+      draft.payments.map(({ status }) => status),
+      [],
+      'nothing is booked that was not read',
+    );
+
+    const ended = { ...row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
+    const looked = (setbacks: number, view = viewOf(world)) =>
+      decide({ ...ended, setbacks }, view, rules, tooMany).draft.state;
+    for (const view of [viewOf(world), { ...viewOf(world), subscription: null }]) {
+      t.match(looked(7, view), { setbacks: 8 });
+      t.not(looked(7, view).dueAt, null);
+      t.equal(looked(8, view).dueAt, null);
+    }
   },
 );
 

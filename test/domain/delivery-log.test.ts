@@ -127,7 +127,7 @@ void t.test('a row carries its app, endpoint and the outcome of its last attempt
 });
 
 void t.test(
-  'one that matches rarely takes several bounded steps, and each tells how far back it has looked',
+  'a rare filter takes several bounded steps, each with how far back it has read',
   async (t) => {
     const { sql } = await testDatabase(t);
     const app = await seedApp(sql, 'http://127.0.0.1:9/');

@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'any plan’s schedule: each attempt is later than the one before, none after the expiry, and then there is none',
+  'any plan’s schedule: attempts are in order, and none follows the expiry',
   async (t) => {
     const schedule = fc.uniqueArray(fc.integer({ min: 1, max: 2160 }), {
       minLength: 1,

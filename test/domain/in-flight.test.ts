@@ -30,7 +30,7 @@ function signed({
 }
 
 void t.test(
-  'what is done with is forgotten by its claim: a subscription that is back under a new one stays',
+  'finished payments are forgotten by claim: the same subscription under a new claim stays',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -55,39 +55,45 @@ void t.test(
   },
 );
 
-void t.test('what is taken over explains nothing any more by what was signed here before', (t) => {
-  const book = new InFlight();
-  const id = randomUUID();
-  const first = signed({ id, address: 'account' });
-  book.take([first]);
-  const later = signed({ id, here: false });
-  book.take([later]);
-  t.notOk(book.explains('account', account, 1n));
-  t.notOk(book.isOurs(first.attempt.signature));
-  book.forget([later]);
-  t.notOk(book.explains('account', account, 1n));
-  t.end();
-});
-
-void t.test('only what is in flight can be settled, and not before its time', (t) => {
-  const book = new InFlight();
-  const id = randomUUID();
-  const [before] = book.take([signed({ id })]);
-  const [after] = book.take([signed({ id })]);
-  const [other] = book.take([signed()]);
-  after!.settleAt = 20;
-  other!.settleAt = 10;
-  for (const one of [before!, after!, other!]) book.ended(one);
-  t.same(book.settleable(9), []);
-  t.same(book.settleable(10), [other]);
-  t.same(book.settleable(20), [after, other]);
-  book.forget([...other!.payments.values()]);
-  t.same(book.settleable(20), [after]);
-  t.end();
-});
+void t.test(
+  'a payment that was taken over no longer explains notices by what was signed here before',
+  (t) => {
+    const book = new InFlight();
+    const id = randomUUID();
+    const first = signed({ id, address: 'account' });
+    book.take([first]);
+    const later = signed({ id, here: false });
+    book.take([later]);
+    t.notOk(book.explains('account', account, 1n));
+    t.notOk(book.isOurs(first.attempt.signature));
+    book.forget([later]);
+    t.notOk(book.explains('account', account, 1n));
+    t.end();
+  },
+);
 
 void t.test(
-  'what another process signed explains nothing, and the chain is read before it is sent',
+  'only transactions in flight are settled, and not before their pause has passed',
+  (t) => {
+    const book = new InFlight();
+    const id = randomUUID();
+    const [before] = book.take([signed({ id })]);
+    const [after] = book.take([signed({ id })]);
+    const [other] = book.take([signed()]);
+    after!.settleAt = 20;
+    other!.settleAt = 10;
+    for (const one of [before!, after!, other!]) book.ended(one);
+    t.same(book.settleable(9), []);
+    t.same(book.settleable(10), [other]);
+    t.same(book.settleable(20), [after, other]);
+    book.forget([...other!.payments.values()]);
+    t.same(book.settleable(20), [after]);
+    t.end();
+  },
+);
+
+void t.test(
+  'a payment signed by another process explains no notice, and the chain is read before it is sent',
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
@@ -135,7 +141,7 @@ void t.test(
   },
 );
 
-void t.test('a notice of anything but the payment ends what it explains for good', (t) => {
+void t.test('after a notice of another change the payment explains no later notice', (t) => {
   const book = new InFlight();
   const [one] = book.take([signed({ address: 'account' })]);
   t.ok(book.explains('account', account, 3n));

@@ -112,7 +112,7 @@ const wrongs: [reason: string, spoil: (view: ChainView) => ChainView][] = [
 ];
 const DELEGATION = ['authority_closed', 'authority_replaced', 'delegate_replaced'];
 
-void t.test('nothing stands against a payment with exactly enough of everything', async (t) => {
+void t.test('a payment with exactly enough of everything has no obstacle', async (t) => {
   t.equal(subscriberObstacle(good, subscription, GROSS), undefined);
   t.equal(delegationObstacle(good, subscription), undefined);
   t.equal(planObstacle(good, 99n, parties), undefined);
@@ -173,7 +173,7 @@ void t.test('a merchant who receives nothing needs no account', async (t) => {
 });
 
 void t.test(
-  'the fee goes to the plan’s treasury, or to the first other one that the plan names and that can receive',
+  'the fee goes to the plan’s treasury, or to the first backup that the plan names and that can receive',
   async (t) => {
     const plan = { ...good.plan!, destinations: ['merchant', 'treasury', 'second', 'third'] };
     const others = ['second', 'third', 'unnamed'].map((wallet) => ({

@@ -42,7 +42,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction goes out again after two seconds, later where nobody asked for it, and not once it was seen',
+  'an unseen transaction is sent again after two seconds, later if its status was not polled',
   (t) => {
     const one = { ...sent, sentAt: 10_000 };
     t.ok(isSentAgain({ ...one, sends: 0, sentAt: -Infinity }, 0), 'the first time at once');

@@ -5,6 +5,7 @@ import { timeOf } from '../../src/chain/time.ts';
 import { split } from '../../src/domain/money.ts';
 import {
   amountDue,
+  amountPastDue,
   discounted,
   discountOf,
   type PriceTerms,
@@ -43,6 +44,28 @@ void t.test('a discount that is used up takes nothing off', (t) => {
   t.equal(discountOf({ ...terms, discountPeriods: 0 }), null);
   t.end();
 });
+
+void t.test(
+  'what is past due is the amount of the period that runs, though the next try may be due with the next one',
+  (t) => {
+    const past = {
+      ...base,
+      status: 'past_due',
+      periodAnchor: timeOf(START - 720n * 3600n),
+      planEndsAt: null,
+      unpausedAt: timeOf(START + 360n * 3600n),
+      nextPaymentDue: timeOf(whole.end),
+    };
+    t.equal(amountPastDue(past), 5_000_000n);
+    t.equal(amountPastDue({ ...past, discountPercent: 50 }), 2_500_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: timeOf(whole.end + 1n) }), 10_000_000n);
+    t.equal(amountPastDue({ ...past, planEndsAt: timeOf(START + 540n * 3600n) }), 2_500_000n);
+    t.equal(amountPastDue({ ...past, periodAnchor: null }), 10_000_000n);
+    t.equal(amountPastDue({ ...past, nextPaymentDue: null }), null, 'it is not tried again');
+    t.equal(amountPastDue({ ...past, status: 'active' }), null);
+    t.end();
+  },
+);
 
 void t.test(
   'a trial or a pause that ends inside a period leaves the rest of it to be charged',

@@ -1,9 +1,18 @@
 import { fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
-import { planReplay, replayDelivery, runReplay, type Selection } from '../../src/domain/replay.ts';
+import { claimDeliveries, recordOutcomes } from '../../src/db/delivery-queue.ts';
+import { deleteEndpoint, insertEndpoint, newEndpointId } from '../../src/db/endpoints.ts';
+import {
+  planReplay,
+  replayDelivery,
+  requeueForNext,
+  runReplay,
+  type Selection,
+} from '../../src/domain/replay.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {
   queueDeliveries,
@@ -11,6 +20,7 @@ import {
   seedApp,
   type SeededApp,
   finishDeliveries,
+  until,
 } from '../fixtures/webhooks.ts';
 
 const everything: Selection = {
@@ -248,5 +258,50 @@ void t.test(
       (await planReplay(sql, { ...everything, appId: app.appId, status: 'failed' })).deliverable,
       0,
     );
+  },
+);
+
+void t.test(
+  'a delivery that is cancelled while the next endpoint is created is queued for it once',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const app = await seedApp(sql, 'http://127.0.0.1:9/');
+    await queueDeliveries(sql, app, 3);
+    const claimId = randomUUID();
+    const request = { endpointId: app.endpointId, room: 1, floor: null };
+    const [claimed] = await claimDeliveries(sql, [request], { claimId, claimMs: 60_000 });
+    await deleteEndpoint(sql, app.endpointId);
+
+    // Each statement that queues waits at its end for the test.
+    await sql.unsafe(`create function hold() returns trigger language plpgsql
+      as $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
+      create trigger hold after insert on delivery_queue execute function hold()`);
+    const gate = await sql.reserve();
+    t.teardown(() => gate.release());
+    await gate`select pg_advisory_lock(7)`;
+    const requeued = sql.begin(async (tx) => {
+      const endpoint = { id: await newEndpointId(tx), appId: app.appId };
+      await insertEndpoint(tx, {
+        ...endpoint,
+        url: 'http://127.0.0.1:9/',
+        extraEvents: [],
+        secret: Buffer.of(),
+      });
+      return requeueForNext(tx, endpoint);
+    });
+    await until(
+      async () =>
+        (
+          await sql`select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`
+        ).length > 0,
+    );
+    const { id, endpointId } = claimed!;
+    const unsent = { id, endpointId, claimId, dueAt: null, attempt: null };
+    t.equal((await recordOutcomes(sql, [{ ...unsent, status: 'cancelled' }])).size, 1);
+    await gate`select pg_advisory_unlock(7)`;
+    t.equal(await requeued, 3);
+    const events = await sql<{ count: number }[]>`
+      select count(*)::int as count from delivery_queue where endpoint_id <> ${endpointId} group by event_id`;
+    t.same(events, [{ count: 1 }, { count: 1 }, { count: 1 }]);
   },
 );

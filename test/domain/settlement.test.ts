@@ -55,7 +55,7 @@ const cancelSeen = (row: HeldSubscription): { draft: Draft } => {
   return { draft };
 };
 
-void t.test('what was taken from us is not written, and nothing is told of it', async (t) => {
+void t.test('an assessment whose claim was lost is not written and has no event', async (t) => {
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
@@ -85,7 +85,7 @@ void t.test('a change and its event are written together or not at all', async (
   t.equal((await sql`select 1 from events`).length, 1);
 });
 
-void t.test('what is heard of a subscription while it is held makes it due again', async (t) => {
+void t.test('a notice during a claim makes the subscription due again', async (t) => {
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
@@ -128,7 +128,7 @@ async function stored(sql: Sql, id: string) {
 }
 
 void t.test(
-  'a payment that is committed leaves a row as it is that nothing else changes of; what it was judged by is not lost',
+  'committing a payment does not write a row that has no other change, and keeps its observed slot',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await subscription(sql);

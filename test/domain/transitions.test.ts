@@ -14,55 +14,14 @@ import {
   draftOf,
   type FailedTry,
 } from '../../src/domain/transitions.ts';
+import { heldSubscription } from '../fixtures/held-subscription.ts';
 
 const HOUR = 3600n;
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 const T = 1_800_000_000n;
 
-const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription => ({
-  id: 'id',
-  appId: 'app',
-  planId: 'plan',
-  subscriptionPda: 'pda',
-  subscriberWallet: 'wallet',
-  amount: 100n,
-  periodHours: 24,
-  planPda: 'plan pda',
-  trialEndsAt: null,
-  discountPercent: null,
-  discountAmount: null,
-  discountPeriods: null,
-  pausedAt: null,
-  unpausedAt: null,
-  planCreatedAt: null,
-  merchantWallet: 'merchant',
-  mint: 'mint',
-  treasury: 'treasury',
-  feeBps: null,
-  retryHours: null,
-  pastDueDays: null,
-  notices: 0,
-  isSuperseded: false,
-  ageSeconds: 1,
-  status: 'active',
-  paidThrough: null,
-  nextPaymentDue: at(T),
-  announcedDue: null,
-  cancelRequestedAt: null,
-  cancelRequestedBy: null,
-  cancelledAt: null,
-  pastDueSince: null,
-  failedAttempts: 0,
-  delegationRevokedAt: null,
-  endReason: null,
-  dueAt: at(T),
-  periodAnchor: null,
-  observedSlot: 0n,
-  periodPulled: 0n,
-  setbacks: 2,
-  failedPacks: 1,
-  ...changes,
-});
+const row = (changes: Partial<HeldSubscription> = {}): HeldSubscription =>
+  heldSubscription(T, { amount: 100n, setbacks: 2, failedPacks: 1, ...changes });
 
 const pull = (start: bigint, changes: Partial<Pull> = {}): Pull => ({
   signature: `from ${start}`,
@@ -99,7 +58,7 @@ void t.test('a draft changes nothing of its row', async (t) => {
 });
 
 void t.test(
-  'a payment pays its period, ends what was past due, and is told with its number of tries',
+  'a payment pays its period, ends past_due, and its event has the number of attempts',
   async (t) => {
     const draft = draftOf(row(pastDue));
     const next = at(T + 24n * HOUR);
@@ -132,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'an older period that comes to light late is in the books and told, and takes nothing back',
+  'a pull of an older period that is found late is recorded with an event and moves nothing back',
   async (t) => {
     const paidThrough = at(T + 48n * HOUR);
     const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
@@ -173,7 +132,7 @@ void t.test('the last period of a plan is followed by its end', async (t) => {
 });
 
 void t.test(
-  'a period that an earlier registration recorded counts, and is told no second time; what is further pays for nothing',
+  'a period recorded for an earlier registration counts without a second event; a further pull pays for nothing',
   async (t) => {
     const covered = draftOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
@@ -232,34 +191,31 @@ void t.test(
   },
 );
 
-void t.test(
-  'a cancellation stops what is due and no more; taken back, it is due again',
-  async (t) => {
-    const paidThrough = at(T + 24n * HOUR);
-    const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
-    applyCancelSeen(draft, T);
-    t.match(draft.state, {
-      status: 'active',
-      cancelRequestedAt: at(T),
-      cancelRequestedBy: 'subscriber',
-      nextPaymentDue: null,
-      paidThrough,
-    });
-    applyResume(draft, paidThrough);
-    t.match(draft.state, {
-      cancelRequestedAt: null,
-      cancelRequestedBy: null,
-      nextPaymentDue: paidThrough,
-    });
-    t.same(
-      draft.happenings.map(({ type }) => type),
-      ['cancel_requested', 'subscription_resumed'],
-    );
-  },
-);
+void t.test('a cancellation stops what is due; taken back, it is due again', async (t) => {
+  const paidThrough = at(T + 24n * HOUR);
+  const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+  applyCancelSeen(draft, T);
+  t.match(draft.state, {
+    status: 'active',
+    cancelRequestedAt: at(T),
+    cancelRequestedBy: 'subscriber',
+    nextPaymentDue: null,
+    paidThrough,
+  });
+  applyResume(draft, paidThrough);
+  t.match(draft.state, {
+    cancelRequestedAt: null,
+    cancelRequestedBy: null,
+    nextPaymentDue: paidThrough,
+  });
+  t.same(
+    draft.happenings.map(({ type }) => type),
+    ['cancel_requested', 'subscription_resumed'],
+  );
+});
 
 void t.test(
-  'a revocation is told once however often it is seen, and again after it was repaired',
+  'a revocation has one event however often it is seen, and another one after a repair',
   async (t) => {
     const draft = draftOf(row());
     const see = (obstacle: string | undefined, now: bigint) =>

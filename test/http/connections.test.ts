@@ -17,7 +17,7 @@ async function client(t: Test, port: number): Promise<Socket> {
   return socket;
 }
 
-void t.test('a connection with too many requests in hand is refused and closed', async (t) => {
+void t.test('a connection with too many unanswered requests is refused and closed', async (t) => {
   const api = await testApi(t);
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   const socket = await client(t, portOf(api.app.server));

@@ -438,6 +438,31 @@ void t.test(
     });
   },
 );
+
+void t.test(
+  'a request that Postgres ends for a deadlock is 503: it may be sent again',
+  async (t) => {
+    const { sql, ...api } = await testApi(t);
+    const { appId, token } = await api.merchant();
+    const path = `/merchant/apps/${appId}/webhooks`;
+    const create = () =>
+      api.call<{ id: string }>('POST', path, { token, body: { url: 'https://a.test/' } });
+    const { id } = (await create()).body.data;
+    await api.call('DELETE', `${path}/${id}`, { token });
+    await sql.begin(async (tx) => {
+      await tx`lock table delivery_queue`;
+      const asked = create();
+      const waiting = () =>
+        sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      await until(async () => (await waiting()).length > 0);
+      // The request has stored the endpoint and waits for the queue. It waited first, so it is the one that looks for a deadlock first.
+      await tx`lock table webhook_endpoints`;
+      t.match(await asked, { status: 503, headers: { 'retry-after': '5' }, body: envelope });
+    });
+    t.equal((await create()).status, 201);
+  },
+);
+
 void t.test('a refusal of an input says what would be right, never a pattern', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');

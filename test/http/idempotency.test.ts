@@ -1,6 +1,9 @@
 // Idempotency-Key.
 import t from 'tap';
+import { deleteOldKeys, takeKey } from '../../src/db/idempotency.ts';
 import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
+import { testDatabase } from '../fixtures/postgres.ts';
+import { until } from '../fixtures/webhooks.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
 const post = (api: TestApi, token: string, key: string, body: unknown, url = '/merchant/apps') =>
@@ -228,4 +231,22 @@ void t.test('the same answer comes when its row is gone', async (t) => {
   await api.call('DELETE', hook, { token: merchant.key });
   t.match(await replay('one'), { status: 201, text: first.text });
   t.equal((await replay('another')).status, 404);
+});
+
+void t.test('a key that is being taken over outlives the sweep of old keys', async (t) => {
+  const { sql } = await testDatabase(t);
+  const taken = { scope: 'a scope', key: 'old', fingerprint: Buffer.of(1) };
+  await takeKey(sql, taken);
+  await sql`update idempotency_keys set created_at = now() - interval '25 hours'`;
+  const { sweep } = await sql.begin(async (tx) => {
+    t.ok(await takeKey(tx, taken));
+    const sweep = deleteOldKeys(sql);
+    void sweep.catch(() => undefined);
+    const waiting = () =>
+      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0);
+    return { sweep };
+  });
+  t.equal(await sweep, 0);
+  t.equal((await sql`select from idempotency_keys`).length, 1);
 });

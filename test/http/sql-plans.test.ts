@@ -12,6 +12,13 @@ import { listEndpoints } from '../../src/db/endpoints.ts';
 import { readFeed } from '../../src/db/event-feed.ts';
 import { firstId, lastId } from '../../src/db/ids.ts';
 import { listEvents } from '../../src/db/events.ts';
+import {
+  countMatching,
+  countUnsent,
+  queueDeliveriesAgain,
+  queueUnsent,
+} from '../../src/db/replays.ts';
+import { everything } from '../../src/domain/replay.ts';
 import { findMerchants } from '../../src/db/merchants.ts';
 import { listPlans } from '../../src/db/plans.ts';
 import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/registrations.ts';
@@ -345,12 +352,34 @@ void t.test(`lists in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t)
     },
   ] as List[];
 
+  // A minute of the table. The app's endpoints are read besides, which are a quarter as many as the table's rows.
+  const minute = new Date(middle.getTime() + 60_000);
+  const replays = [
+    { since: middle, until: minute, before: later.toISOString() },
+    { since: middle, until: null, before: minute.toISOString() },
+  ].flatMap(({ before, ...span }): List[] => {
+    const selection = { ...everything, appId, ...span };
+    const run = { cursor: null, until: before };
+    const lists = Object.entries({
+      counted: (handle: Sql) => countMatching(handle, selection, before),
+      'counted, never sent': (handle: Sql) => countUnsent(handle, selection, before),
+      queued: (handle: Sql) => queueDeliveriesAgain(handle as never, selection, run, 1000),
+      'queued, never sent': (handle: Sql) => queueUnsent(handle as never, selection, run, 1000),
+    });
+    return lists.map(([name, ask]) => ({
+      name: `a replay of a minute, ${name}, ${JSON.stringify(span)}`,
+      ask,
+      most: rows / 4 + 10 * 60,
+    }));
+  });
+
   for (const [name, lists] of Object.entries({
     subscriptions,
     transactions,
     deliveries,
     events,
     others: plainLists,
+    replays,
   })) {
     const chosen = lists.filter((_, place) => !small || lists.length < 50 || place % 5 === 0);
     await t.test(`${name}: ${chosen.length} lists`, async (t) => {

@@ -51,7 +51,7 @@ void t.test(
 );
 
 void t.test(
-  'each change is told once: low early, empty as an alert, and when it is refilled',
+  'each change of level is logged once: low, empty with an alert, refilled',
   async (t) => {
     const { wallet, funds, said, figures, time } = walletWith(1_000_000_000n);
     for (const lamports of [
@@ -120,6 +120,8 @@ void t.test(
     } as unknown as Context);
     await funds.check(false);
     t.equal(funds.shortage(), undefined);
+    t.ok(funds.isEmpty(former.address));
+    t.notOk(funds.isEmpty(inUse.address));
     const { values } = await metrics.sol.get();
     t.same(Object.fromEntries(values.map(({ labels, value }) => [labels.keeper, value])), {
       [inUse.address]: 1,

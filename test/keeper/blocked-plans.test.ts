@@ -4,7 +4,7 @@ import { planIn } from '../../src/chain/accounts.ts';
 import { SYSTEM_PROGRAM } from '../../src/chain/addresses.ts';
 import { updatePlan } from '../../src/chain/plan-instructions.ts';
 import { cancelSubscription } from '../../src/chain/instructions.ts';
-import { reconcile } from '../../src/keeper/reconcile.ts';
+import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 /** The plan's owner changes who may pull. */

@@ -8,7 +8,7 @@ import { sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 void t.test(
-  'a registered subscription is collected once: net to the merchant, fee to the treasury, and told',
+  'a registered subscription is collected once: net to the merchant, fee to the treasury, one event',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -279,7 +279,7 @@ void t.test(
 );
 
 void t.test(
-  'a further pull by the plan owner in a period that is paid is in the books, told to the operator, and pays for nothing',
+  'a further pull by the plan owner in a paid period is recorded and logged, and pays for nothing',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

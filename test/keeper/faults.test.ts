@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'crash between commit and send, blockhash expired meanwhile: signed anew, paid once',
+  'crash between commit and send, blockhash expired meanwhile: signed again, paid once',
   async (t) => {
     const { stage, subscription } = await due(t);
     const [signed] = await signAndDie(stage);
@@ -102,7 +102,7 @@ void t.test('a send that times out though it landed', async (t) => {
 });
 
 void t.test(
-  'dropped silently and expired: never failed before its time, then signed anew',
+  'dropped silently and expired: not failed before its expiry, then signed again',
   async (t) => {
     const { stage, subscription } = await due(t);
     await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 3 });

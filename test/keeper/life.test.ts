@@ -30,6 +30,22 @@ const cancelOnChain = (stage: Stage, subscription: Subscription) =>
     [cancelSubscription(stage.net.programId, parties(subscription))],
   );
 
+/** Cancels on chain, and waits until the keeper has seen it. */
+async function cancelSeen(stage: Stage, subscription: Subscription) {
+  await cancelOnChain(stage, subscription);
+  await stage.until(
+    'the cancellation is seen',
+    async () => (await stage.row(subscription)).cancelRequestedAt !== null,
+    5000,
+  );
+}
+
+async function resumeOnChain(stage: Stage, subscription: Subscription) {
+  const { expiresAt } = (await stage.onChain(subscription))!;
+  const accounts = { ...parties(subscription), mint: stage.net.mint, expiresAt };
+  await stage.send([subscription.wallet], [resumeSubscription(stage.net.programId, accounts)]);
+}
+
 async function paidOnce(stage: Stage, subscription: Subscription) {
   await stage.until(
     'the first payment is settled',
@@ -161,12 +177,7 @@ void t.test(
     const subscription = await stage.subscriber(await stage.plan());
     await stage.startKeeper();
     await paidOnce(stage, subscription);
-    await cancelOnChain(stage, subscription);
-    await stage.until(
-      'the cancellation is seen',
-      async () => (await stage.row(subscription)).cancelRequestedAt !== null,
-      5000,
-    );
+    await cancelSeen(stage, subscription);
     await stage.quiet();
     const row = await stage.row(subscription);
     t.match(row, {
@@ -218,25 +229,14 @@ void t.test(
 );
 
 void t.test(
-  'resumed before the end: the cancel fields are cleared, it is told, and the next period is collected',
+  'resumed before the end: the cancel fields are cleared, with an event, and the next period is collected',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
     await stage.startKeeper();
     await paidOnce(stage, subscription);
-    await cancelOnChain(stage, subscription);
-    await stage.until(
-      'the cancellation is seen',
-      async () => (await stage.row(subscription)).cancelRequestedAt !== null,
-      5000,
-    );
-    const { expiresAt } = (await stage.onChain(subscription))!;
-    const resume = resumeSubscription(stage.net.programId, {
-      ...parties(subscription),
-      mint: stage.net.mint,
-      expiresAt,
-    });
-    await stage.send([subscription.wallet], [resume]);
+    await cancelSeen(stage, subscription);
+    await resumeOnChain(stage, subscription);
     await stage.until(
       'the resumption is seen',
       async () => (await stage.row(subscription)).cancelRequestedAt === null,
@@ -255,6 +255,31 @@ void t.test(
       'cancel_requested',
       'subscription_resumed',
       'payment_success',
+    ]);
+  },
+);
+
+void t.test(
+  'the merchant cancels after the subscriber did: a resumption on chain does not take that back',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    await stage.startKeeper();
+    await paidOnce(stage, subscription);
+    await cancelSeen(stage, subscription);
+    await stage.sql.begin((tx) => requestCancel(tx, { id: subscription.id, status: 'active' }));
+    await resumeOnChain(stage, subscription);
+    stage.net.passSeconds(30 * DAY + 5);
+    await stage.until(
+      'it is cancelled',
+      async () => (await stage.row(subscription)).status === 'cancelled',
+    );
+    t.equal((await stage.payments(subscription)).length, 1);
+    t.same(await typesOf(stage, subscription), [
+      'subscription_created',
+      'payment_success',
+      'cancel_requested',
+      'cancel_finalized',
     ]);
   },
 );
@@ -299,7 +324,7 @@ void t.test('the merchant forces the end: nothing is collected afterwards', asyn
 });
 
 void t.test(
-  'a revoked delegation is told once, fails when due, and is collected as soon as it is approved again',
+  'a revoked delegation has one event, fails when due, and is collected once it is approved again',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
@@ -344,7 +369,7 @@ void t.test(
 );
 
 void t.test(
-  'an authority that is closed and opened anew does not carry old subscriptions: told, past due',
+  'an authority that is closed and opened again does not carry old subscriptions: one event, past due',
   async (t) => {
     const stage = await startStage(t);
     const { programId, mint } = stage.net;
@@ -451,7 +476,7 @@ void t.test(
 );
 
 void t.test(
-  'an address that is closed and subscribed anew is another subscription: the old one ends, and can be registered again',
+  'an address that is closed and opened again is another subscription: the old one ends, the new one can be registered',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });

@@ -129,7 +129,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
 }
 
 void t.test(
-  'an authority that is revoked or closed is seen by the stream alone, and told once',
+  'a revoked or closed authority is found by the stream alone, with one event',
   async (t) => {
     for (const build of [closeAuthority, revokeAuthority]) {
       const { stage, subscription, follow } = await streamAlone(t);

@@ -1,11 +1,13 @@
 // Several payments in one transaction: one that fails, is cancelled or is lost holds the others up for no longer than a new transaction takes.
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
+import { cancelSubscription } from '../../src/chain/instructions.ts';
 import { signPayments, transactionFee, transfersOf } from '../../src/chain/collection.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { recover } from '../../src/keeper/claim.ts';
 import { pullsOnChain } from '../fixtures/agreement.ts';
+import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 /** Subscribers to two plans, who are due. */
@@ -207,7 +209,7 @@ void t.test('a payment whose transaction failed twice for others goes alone', as
 });
 
 void t.test(
-  'a cancellation before the first send drops the transaction; the rest of it is signed anew and nothing of the first can land',
+  'a cancellation before the first send drops the transaction; its other payments are signed again, and the first cannot land',
   async (t) => {
     for (const cancel of [forceCancel, requestCancel]) {
       const { stage, subscriptions } = await subscribed(t, 5);
@@ -298,3 +300,126 @@ void t.test(
     for (const one of subscriptions) await paidOnce(t, stage, one, 4);
   },
 );
+
+for (const [name, limit] of [
+  ['money', { amount: 5_000_000 }],
+  ['approval', { delegatedAmount: 8_000_000 }],
+] as const)
+  void t.test(
+    `a wallet with three due subscriptions and ${name} for one: one is paid, the other payments fail without a transaction`,
+    async (t) => {
+      const stage = await startStage(t, { blockMs: 0 });
+      const plans = [await stage.plan(), await stage.plan(), await stage.plan()];
+      const [first, ...more] = plans;
+      const one = await stage.subscriber(first!);
+      const { wallet } = one;
+      const subscriptions = [one];
+      for (const plan of more) {
+        await stage.open(plan, wallet);
+        subscriptions.push(await stage.register(plan, wallet));
+      }
+      const stranger = await stage.subscriber(first!);
+      await stage.net.rpc('surfnet_setTokenAccount', wallet.address, stage.net.mint, limit);
+      stage.net.mineBlocks(2);
+      const parts = stage.parts();
+      await parts.collect();
+      t.same(
+        parts.taken.map(({ id }) => id === stranger.id).sort(),
+        [false, true],
+        'one of the wallet, and the stranger',
+      );
+      for (const { status, failedAttempts, setbacks } of await Promise.all(
+        subscriptions.map((some) => stage.row(some)),
+      ))
+        t.same(
+          { status, failedAttempts, setbacks },
+          { status: 'active', failedAttempts: 0, setbacks: 0 },
+        );
+      await settle(stage, parts);
+      stage.net.passSeconds(20);
+      await parts.collect();
+      t.same(parts.taken, []);
+      t.same(await packsOf(stage), ['2 landed']);
+      await paidOnce(t, stage, stranger);
+      const rows = await Promise.all(subscriptions.map((some) => stage.row(some)));
+      t.same(rows.map(({ status }) => status).sort(), ['active', 'past_due', 'past_due']);
+      for (const [place, { status }] of rows.entries()) {
+        const payments = await stage.payments(subscriptions[place]!);
+        t.match(payments, [
+          status === 'active'
+            ? { status: 'succeeded' }
+            : {
+                status: 'failed',
+                txSignature: null,
+                failureReason: name === 'money' ? 'insufficient_funds' : 'allowance_exhausted',
+              },
+        ]);
+      }
+    },
+  );
+
+/** Of a transaction in the wire form of version 1, which begins with the version. */
+const isVersion1 = (base64: unknown) => Buffer.from(String(base64), 'base64')[0] === 0x81;
+
+for (const [name, refuses, packs] of [
+  [
+    'refuses version 1 from the first simulation on: legacy transactions',
+    (method: string, bytes: unknown) =>
+      ['simulateTransaction', 'sendTransaction'].includes(method) && isVersion1(bytes)
+        ? { code: -32602, message: 'failed to deserialize solana transaction' }
+        : undefined,
+    /^[12] landed$/,
+  ],
+  [
+    'simulates nothing: transactions with wider limits',
+    (method: string) =>
+      method === 'simulateTransaction' ? { code: -32601, message: 'Method not found' } : undefined,
+    /^2 landed$/,
+  ],
+] as const)
+  void t.test(
+    `a cluster with version 1 behind an endpoint that ${name} collect everything, and what is cancelled is written`,
+    async (t) => {
+      const stage = await startStage(t);
+      const plan = await stage.plan();
+      const subscriptions = await Promise.all(
+        Array.from({ length: 6 }, () => stage.subscriber(plan)),
+      );
+      const cancelled = await stage.subscriber(plan);
+      const parties = { subscriber: cancelled.wallet.address, plan: plan.pda };
+      await stage.send(
+        [cancelled.wallet],
+        [
+          cancelSubscription(stage.net.programId, {
+            ...parties,
+            subscription: cancelled.pda,
+          }),
+        ],
+      );
+      const endpoint = await startRewritingEndpoint(
+        stage.net.rpcUrl,
+        (_method, _params, result) => result,
+        (method, [bytes]) => refuses(method, bytes),
+      );
+      t.teardown(() => endpoint.close());
+      const keeper = await stage.startKeeper({
+        rpcUrls: [endpoint.url],
+        wsUrls: [stage.net.wsUrl],
+      });
+      await stage.until(
+        'all are paid',
+        async () =>
+          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 6,
+      );
+      await stage.quiet();
+      for (const one of subscriptions) await paidOnce(t, stage, one);
+      t.match(await stage.row(cancelled), { cancelRequestedBy: 'subscriber' });
+      t.same(await stage.payments(cancelled), []);
+      const made = await packsOf(stage);
+      t.ok(
+        made.every((pack) => packs.test(pack)),
+        made.join(),
+      );
+      t.equal(await keeper.ready(), undefined);
+    },
+  );

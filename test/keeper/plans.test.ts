@@ -149,7 +149,7 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
   t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
 });
 
-void t.test('a plan that ends as late as the program can count holds up no other', async (t) => {
+void t.test('a plan with the largest possible end does not stop the watch of others', async (t) => {
   const stage = await startStage(t);
   const late = 2n ** 63n - 1n;
   t.same(assessPlan(active, { ...account, endTs: late }, 2000n, ['keeper']), {

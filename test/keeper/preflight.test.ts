@@ -83,13 +83,25 @@ void t.test(
       message: /no SPL Token mint/,
     });
     const treasury = generateKeypair().address;
-    await t.rejects(stage.startKeeper({ treasury }), {
+    await t.rejects(stage.startKeeper({ treasury, treasuries: [treasury] }), {
       name: 'OperatorError',
       exitCode: 2,
       message: new RegExp(`${treasury} has no account for the mint[^]*spl-token create-account`),
     });
   },
 );
+
+void t.test('a keeper whose first treasury cannot receive starts where another can', async (t) => {
+  const stage = await startStage(t);
+  const treasury = generateKeypair().address;
+  const said: string[] = [];
+  const { pino } = await import('pino');
+  const log = pino({ level: 'warn' }, { write: (line: string) => void said.push(line) });
+  const treasuries = [treasury, stage.treasury.address];
+  const keeper = await stage.startKeeper({ treasury, treasuries }, { log });
+  await stage.until('it is ready', async () => (await keeper.ready()) === undefined);
+  t.match(said.join(''), `${treasury} has no account for the mint`, 'the log says which cannot');
+});
 
 void t.test(
   'RPC out of reach: the keeper waits, is not ready, says so once, and goes on when it is back',

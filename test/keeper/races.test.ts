@@ -127,7 +127,7 @@ void t.test(
 );
 
 void t.test(
-  'a fork that drops a confirmed payment and its blockhash: signed anew, recorded once',
+  'a fork drops a confirmed payment and its blockhash: signed again, recorded once',
   async (t) => {
     const { stage, subscription } = await due(t, { blockMs: 30 });
     // What the wallet did is final before anything forks.

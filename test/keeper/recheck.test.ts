@@ -41,7 +41,7 @@ void t.test(
 );
 
 void t.test(
-  'cancelled while every send is lost: told while the payment is still open, and not sent again',
+  'cancelled while every send is lost: the event comes while the attempt is open, and it is not sent again',
   async (t) => {
     const { stage, subscription } = await due(t);
     let sends = 0;

@@ -1,10 +1,16 @@
 // When an attempt has come to its end, and when nobody knows yet: nothing is signed anew that may still land.
 import t, { type Test } from 'tap';
-import { transferSubscription } from '../../src/chain/instructions.ts';
+import { createAbsenceJudge } from '../../src/chain/absence.ts';
+import {
+  cancelSubscription,
+  revokeDelegation,
+  transferSubscription,
+} from '../../src/chain/instructions.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
-import { reconcile } from '../../src/keeper/reconcile.ts';
+import { reconcile } from '../../src/commands/reconcile/compare.ts';
+import { createResolver } from '../../src/keeper/resolve.ts';
 import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';
-import { startStage } from '../fixtures/billing.ts';
+import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const nothing = { done: [], unknown: [], isDue: false };
 
@@ -22,8 +28,21 @@ async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<R
   return { stage, plan, subscription, flying: flying!, attempt, ...parts };
 }
 
+/** The subscriber cancels, closes the account when its period is over, and subscribes again. */
+async function reopen(stage: Stage, plan: Plan, { pda, wallet }: Subscription) {
+  const { programId } = stage.net;
+  const parties = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [cancelSubscription(programId, parties)]);
+  stage.net.passSeconds(720 * HOUR);
+  const close = { authority: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [revokeDelegation(programId, close)]);
+  stage.net.passSeconds(100);
+  await stage.open(plan, wallet);
+  stage.net.mineBlocks(200);
+}
+
 void t.test(
-  'never sent, and its blockhash over for good: expired, told to nobody, and due as before',
+  'never sent and its blockhash expired: the attempt expires without an event, and the payment is due as before',
   async (t) => {
     const { stage, subscription, flying, resolver, attempt } = await signed(t, 200);
     const before = await stage.row(subscription);
@@ -77,7 +96,49 @@ void t.test(
 );
 
 void t.test(
-  'something was pulled, and nobody tells by what: neither expired nor paid until it is known',
+  'an attempt whose account was closed and opened anew expires, once the history reaches up to the new account',
+  async (t) => {
+    let isListed = false;
+    const listing = (rpc: Rpc): Partial<Rpc> => ({
+      getSignaturesForAddress: async (...args) =>
+        isListed ? rpc.getSignaturesForAddress(...args) : [],
+    });
+    const { stage, plan, subscription, flying, attempt, ...parts } = await signed(t, 0, listing);
+    await reopen(stage, plan, subscription);
+    // The judge of a public cluster: the address is not empty.
+    const absence = createAbsenceJudge(stage.rpc, { onAlarm: () => undefined });
+    const resolver = createResolver({ ...parts.context, absence }, parts.fees);
+    t.same(await resolver.expired([flying]), { done: [], unknown: [flying], isDue: false });
+    t.equal(await attempt(), 'open', 'the history has not even the new account');
+    isListed = true;
+    t.equal((await resolver.expired([flying])).done.length, 1);
+    t.equal(await attempt(), 'expired');
+    t.same(await stage.payments(subscription), []);
+    await parts.collect();
+    t.match(await stage.row(subscription), { cancelRequestedBy: 'subscriber' });
+  },
+);
+
+void t.test(
+  'a payment that landed before its account was closed and opened anew is recorded, whatever is there now',
+  async (t) => {
+    const { stage, plan, subscription, flying, attempt, ...parts } = await signed(t, 0, (rpc) => ({
+      getSignatureStatuses: async (signatures, options) => ({
+        ...(await rpc.getSignatureStatuses(signatures, options)),
+        statuses: signatures.map(() => null),
+      }),
+    }));
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks();
+    await reopen(stage, plan, subscription);
+    t.equal((await parts.resolver.expired([flying])).done.length, 1);
+    t.equal(await attempt(), 'landed');
+    t.match(await stage.payments(subscription), [{ txSignature: flying.attempt.signature }]);
+  },
+);
+
+void t.test(
+  'a pull that no endpoint explains: neither expired nor paid until it is known',
   async (t) => {
     let blind = true;
     const { stage, plan, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
@@ -104,7 +165,7 @@ void t.test(
 );
 
 void t.test(
-  'the signature is unknown, but the money was ours: recorded as what it is',
+  'the signature is unknown and the pull was the keeper’s: recorded as its payment',
   async (t) => {
     const { stage, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({

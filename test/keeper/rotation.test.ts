@@ -8,7 +8,7 @@ import nacl from 'tweetnacl';
 import { planIn } from '../../src/chain/accounts.ts';
 import { keypairFromSecret } from '../../src/chain/keypair.ts';
 import { updatePlan } from '../../src/chain/plan-instructions.ts';
-import { reconcile } from '../../src/keeper/reconcile.ts';
+import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { HOUR, type Plan, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD_HOURS = 24;
@@ -133,7 +133,46 @@ void t.test(
   },
 );
 
-void t.test('the memo of a payment is a hash: it tells nothing of our ids', async (t) => {
+void t.test(
+  'a former key without SOL signs nothing: plans of the new key are collected, those of the former one wait for its refill',
+  async (t) => {
+    const stage = await startStage(t);
+    const next = await newKey(t, stage);
+    const [oldFile] = stage.config.keeperKeypairs!;
+    const refill = async (lamports: number) => {
+      await stage.net.rpc('surfnet_setAccount', stage.keeper.address, { lamports });
+      stage.net.mineBlocks();
+    };
+    const [former, both] = [
+      await stage.plan(),
+      await stage.plan({ pullers: [stage.keeper.address, next.keypair.address] }),
+    ];
+    const waiting = await stage.subscriber(former);
+    const paid = await stage.subscriber(both);
+    await refill(1_000_000);
+    const keeper = await stage.startKeeper({
+      keeperKeypairs: [next.file, oldFile!],
+      keeperAddresses: [next.keypair.address, stage.keeper.address],
+    });
+    await stage.until('it is put off', async () => (await stage.row(waiting)).setbacks > 0);
+    await stage.until('the other is paid', async () => (await stage.payments(paid)).length === 1);
+    t.equal(await keeper.ready(), undefined);
+    t.same(
+      await stage.sql`select 1 from payment_attempts where subscription_id = ${waiting.id}`,
+      [],
+    );
+    t.match(await stage.row(waiting), { status: 'active', failedAttempts: 0 });
+    await refill(1_000_000_000);
+    await stage.until('it is paid', async () => {
+      stage.net.passSeconds(60);
+      return (await stage.payments(waiting)).length === 1;
+    });
+    t.same(await pullers(stage, [waiting], 0), { [stage.keeper.address]: 1 });
+    t.same(await stage.sql`select 1 from payment_attempts where state = 'expired'`, []);
+  },
+);
+
+void t.test('the memo of a payment is a hash that reveals no id', async (t) => {
   const stage = await startStage(t);
   const subscription = await stage.subscriber(await stage.plan());
   await stage.startKeeper();

@@ -64,7 +64,7 @@ const cancelled = (stage: Stage, id: string, cancel: typeof forceCancel = forceC
   stage.sql.begin((tx) => cancel(tx, { id, status: 'active' }));
 
 void t.test(
-  'once a cancellation is answered nothing of its subscription is sent, nor what its transaction carries besides',
+  'after the answer to a cancellation neither its payment nor the rest of its transaction is sent',
   async (t) => {
     const stage = await startStage(t);
     for (const cancel of [forceCancel, requestCancel]) {
@@ -82,7 +82,7 @@ void t.test(
 );
 
 void t.test(
-  'what was sent before, or held elsewhere, is not sent again and not dropped',
+  'a stopped transaction that was sent before, or signed elsewhere, is neither sent again nor dropped',
   async (t) => {
     const stage = await startStage(t);
     const [sent, foreign] = (await outgoing(stage, 2, 2)) as [Outgoing, Outgoing];
@@ -142,7 +142,7 @@ void t.test(
   },
 );
 
-void t.test('what was taken from this keeper is not sent by it', async (t) => {
+void t.test('a keeper does not send a payment whose claim it lost', async (t) => {
   const stage = await startStage(t);
   const [kept, taken, split] = (await outgoing(stage, 3, 2)) as [Outgoing, Outgoing, Outgoing];
   const { begun, sendTransaction } = endpoint();
@@ -155,7 +155,7 @@ void t.test('what was taken from this keeper is not sent by it', async (t) => {
 });
 
 void t.test(
-  'after a notice the chain is read first: what it does not show is not sent',
+  'after a notice the chain is read first, and a payment that it no longer allows is not sent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -177,7 +177,7 @@ void t.test(
 );
 
 void t.test(
-  'a refused version is told of; an endpoint out of reach is tried again later',
+  'a refused version is reported; an unreachable endpoint is tried again later',
   async (t) => {
     const stage = await startStage(t);
     const [refused, lost] = (await outgoing(stage, 2)) as [Outgoing, Outgoing];

@@ -20,17 +20,29 @@ import {
 import { claimOne, listKnown, findOwner } from '../../src/db/reconciliation.ts';
 import * as leases from '../../src/db/subscription-leases.ts';
 import * as subscriptions from '../../src/db/subscriptions.ts';
+import * as refunds from '../../src/db/refunds.ts';
+import { dailyFigures } from '../../src/db/analytics.ts';
 import { stepSweep } from '../../src/db/sweeps.ts';
+import { listTimeline } from '../../src/db/timeline.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);
 /** Nobody has more plans than this. */
 const MOST_PLANS = 1_000_000;
-const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'transactions', 'plans'];
+const TABLES = [
+  'subscriptions',
+  'payments',
+  'payment_attempts',
+  'transactions',
+  'plans',
+  'refunds',
+];
 const LIVE = 4000;
 /** Of the live ones, those whose transaction is under way. */
 const OPEN = 300;
 const BATCH = 100;
+/** Subscriptions of another app. */
+const SMALL = 20;
 const NOW = new Date('2030-01-01T00:00:00Z');
 /** Blocks of 8 kB that a statement may read for each row that it is about: table, indexes, their joins and what it writes. */
 const BLOCKS_PER_ROW = 60;
@@ -59,7 +71,10 @@ const writtenBy = (node: Node) =>
 /** A handle whose statements are explained when they are waited for; their plans go to `plans`, and their answers are empty. */
 function explaining(tx: Transaction, plans: Node[]): Sql {
   return new Proxy(tx as unknown as Sql, {
-    apply: (target, self, [strings, ...values]: [TemplateStringsArray, ...unknown[]]) => {
+    apply: (target, self, [strings, ...values]: [TemplateStringsArray | string, ...unknown[]]) => {
+      // An identifier.
+      if (typeof strings === 'string')
+        return Reflect.apply(target, self, [strings, ...values]) as unknown;
       const explained = [
         `explain (analyze, buffers, format json) ${strings[0] ?? ''}`,
         ...strings.slice(1),
@@ -83,8 +98,9 @@ function explaining(tx: Transaction, plans: Node[]): Sql {
 }
 
 /**
- * Subscriptions with a payment and an attempt each. `live` ones are due, nearly due, revoked, or in somebody's hand; `waiting` ones are paid for the next
- * month and were looked at just now; `finished` ones are over. The indexes are made afterwards, as a restore does.
+ * Subscriptions with a payment and an attempt each. `live` ones are due (for a payment, an announcement or another try), nearly due, revoked, or in
+ * somebody's hand, and their payments have refunds to look for; `waiting` ones are paid for the next month, or past due, and were looked at just now;
+ * `finished` ones are over. A tenth of those attempts failed, and a tenth of those payments was refunded. The indexes are made afterwards, as a restore does.
  */
 async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finished') {
   const [isOver, isLive] = [kind === 'finished', kind === 'live'];
@@ -96,13 +112,15 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         and not exists (select from pg_constraint c where c.conname = i.indexname)`;
     for (const { indexname } of indexes) await tx`drop index ${tx(indexname)}`;
     await tx`
-      with app as (select id from apps limit 1), plan as (select id from plans order by id limit 1)
+      with app as (select id from apps order by id limit 1), plan as (select id from plans order by id limit 1)
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at, ended_at,
-        cancel_requested_at, cancel_requested_by, due_at, next_payment_due, delegation_revoked_at)
+        cancel_requested_at, cancel_requested_by, due_at, next_payment_due, delegation_revoked_at, past_due_since, failed_attempts)
       select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1, ${NOW},
-        ${isOver ? 'cancelled' : 'active'}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? 'merchant' : null}, due, due,
-        case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end
+        case when ${isOver} then 'cancelled' when is_late then 'past_due' else 'active' end, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? NOW : null},
+        ${isOver ? 'merchant' : null}, due, case when is_late then due else due + interval '15 minutes' end,
+        case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end, case when is_late then ${NOW}::timestamptz end, is_late::int
       from app, plan, generate_series(1, ${count}::int) as n,
+        lateral (select not ${isOver} and n % 7 = 0) as l (is_late),
         lateral (select case ${kind}::text when 'live' then ${NOW}::timestamptz + (n - 500) * interval '1 minute'
           when 'waiting' then ${NOW}::timestamptz + interval '30 days' + n % 43200 * interval '1 minute' end) as d (due)`;
     await tx`
@@ -113,20 +131,25 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
       from subscriptions where starts_with(subscription_pda, ${kind})`;
     await tx`
       with made as materialized (
-        select *, ${isLive} and due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open
+        select *, ${isLive} and due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open,
+          case when ${!isLive} and hashtext(subscription_pda) % 10 = 0 then 'failed' else 'landed' end as ended
         from subscriptions where starts_with(subscription_pda, ${kind})
       ), signed as (
         insert into transactions (id, signature, bytes, last_valid_block_height, state)
-        select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else 'landed' end from made
+        select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else ended end from made
       )
       insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
-      select id, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else 'landed' end, case when not is_open then now() end
+      select id, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else ended end, case when not is_open then now() end
       from made`;
+    await tx`
+      insert into refunds (app_id, payment_id, subscription_id, amount, reference, status, tx_signature, occurred_at, look_at, created_at)
+      select app_id, id, subscription_id, 1, subscription_pda, ${isLive ? 'pending' : 'succeeded'}, ${isLive ? null : 'signature'}, ${isLive ? null : NOW}, ${isLive ? NOW : null}::timestamptz - interval '9 years', now()
+      from payments where starts_with(subscription_pda, ${kind}) and (${isLive} or hashtext(subscription_pda) % 10 = 0)`;
     await tx`
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
       select id, 'plan', ${kind}::text || n, n, 'owner', 'mint', 'treasury', 'keeper', 100, 1, ${isLive ? 'active' : 'ended'}, now(),
         now() - n * interval '1 second'
-      from apps, generate_series(1, ${isLive ? LIVE : Math.min(MOST_PLANS, count)}::int) as n`;
+      from (select id from apps order by id limit 1) as app, generate_series(1, ${isLive ? LIVE : Math.min(MOST_PLANS, count)}::int) as n`;
     for (const { indexdef } of indexes) await tx.unsafe(indexdef);
   });
   for (const table of TABLES) await sql`vacuum analyze ${sql(table)}`;
@@ -139,12 +162,33 @@ async function insertPlan(sql: Sql) {
     select id, 'plan', 'the plan', 0, 'owner', 'mint', 'treasury', 'keeper', 100, 1, 'active', now() from apps`;
 }
 
+/** An app of somebody else with a few subscriptions, each paid and refunded; returns its id. */
+async function insertSmallApp(sql: Sql): Promise<string> {
+  const [{ id }] = await sql<[{ id: string }]>`
+    with m as (insert into merchants (wallet) values ('small') returning id) insert into apps (merchant_id, name) select id, 'small' from m returning id`;
+  await sql`
+    with plan as (select id from plans order by id limit 1), made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, created_at)
+      select ${id}, plan.id, 'small' || n, 'small', 100, 1, ${NOW}, ${NOW}::timestamptz - interval '1 day' from plan, generate_series(1, ${SMALL}::int) as n
+      returning id, plan_id, subscription_pda
+    ), paid as (
+      insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+        platform_fee, amount_net, tx_signature, occurred_at)
+      select ${id}, plan_id, id, subscription_pda, 'small', 'succeeded', ${NOW}::timestamptz - interval '1 hour', ${NOW}, 100, 1, 99, subscription_pda, ${NOW} from made
+      returning id, subscription_id, subscription_pda
+    )
+    insert into refunds (app_id, payment_id, subscription_id, amount, reference, status, tx_signature, occurred_at, look_at)
+    select ${id}, id, subscription_id, 1, subscription_pda, 'succeeded', 'signature', ${NOW}, null from paid`;
+  return id;
+}
+
 void t.test(
   `with ${OTHERS} rows in each table that are finished or not due, a statement reads what it read without them`,
   { timeout: 3_600_000 },
   async (t) => {
     const { sql } = await testDatabase(t);
     await insertPlan(sql);
+    const smallApp = await insertSmallApp(sql);
     await insert(sql, LIVE, 'live');
     const claimId = randomUUID();
     const held = (
@@ -176,6 +220,10 @@ void t.test(
       await sql<{ id: string }[]>`select id from plans order by id limit ${BATCH}`
     ).map(({ id }) => id);
     const lease = { claimId, limit: BATCH, leaseSeconds: 45 };
+    const [refund] = await sql<{ id: string; paymentId: string }[]>`
+      select id, payment_id from refunds where status = 'pending' order by id limit 1`;
+    const page = { after: null, limit: 20 };
+    const month = { from: new Date('2029-12-15T00:00:00Z'), to: new Date('2030-01-14T00:00:00Z') };
 
     const statements: Record<string, [about: number, run: (sql: Sql) => PromiseLike<unknown>]> = {
       claimDue: [BATCH, (sql) => leases.claimDue(sql, { ...lease, chainNow: NOW })],
@@ -211,8 +259,9 @@ void t.test(
       ],
       readBacklog: [500, (sql) => subscriptions.readBacklog(sql, NOW)],
       readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
+      // Payments, their transactions, and what else these carry.
       resolveAttempts: [
-        BATCH,
+        3 * BATCH,
         (sql) =>
           resolveAttempts(
             sql,
@@ -256,17 +305,39 @@ void t.test(
         1,
         (sql) => movePlan(sql, plans[0]!, { from: 'active', to: 'sunset', endsAt: null }),
       ],
+      takeAwaitedRefunds: [20, (sql) => refunds.takeAwaitedRefunds(sql, 20)],
+      expireRefund: [1, (sql) => refunds.expireRefund(sql, refund!.id)],
+      recordRefund: [
+        1,
+        (sql) =>
+          refunds.recordRefund(sql as unknown as Transaction, refund!.id, {
+            txSignature: 'signature',
+            occurredAt: NOW,
+          }),
+      ],
+      readRefundable: [
+        1,
+        (sql) => refunds.readRefundable(sql as unknown as Transaction, refund!.paymentId),
+      ],
+      listRefunds: [20, (sql) => refunds.listRefunds(sql, refund!.paymentId, page)],
+      // What a merchant reads of a subscription, and of an app.
+      listTimeline: [20, (sql) => listTimeline(sql, first!.id)],
+      dailyFigures: [
+        10 * SMALL,
+        (sql) => dailyFigures(sql, smallApp, { ...month, untilNow: false }),
+      ],
     };
     const told = new Set([
       ...Object.keys(statements),
       'insertAttempts',
       'insertPayments',
+      'insertRefund',
       'listRecorded',
       'listTreasuries',
       // Reads the plan's subscriptions, of which these are all.
       'releaseWaiting',
     ]);
-    for (const name of [...Object.keys(leases), ...Object.keys(subscriptions)])
+    for (const name of [leases, subscriptions, refunds].flatMap((file) => Object.keys(file)))
       t.ok(told.has(name), `${name} is looked at`);
 
     /** Blocks that each statement reads, and the tables that it reads from end to end; nothing that it writes stays. */
@@ -282,15 +353,15 @@ void t.test(
         });
         await t.rejects(undone, { message: 'undone' });
         const nodes = plans.flatMap(nodesOf);
-        const [root] = plans;
+        const blocks = plans.reduce((sum, root) => sum + blocksOf(root), 0);
         found.set(name, {
-          blocks: blocksOf(root!),
-          read: blocksOf(root!) - nodes.reduce((sum, node) => sum + writtenBy(node), 0),
+          blocks,
+          read: blocks - nodes.reduce((sum, node) => sum + writtenBy(node), 0),
           whole: nodes
             .filter(
               (node) =>
                 node['Node Type'] === 'Seq Scan' &&
-                /^(subscriptions|payments|payment_attempts|transactions|plans)$/.test(
+                /^(subscriptions|payments|payment_attempts|transactions|plans|refunds)$/.test(
                   node['Relation Name'] ?? '',
                 ),
             )
@@ -304,6 +375,10 @@ void t.test(
     await insert(sql, OTHERS / 2, 'waiting');
     await insert(sql, OTHERS / 2, 'finished');
     const after = await measure();
+    const [found] = await sql<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }[]>`
+      explain (format json) select 1 from payments where md5(tx_signature)::uuid = md5('signature')::uuid`;
+    const expected = Object.values(found!)[0]![0].Plan['Plan Rows'];
+    t.ok(expected <= 10, `Postgres expects ${expected} payments with a signature`);
     for (const [name, [about]] of Object.entries(statements)) {
       const [was, is] = [before.get(name)!, after.get(name)!];
       t.same(is.whole, [], `${name} reads no table from end to end`);

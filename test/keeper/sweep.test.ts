@@ -43,7 +43,7 @@ async function swept(t: Test, count: number) {
 }
 
 void t.test(
-  'a turn goes on by one batch, what falls due first before the rest; the next lap begins SWEEP_MINUTES after this one',
+  'a turn reads one batch in due order; the next lap begins SWEEP_MINUTES after this one',
   async (t) => {
     const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE + 10);
     await begin();
@@ -146,25 +146,22 @@ void t.test(
   },
 );
 
-void t.test(
-  'keepers share the walk: after a gap that all of them had they go round once, not once each',
-  async (t) => {
-    const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
-    await begin(-3600);
-    const keepers = [sweep(), sweep(), sweep()];
-    for (const keeper of keepers) keeper.gap();
-    const run = async (keeper: Sweep) => {
-      while (await keeper.turn());
-    };
-    await Promise.all(keepers.map(run));
-    t.same([...new Set(looks.flat())].toSorted(), ids.toSorted());
-    // One batch each from where the others were when it began, and one in which it sees that the walk has come round.
-    t.ok(
-      looks.flat().length <= ids.length + 2 * keepers.length * SIZE,
-      `${looks.flat().length} looks at ${ids.length}`,
-    );
-  },
-);
+void t.test('keepers share the walk: after a gap they make one lap together', async (t) => {
+  const { ids, looks, sweep, begin } = await swept(t, 8 * SIZE);
+  await begin(-3600);
+  const keepers = [sweep(), sweep(), sweep()];
+  for (const keeper of keepers) keeper.gap();
+  const run = async (keeper: Sweep) => {
+    while (await keeper.turn());
+  };
+  await Promise.all(keepers.map(run));
+  t.same([...new Set(looks.flat())].toSorted(), ids.toSorted());
+  // One batch each from where the others were when it began, and one in which it sees that the walk has come round.
+  t.ok(
+    looks.flat().length <= ids.length + 2 * keepers.length * SIZE,
+    `${looks.flat().length} looks at ${ids.length}`,
+  );
+});
 
 void t.test(
   'the accounts of one subscription are read in one request, four requests at once',
@@ -196,28 +193,25 @@ void t.test(
   },
 );
 
-void t.test(
-  'what could not be looked at is first the next time, and nothing else is taken meanwhile',
-  async (t) => {
-    const { stage, ids, looks, sweep, begin } = await swept(t, SIZE + 10);
-    let away = true;
-    const keeper = sweep({
-      getMultipleAccounts: async (...args) => {
-        if (away) throw new RpcUnreachable('getMultipleAccounts', []);
-        return stage.rpc.getMultipleAccounts(...args);
-      },
-    });
-    await begin();
-    for (let turns = 0; turns < 3; turns += 1) await t.rejects(keeper.turn(), RpcUnreachable);
-    away = false;
-    t.equal(await keeper.turn(), true);
-    await keeper.turn();
-    const first = ids.slice(0, SIZE).toSorted();
-    t.same(looks, [first, first, first, first, ids.slice(SIZE).toSorted()]);
-  },
-);
+void t.test('a batch that could not be read comes first in the next turn', async (t) => {
+  const { stage, ids, looks, sweep, begin } = await swept(t, SIZE + 10);
+  let away = true;
+  const keeper = sweep({
+    getMultipleAccounts: async (...args) => {
+      if (away) throw new RpcUnreachable('getMultipleAccounts', []);
+      return stage.rpc.getMultipleAccounts(...args);
+    },
+  });
+  await begin();
+  for (let turns = 0; turns < 3; turns += 1) await t.rejects(keeper.turn(), RpcUnreachable);
+  away = false;
+  t.equal(await keeper.turn(), true);
+  await keeper.turn();
+  const first = ids.slice(0, SIZE).toSorted();
+  t.same(looks, [first, first, first, first, ids.slice(SIZE).toSorted()]);
+});
 
-void t.test('what a keeper had taken and died with is looked at in the next lap', async (t) => {
+void t.test('a batch that a dead keeper had taken is read in the next lap', async (t) => {
   const { stage, ids, looks, sweep, begin } = await swept(t, 2 * SIZE);
   await begin();
   const dying = sweep({
@@ -250,7 +244,7 @@ void t.test('a batch that fails of itself does not stop the walk', async (t) => 
 });
 
 void t.test(
-  'a look makes due what has news, as of the chain’s time, and nothing else',
+  'a read makes changed subscriptions due, as of the chain’s time, and no others',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -280,47 +274,44 @@ void t.test(
   },
 );
 
-void t.test(
-  'what a look has seen binds whoever collects next: a preferred endpoint that is behind does not undo it',
-  async (t) => {
-    const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
-    const subscription = await stage.subscriber(await stage.plan());
-    stage.net.mineBlocks(60);
-    await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
-    const parties = {
-      subscriber: subscription.wallet.address,
-      plan: subscription.plan.pda,
-      subscription: subscription.pda,
-    };
-    await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    // How far behind it is was not found out yet.
-    const rpc = createRpc({
-      urls: [stage.net.lagUrl!, stage.net.rpcUrl],
-      probeMs: Infinity,
-      log: silent,
-    });
-    t.teardown(() => rpc.close());
-    const { context, clock, collector, taken } = stage.parts(rpc);
-    t.equal(
-      (await rpc.getMultipleAccounts([subscription.pda])).accounts[0]?.data.readBigInt64LE(147),
-      0n,
-      'it knows of no cancellation',
-    );
-    await createSweep(context, clock, { minutes: MINUTES }).look(
-      [subscription.id],
-      await stage.rpc.getSlot(),
-    );
-    await collector.turn();
-    t.same(taken, [], 'nothing is collected');
-    t.same(
-      (await stage.events(subscription)).map(({ type }) => type),
-      ['subscription_created', 'cancel_requested', 'cancel_finalized'],
-    );
-  },
-);
+void t.test('a state that was read is not undone by an endpoint that is behind', async (t) => {
+  const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
+  const subscription = await stage.subscriber(await stage.plan());
+  stage.net.mineBlocks(60);
+  await stage.net.rpc('localnet_setFault', { kind: 'lag', slots: 20 });
+  const parties = {
+    subscriber: subscription.wallet.address,
+    plan: subscription.plan.pda,
+    subscription: subscription.pda,
+  };
+  await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
+  // How far behind it is was not found out yet.
+  const rpc = createRpc({
+    urls: [stage.net.lagUrl!, stage.net.rpcUrl],
+    probeMs: Infinity,
+    log: silent,
+  });
+  t.teardown(() => rpc.close());
+  const { context, clock, collector, taken } = stage.parts(rpc);
+  t.equal(
+    (await rpc.getMultipleAccounts([subscription.pda])).accounts[0]?.data.readBigInt64LE(147),
+    0n,
+    'it knows of no cancellation',
+  );
+  await createSweep(context, clock, { minutes: MINUTES }).look(
+    [subscription.id],
+    await stage.rpc.getSlot(),
+  );
+  await collector.turn();
+  t.same(taken, [], 'nothing is collected');
+  t.same(
+    (await stage.events(subscription)).map(({ type }) => type),
+    ['subscription_created', 'cancel_requested', 'cancel_finalized'],
+  );
+});
 
 void t.test(
-  'a payment of ours that has landed and is not recorded yet is no news; what else the account tells is',
+  'the keeper’s own landed payment is no news before it is recorded; other changes are',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -359,7 +350,7 @@ void t.test(
 );
 
 void t.test(
-  'a sweep finds a top-up and a new approval that no stream told of: what is past due is tried at once, and nothing else',
+  'a sweep finds a top-up and a new approval that no stream reported, and retries past-due payments at once',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

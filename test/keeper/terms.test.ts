@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'a discount for two payments: both are less, rounded down, with the fee of what was collected; the third is whole',
+  'a discount for two payments: both are reduced and rounded down, with the fee of what was collected; the third is full',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: 4_999_999n, periodHours: 24 });

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import { initAuthority } from '../../src/chain/instructions.ts';
 import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { TokenAccounts } from '../../src/chain/token-accounts.ts';
+import { amountPastDue } from '../../src/domain/price.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';
 import { createSweep } from '../../src/keeper/sweep.ts';
 import { createPlanWatch } from '../../src/keeper/plans.ts';
@@ -48,10 +49,12 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   t.teardown(() => approvals.close());
   const watch = async () =>
     approvals.watch(
-      await readSubscriptions(
-        stage.sql,
-        subscriptions.map(({ id }) => id),
-      ),
+      (
+        await readSubscriptions(
+          stage.sql,
+          subscriptions.map(({ id }) => id),
+        )
+      ).map((row) => ({ ...row, pastDue: amountPastDue(row) })),
     );
   const following = async (wanted: number) =>
     stage.until(`${wanted} are followed`, async () => {
@@ -66,7 +69,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
 }
 
 void t.test(
-  'a token approval that is revoked is seen and told, and one that is given again; ordinary transfers are no news',
+  'revoked and renewed token approvals are found; ordinary transfers are no news',
   async (t) => {
     const { stage, subscriptions, changes, following, turn } = await followed(t);
     const subscription = subscriptions[0]!;
@@ -122,7 +125,7 @@ void t.test('as many are followed as are allowed, and ended ones make room', asy
 });
 
 void t.test(
-  'a keeper follows the accounts of what it collects from: a revocation is told within seconds',
+  'a keeper follows the token accounts that it collects from: a revocation has its event within seconds',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -169,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'a past-due wallet that is topped up is tried within seconds; less than what is due is no news',
+  'a past-due wallet that is topped up is retried within seconds; less than the due amount is no news',
   async (t) => {
     const { stage, subscription, status } = await pastDue(t, 0n);
     const giver = stage.wallet();

@@ -5,6 +5,7 @@ import { startChain } from '../../bench/keeper/scene.ts';
 import { authorityAddress } from '../../src/chain/addresses.ts';
 import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { TokenAccounts } from '../../src/chain/token-accounts.ts';
+import { amountPastDue } from '../../src/domain/price.ts';
 import { HOUR, startStage } from '../fixtures/billing.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { approve, payTokens } from '../fixtures/tokens.ts';
@@ -45,6 +46,54 @@ void t.test(
   },
 );
 
+const month = 720 * HOUR;
+
+void t.test(
+  'of a discounted payment, and of the rest of a period in which a pause ended, a top-up of what is due is enough',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const [discounted, unpaused] = [
+      await stage.subscriber(plan, { usdc: 0n }),
+      await stage.subscriber(plan, { usdc: 0n }),
+    ];
+    await stage.sql`update subscriptions set discount_percent = 60 where id = ${discounted.id}`;
+    stage.net.passSeconds(month / 2);
+    const { periodStart } = (await stage.onChain(unpaused))!;
+    const from = new Date((Number(periodStart) + month / 2) * 1000);
+    await stage.sql`update subscriptions set unpaused_at = ${from} where id = ${unpaused.id}`;
+    const keeper = await stage.startKeeper();
+    await stage.until('both are past due and followed', async () => {
+      const rows = await stage.sql`select 1 from subscriptions where status = 'past_due'`;
+      const text = await keeper.registry.metrics();
+      return rows.length === 2 && /billing_keeper_accounts_followed(\{.*\})? 2/.test(text);
+    });
+    await stage.quiet();
+    await stage.sql`update sweeps set starts_at = now() + interval '1 day'`;
+    const giver = stage.wallet();
+    const owed = [
+      [discounted, 2_000_000n],
+      [unpaused, AMOUNT / 2n],
+    ] as const;
+    for (const [{ wallet }, amount] of owed) {
+      const parties = { owner: giver.address, mint: stage.net.mint, to: wallet.address };
+      await stage.send([giver], [payTokens({ ...parties, amount: amount - 2n })]);
+      await stage.send([giver], [payTokens({ ...parties, amount: 1n })]);
+    }
+    for (const [subscription, amount] of owed) {
+      await stage.until(
+        `${amount} are collected`,
+        async () => (await stage.row(subscription)).status === 'active',
+        10_000,
+      );
+      t.match(await stage.payments(subscription), [
+        { status: 'failed', amountGross: amount },
+        { status: 'succeeded', amountGross: amount, attempt: 2 },
+      ]);
+    }
+  },
+);
+
 /** A past-due subscription whose account is followed, and the changes that are told; nothing is collected. */
 async function watched(t: Test) {
   const stage = await startStage(t);
@@ -61,7 +110,9 @@ async function watched(t: Test) {
     onGap: () => undefined,
   });
   t.teardown(() => accounts.close());
-  accounts.watch(await readSubscriptions(sql, [id]));
+  const read = async () =>
+    (await readSubscriptions(sql, [id])).map((row) => ({ ...row, pastDue: amountPastDue(row) }));
+  accounts.watch(await read());
   await stage.until('it is followed', async () => accounts.followed() === 1);
   const giver = stage.wallet();
   const pay = (from: typeof giver, to: string, amount: bigint) =>
@@ -72,11 +123,11 @@ async function watched(t: Test) {
   };
   const told = (count: number) =>
     stage.until(`${count} changes are told`, async () => changes.length >= count);
-  return { stage, subscription, accounts, changes, giver, pay, dust, told };
+  return { stage, subscription, accounts, read, changes, giver, pay, dust, told };
 }
 
 void t.test(
-  'a top-up is told once: neither dust before it nor dust after it is news, until the account could not pay in between',
+  'a top-up is reported once; dust before and after it is not, until the account could not pay in between',
   async (t) => {
     const { subscription, changes, giver, pay, dust, told } = await watched(t);
     const { wallet } = subscription;
@@ -116,20 +167,18 @@ void t.test(
 );
 
 void t.test(
-  'a top-up that is seen before its subscription is known to be past due is told when it is',
+  'a top-up before its subscription is known to be past due is reported later',
   async (t) => {
-    const { stage, subscription, accounts, changes, giver, pay, told } = await watched(t);
-    const { sql } = stage;
-    const read = () => readSubscriptions(sql, [subscription.id]);
+    const { stage, subscription, accounts, read, changes, giver, pay, told } = await watched(t);
     const [row] = await read();
-    accounts.watch([{ ...row!, status: 'active' }]);
+    accounts.watch([{ ...row!, pastDue: null }]);
     await pay(giver, subscription.wallet.address, AMOUNT);
     await pay(giver, giver.address, 1n);
     const { slot } = await stage.rpc.getHeight({ commitment: 'confirmed' });
     const later = async () => {
       // What was decided by newer state knows of the top-up.
       accounts.watch([{ ...row!, observedSlot: slot + 1000n }]);
-      accounts.watch([{ ...row!, status: 'active' }]);
+      accounts.watch([{ ...row!, pastDue: null }]);
       accounts.watch([{ ...row!, observedSlot: 0n }]);
       return changes.length > 0;
     };

@@ -64,7 +64,7 @@ void t.test(
   },
 );
 
-void t.test('only what is final is settled', async (t) => {
+void t.test('only final transactions are settled', async (t) => {
   const landed: string[] = [];
   const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 3, {
     landed: async (batch) => {
@@ -85,7 +85,7 @@ void t.test('only what is final is settled', async (t) => {
 });
 
 void t.test(
-  'no more is taken in than can be sent before long; whoever found no room is told when there is some',
+  'the tracker takes no more than it can send soon, and calls onRoom when it has room again',
   async (t) => {
     const { stage, tracker, taken, rooms } = await aloft(t, 1);
     const room = tracker.room();
@@ -110,7 +110,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment whose end cannot be told is tried again later; the others of its batch are settled at once',
+  'a payment with an unknown end is settled later; the others of its batch at once',
   async (t) => {
     const tries: number[] = [];
     const waiting = new Set<string>();
@@ -135,7 +135,7 @@ void t.test(
 );
 
 void t.test(
-  'what cannot be settled for a fault of its own is told and waits; the others are settled',
+  'a payment that cannot be settled is logged and waits; the others are settled',
   async (t) => {
     const bad = new Set<string>();
     const { stage, tracker, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
@@ -154,7 +154,7 @@ void t.test(
 );
 
 void t.test(
-  'a stop waits for what is about to end, and gives the rest back as it is',
+  'a stop waits for payments that are about to end and releases the other claims',
   async (t) => {
     const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 2);
     tracker.add(taken);

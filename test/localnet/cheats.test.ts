@@ -489,7 +489,7 @@ void t.test('wallets come with SOL and USDC, and with keys that sign', async (t)
   t.equal((await accountOf(chain, to))?.lamports, 1_000_000);
 });
 
-void t.test('blocks on demand: localnet_mineBlocks seals as many as it is told', async (t) => {
+void t.test('blocks on demand: localnet_mineBlocks seals the given number', async (t) => {
   const chain = await onDemand(t);
   const [slot, now] = [chain.slot(), chain.now()];
   t.equal(await chain.rpc('localnet_mineBlocks', 5), slot + 5);

@@ -258,7 +258,7 @@ void t.test(
 );
 
 void t.test(
-  'the kit’s subscriptions hear of slots, accounts, programs, logs and signatures',
+  'the kit’s subscriptions get slots, accounts, programs, logs and signatures',
   async (t) => {
     const { chain, rpc, rpcSubscriptions } = await setup(t);
     const abortController = new AbortController();

@@ -254,7 +254,7 @@ void t.test('when the second transfer of a payment fails, the first is undone', 
 });
 
 void t.test(
-  'a landed pull is told with its inner instructions, balances and logs, raw and parsed',
+  'a landed pull is returned with inner instructions, balances and logs, raw and parsed',
   async (t) => {
     const all = await setup(t);
     const { chain, connection, send, ata } = all;

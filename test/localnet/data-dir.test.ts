@@ -4,7 +4,7 @@ import t from 'tap';
 import { makeDataDir } from '../../src/localnet/data-dir.ts';
 
 void t.test(
-  'a directory is made with those above it, is left as it is when it is there, and nothing else stays in it',
+  'a directory is made with its parents, an existing one stays as it is, and nothing else is left in it',
   async (t) => {
     const dir = join(t.testdir(), 'one', 'two');
     makeDataDir(dir);

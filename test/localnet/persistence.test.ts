@@ -181,7 +181,7 @@ void t.test('a fork survives a restart: dropped blocks stay dropped', async (t) 
   t.equal(await balanceOf(second.rpcUrl, stranger), 3_000_000, 'the same bytes can land again');
 });
 
-void t.test('a record that was cut short costs its block and no other', async (t) => {
+void t.test('a truncated record loses its own block only', async (t) => {
   const root = t.testdir();
   const dataDir = join(root, 'whole');
   const first = await open(t, { dataDir, blockMs: 0 });
@@ -225,7 +225,7 @@ void t.test('a record that was cut short costs its block and no other', async (t
   }
 });
 
-void t.test('a data directory that is in use is refused in words', async (t) => {
+void t.test('a data directory in use is refused with a clear error', async (t) => {
   const dataDir = t.testdir();
   const chain = await open(t, { dataDir, blockMs: 0 });
   const refusal = { message: /is in use by process \d+: stop it, or name another --data-dir/ };

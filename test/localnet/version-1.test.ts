@@ -203,7 +203,7 @@ void t.test('limits that are not set are zero, so it never lands', async (t) => 
   await t.rejects(send({ loadedAccountsDataSizeLimit: 1_000_000 }), { code: -32002 });
 });
 
-void t.test('a failed one lands, is listed and heard of with its logs', async (t) => {
+void t.test('a failed one lands, is listed, and reaches the streams with its logs', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   const { keypair, address: payer } = chain.wallet();
   chain.mineBlocks();

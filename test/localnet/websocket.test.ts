@@ -137,7 +137,7 @@ async function pay(
 }
 
 void t.test(
-  'an account’s changes are told as they are processed, confirmed and finalized',
+  'an account’s changes are notified as they are processed, confirmed and finalized',
   async (t) => {
     const { chain, socket } = await setup(t);
     const address = Keypair.generate().publicKey.toBase58();
@@ -234,7 +234,7 @@ void t.test(
   },
 );
 
-void t.test('a program’s accounts are told of when every filter fits', async (t) => {
+void t.test('a program’s accounts are notified when every filter matches', async (t) => {
   const { chain, socket } = await setup(t);
   const [one, other] = [chain.wallet({ usdc: 1n }), chain.wallet({ usdc: 1n })];
   chain.mineBlocks();
@@ -332,7 +332,7 @@ void t.test(
 );
 
 void t.test(
-  'a signature that came in but did not land yet is told as received, when that is asked for',
+  'a signature that arrived and has not landed is notified as received, on request',
   async (t) => {
     const { chain, socket } = await setup(t);
     const { keypair } = chain.wallet();
@@ -368,7 +368,7 @@ void t.test(
   },
 );
 
-void t.test('every slot is told with its parent and root, also over a jump in time', async (t) => {
+void t.test('every slot is notified with parent and root, also over a jump in time', async (t) => {
   const { chain, socket } = await setup(t);
   const id = await socket.get('slotSubscribe');
   const slot = chain.slot();
@@ -398,7 +398,7 @@ void t.test('every slot is told with its parent and root, also over a jump in ti
 });
 
 void t.test(
-  'logs are told of all transactions or of those that name an account, failed ones included',
+  'logs are notified for all transactions or those that name an account, failed ones included',
   async (t) => {
     const { chain, socket } = await setup(t);
     const [one, other] = [chain.wallet(), chain.wallet()];
@@ -620,7 +620,7 @@ function recorder<T extends unknown[]>() {
   };
 }
 
-void t.test('web3.js’s listeners hear, and are deaf once removed', async (t) => {
+void t.test('web3.js’s listeners are called, and no longer once removed', async (t) => {
   const chain = await startTestChain(t, { blockMs: 20 });
   const connection = new Connection(chain.rpcUrl, 'confirmed');
   const { keypair, address } = chain.wallet({ usdc: 1n });

@@ -1,14 +1,18 @@
 // The faults of the night: how each begins and ends, and how long healing may take where a backoff is documented.
+import { randomBytes } from 'node:crypto';
 import { connect, type Sql } from '../../src/db/connect.ts';
-import { type Daemon, type Ground, maxConnections } from './ground.ts';
+import { type Daemon, type Ground, names } from './ground.ts';
+import { maxConnections } from './postgres.ts';
 
 export interface Fault {
   name: string;
   begin(ground: Ground): unknown;
   /** Nothing for a fault that is over as soon as it has begun. */
   end?(ground: Ground): unknown;
-  /** A metric by which an alert sees it, where readiness need not: its value is above `over`, or has grown by more since the fault began. */
-  metric?: { name: string; labels?: RegExp; over?: number; under?: number; grows?: number };
+  /** What goes before it, in peace; `round` makes every subscription due and waits for all payments. */
+  prepare?(ground: Ground, round: () => Promise<void>): Promise<void>;
+  /** What it is seen by, where its beginning shows other things as well; anything when absent. */
+  by?: RegExp;
   /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
   heals?: { seconds: number; because: string };
   /** Whether it can be had here; everywhere when absent. */
@@ -29,11 +33,6 @@ const lease = { seconds: 75, because: 'a keeper that dies holds what it had for 
 const silent = {
   seconds: 75,
   because: 'claims that Postgres took in after the keeper had given them up pass after 45 s',
-};
-const errors = {
-  name: 'billing_rpc_calls_total',
-  labels: /outcome="(?!ok|refused|behind)/,
-  grows: 0,
 };
 
 let hogs: Sql[] = [];
@@ -64,6 +63,49 @@ const setReadOnly = async ({ sql }: Ground, value: 'on' | 'off') => {
   await own`select pg_reload_conf()`;
   own.release();
 };
+
+async function succeed({ command }: Ground, ...args: string[]): Promise<void> {
+  const { code, stdout } = await command(...args);
+  if (code !== 0) throw new Error(`billing ${args.join(' ')}: exit code ${code}\n${stdout}`);
+}
+
+const readers: Daemon[] = ['serve', 'dispatch'];
+let oldKey = '';
+const newKey = randomBytes(32).toString('base64');
+const bothKeys = () => ({ ENCRYPTION_KEY: `${newKey},${oldKey}` });
+
+/** A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets are encrypted with (docs/operators.md). */
+async function outdateBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
+  const { postgres, restart, env } = ground;
+  await restart(names, {
+    meanwhile: async () => {
+      await postgres.stop();
+      await postgres.backUp();
+      await postgres.start();
+    },
+  });
+  await round();
+  oldKey = env.ENCRYPTION_KEY ?? '';
+  await restart(readers, { env: bothKeys() });
+  await succeed(ground, 'keys', 'reseal');
+  await restart(readers, { env: { ENCRYPTION_KEY: newKey } });
+}
+
+/** As docs/operators.md has it, but for the old key, which was forgotten. */
+async function restoreBackup(ground: Ground): Promise<void> {
+  const { postgres, restart, chain } = ground;
+  const now = Number(await chain.now()) * 1000;
+  const day = (days: number) => new Date(now + days * 86_400_000).toISOString();
+  await restart(names, {
+    meanwhile: async () => {
+      await postgres.stop();
+      await postgres.restore();
+      await postgres.start();
+      const range = ['--since', day(-60), '--until', day(60)];
+      await succeed(ground, 'reconcile', '--repair', ...range);
+    },
+  });
+}
 
 export const faults: readonly Fault[] = [
   { name: 'serve killed', begin: kill('serve') },
@@ -116,41 +158,44 @@ export const faults: readonly Fault[] = [
     isPossible: ({ disk }) => disk !== undefined,
     begin: ({ disk }) => disk?.fill(),
     end: ({ disk }) => disk?.free(),
-    // BillingLoopFailing.
-    metric: { name: 'billing_loop_failures_total', labels: /cause="(?!chain)/, grows: 5 },
     heals: lease,
   },
   {
     name: 'two migrations at once',
-    begin: async ({ migrate }) => {
-      const codes = await Promise.all([migrate(), migrate()]);
-      if (codes.some((code) => code !== 0)) throw new Error(`billing migrate: ${codes.join()}`);
+    begin: async (ground) => {
+      await Promise.all([succeed(ground, 'migrate'), succeed(ground, 'migrate')]);
     },
     harmless: true,
+  },
+  {
+    name: 'restore of an old backup',
+    prepare: outdateBackup,
+    begin: restoreBackup,
+    by: /secret/i,
+    end: async (ground) => {
+      await ground.restart(readers, { env: bothKeys() });
+      await succeed(ground, 'keys', 'reseal');
+    },
   },
   {
     name: 'chain out of reach',
     begin: ({ rpcWires }) => rpcWires.forEach((wire) => wire.cut()),
     end: ({ rpcWires }) => rpcWires.forEach((wire) => wire.restore()),
-    metric: { name: 'billing_keeper_rpc_reachable', under: 1 },
   },
   {
     name: 'chain frozen',
     begin: fault({ kind: 'silence' }),
     end: clear,
-    metric: { name: 'billing_keeper_rpc_reachable', under: 1 },
   },
   {
     name: 'chain answers 429',
     begin: fault({ kind: 'status', status: 429 }),
     end: clear,
-    metric: errors,
   },
   {
     name: 'chain answers 500',
     begin: fault({ kind: 'status', status: 500 }),
     end: clear,
-    metric: errors,
   },
   {
     name: 'transactions dropped',
@@ -164,32 +209,24 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'one endpoint lags',
-    begin: fault({ kind: 'lag', slots: 32 }),
+    begin: fault({ kind: 'lag', slots: 160 }),
     end: clear,
-    metric: { name: 'billing_keeper_endpoint_lag_slots', over: 8 },
   },
   {
     name: 'one endpoint dead',
     begin: ({ rpcWires }) => rpcWires[0].cut(),
     end: ({ rpcWires }) => rpcWires[0].restore(),
-    metric: { name: 'billing_keeper_endpoint_up', under: 1 },
   },
   {
     name: 'keeper without SOL',
     begin: ({ cheat, keeper }) => cheat('surfnet_setAccount', keeper, { lamports: 0 }),
     end: ({ cheat, keeper }) => cheat('surfnet_setAccount', keeper, { lamports: 100_000_000_000 }),
-    metric: { name: 'billing_keeper_sol', under: 0.005 },
     heals: { seconds: 60, because: 'what failed for want of SOL is tried again with backoff' },
   },
   {
     name: 'receivers answer 503',
     begin: ({ server, merchants }) => merchants.forEach((_, n) => server.setFailing(n, true)),
     end: ({ server, merchants }) => merchants.forEach((_, n) => server.setFailing(n, false)),
-    metric: {
-      name: 'billing_webhook_attempts_total',
-      labels: /outcome="(retried|failed)"/,
-      grows: 0,
-    },
     heals: { seconds: 90, because: 'the first retry comes after a minute' },
   },
 ];

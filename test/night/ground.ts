@@ -3,11 +3,10 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import type { Sql } from '../../src/db/connect.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { LOCALNET_MINT } from '../../src/localnet/genesis.ts';
 import { createLog } from '../../src/log.ts';
@@ -17,36 +16,20 @@ import { cheat, createSandboxChain, type SandboxChain } from '../../src/sandbox/
 import { startMerchantServer, type MerchantServer } from '../../src/sandbox/merchant-server.ts';
 import { createMerchants, type Merchant } from '../../src/sandbox/merchants.ts';
 import { freePorts } from '../../src/sandbox/ports.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/sandbox/postgres.ts';
 import { seeded } from '../../src/sandbox/random.ts';
 import { subscribe } from '../../src/sandbox/subscribers.ts';
 import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed } from '../../src/sandbox/wallet.ts';
 import { type Proxy, startProxy } from '../fixtures/proxy.ts';
+import { type Disk, openPostgres, type Postgres } from './postgres.ts';
 
 const run = promisify(execFile);
 const program = new URL('../../bin/billing.js', import.meta.url).pathname;
 const random = seeded(20);
 const blockMs = 50;
-const diskMegabytes = 768;
-export const maxConnections = 60;
 
-export type Daemon = 'serve' | 'keeper' | 'dispatch';
-
-export interface Postgres {
-  url: string;
-  stop(): Promise<void>;
-  start(): Promise<void>;
-  /** Stops each of its processes where it is, or lets all go on. */
-  freeze(on: boolean): Promise<void>;
-}
-
-/** The disk that Postgres is on. */
-interface Disk {
-  fill(): Promise<void>;
-  /** Makes room again, and starts Postgres where it gave up for want of it. */
-  free(): Promise<void>;
-}
+export const names = ['serve', 'keeper', 'dispatch'] as const;
+export type Daemon = (typeof names)[number];
 
 export interface Ground {
   /** Straight to Postgres, as its superuser; new after each of its restarts. */
@@ -62,10 +45,19 @@ export interface Ground {
   cheat: (method: string, ...params: unknown[]) => Promise<void>;
   keeper: string;
   daemons: Record<Daemon, Supervised>;
+  /** The variables that all daemons have. */
+  env: Readonly<Record<string, string>>;
   /** Where each daemon serves /readyz and /metrics. */
   metricsUrls: Record<Daemon, string>;
-  /** `billing migrate` as an operator runs it; its exit code. */
-  migrate: () => Promise<number>;
+  /** Stops daemons and starts them again, with these variables besides from then on; `meanwhile` while they are stopped. */
+  restart: (
+    names: readonly Daemon[],
+    change?: { env?: Record<string, string>; meanwhile?: () => Promise<unknown> },
+  ) => Promise<void>;
+  /** Runs a command as an operator does, straight to Postgres. */
+  command: (...args: string[]) => Promise<{ code: number; stdout: string }>;
+  /** The same over the daemons' wires. */
+  commandOverWires: (...args: string[]) => Promise<{ code: number; stdout: string }>;
   merchants: Merchant[];
   server: MerchantServer;
   subscriptions: number;
@@ -95,12 +87,6 @@ async function open(
   await chmod(directory, 0o711);
   await mkdir(join(directory, 'logs'));
   const t = { teardown: onStop } as unknown as Pick<Test, 'teardown'>;
-  const daemon = (name: string, env: Record<string, string>, url: string, args = [name]) => {
-    const logFile = join(directory, 'logs', `${name}.log`);
-    const started = supervise({ name, args, env, logFile, readyUrl: `${url}/readyz` });
-    onStop(() => started.stop());
-    return started;
-  };
   const [rpcPort = 0, wsPort = 0, lagPort = 0, apiPort = 0, ...ports] = await freePorts(7);
   const rpcUrl = `http://127.0.0.1:${rpcPort}`;
   const chainArgs = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort];
@@ -123,9 +109,11 @@ async function open(
     await startProxy(t, lagPort),
     await startProxy(t, wsPort),
   ];
+  const overWire = new URL(postgres.url);
+  overWire.port = String(postgresWire.port);
   const urlOf = async (name: Daemon) => {
     const url = new URL(await readFile(files[name], 'utf8'));
-    url.port = String(postgresWire.port);
+    url.port = overWire.port;
     return url.href;
   };
   const keeper = walletFromSeed(random.seed32());
@@ -155,19 +143,27 @@ async function open(
     LOCALNET_MINT,
     { amount: 0 },
   ]);
-  const names: Daemon[] = ['serve', 'keeper', 'dispatch'];
   const metricsUrls = Object.fromEntries(
     names.map((name, place) => [name, `http://127.0.0.1:${ports[place] ?? 0}`]),
   ) as Ground['metricsUrls'];
+  const databaseUrls = Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, await urlOf(name)])),
+  ) as Record<Daemon, string>;
+  const startDaemon = (name: Daemon) => {
+    const url = metricsUrls[name];
+    const own = { DATABASE_URL: databaseUrls[name], METRICS_PORT: new URL(url).port };
+    return supervise({
+      name,
+      args: [name],
+      env: { ...common, ...own },
+      logFile: join(directory, 'logs', `${name}.log`),
+      readyUrl: `${url}/readyz`,
+    });
+  };
   const daemons = Object.fromEntries(
-    await Promise.all(
-      names.map(async (name) => {
-        const url = metricsUrls[name];
-        const own = { DATABASE_URL: await urlOf(name), METRICS_PORT: new URL(url).port };
-        return [name, daemon(name, { ...common, ...own }, url)];
-      }),
-    ),
+    names.map((name) => [name, startDaemon(name)]),
   ) as Ground['daemons'];
+  onStop(() => Promise.all(names.map((name) => daemons[name].stop())));
   await Promise.all(names.map((name) => daemons[name].ready()));
 
   const log = createLog('night', { level: 'silent', pretty: false, stream: 'stderr' });
@@ -199,84 +195,32 @@ async function open(
     cheat: (method, ...params) => cheat(rpcUrl, method, params),
     keeper: keeper.address,
     daemons,
+    env: common,
     metricsUrls,
-    migrate: () =>
-      run(process.execPath, [program, 'migrate'], { env: { DATABASE_URL: postgres.url } }).then(
-        () => 0,
-        (error: unknown) => (error as { code?: number }).code ?? 1,
-      ),
+    async restart(chosen, { env = {}, meanwhile } = {}) {
+      await Promise.all(chosen.map((name) => daemons[name].stop()));
+      Object.assign(common, env);
+      await meanwhile?.();
+      for (const name of chosen) daemons[name] = startDaemon(name);
+    },
+    command: (...args) => command(args, { ...common, DATABASE_URL: postgres.url }),
+    commandOverWires: (...args) => command(args, { ...common, DATABASE_URL: overWire.href }),
     merchants,
     server,
     subscriptions: count,
   };
 }
 
-/** Mounts a small file system of its own, where this process may; resolves with whether it did. */
-async function mountDisk(at: string, onStop: (close: () => unknown) => void): Promise<boolean> {
-  await mkdir(at);
-  try {
-    await run('mount', ['-t', 'tmpfs', '-o', `size=${diskMegabytes}m`, 'tmpfs', at]);
-  } catch {
-    return false;
-  }
-  onStop(() => run('umount', [at]));
-  return true;
-}
-
-async function openPostgres(
-  dataDir: string,
-  onStop: (close: () => unknown) => void,
-): Promise<{ postgres: Postgres; sql: () => Sql; disk: Disk | undefined }> {
-  const hasDisk = await mountDisk(dataDir, onStop);
-  const settings = { max_connections: String(maxConnections), max_wal_size: '128MB' };
-  let server: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir, settings });
-  const { url } = server;
-  const port = Number(new URL(url).port);
-  const open = () => connect(url, { max: 3, name: 'billing night' });
-  let sql = open();
-  onStop(() => server.stop());
-  onStop(() => sql.end({ timeout: 1 }));
-  const processes = async () => {
-    const postmaster = Number(
-      (await readFile(join(dataDir, 'cluster/postmaster.pid'), 'utf8')).split('\n')[0],
-    );
-    const { stdout } = await run('ps', ['-o', 'pid=', '--ppid', String(postmaster)]);
-    return [postmaster, ...stdout.trim().split(/\s+/).map(Number)];
-  };
-  let frozen: number[] = [];
-  const ballast = join(dataDir, 'ballast');
-  const start = async () => {
-    server = await startEmbeddedPostgres({ dataDir, port, settings });
-    sql = open();
-  };
-  const disk: Disk = {
-    async fill() {
-      // Ends with an error: that is when the disk is full.
-      await run('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=4k']).catch(() => undefined);
+/** Runs it to its end, at most for 30 s. */
+function command(
+  args: string[],
+  env: Record<string, string>,
+): Promise<{ code: number; stdout: string }> {
+  return run(process.execPath, [program, ...args], { env, timeout: 30_000 }).then(
+    ({ stdout }) => ({ code: 0, stdout }),
+    (error: unknown) => {
+      const { code, stdout = '' } = error as { code?: unknown; stdout?: string };
+      return { code: typeof code === 'number' ? code : 1, stdout };
     },
-    async free() {
-      await rm(ballast, { force: true });
-      const isOver = await Promise.race([server.exited.then(() => true), pause(1000, false)]);
-      if (!isOver) return;
-      await sql.end({ timeout: 0 });
-      await start();
-    },
-  };
-  return {
-    sql: () => sql,
-    disk: hasDisk ? disk : undefined,
-    postgres: {
-      url,
-      async stop() {
-        await sql.end({ timeout: 0 });
-        await server.stop();
-      },
-      start,
-      async freeze(on) {
-        if (on) frozen = await processes();
-        for (const pid of frozen) process.kill(pid, on ? 'SIGSTOP' : 'SIGCONT');
-        if (!on) frozen = [];
-      },
-    },
-  };
+  );
 }

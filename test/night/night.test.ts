@@ -11,6 +11,7 @@ void t.test(
       faults: faults.filter(({ name }) => shortFaults.includes(name)),
       seconds: 1,
       subscribers: 8,
+      scrapeSeconds: 1,
       tell: () => undefined,
     });
     t.equal(rows.length, shortFaults.length);

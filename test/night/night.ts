@@ -3,7 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { periodHours } from '../../src/sandbox/merchants.ts';
 import type { Fault } from './faults.ts';
-import { type Daemon, type Ground, startGround } from './ground.ts';
+import { type Ground, startGround } from './ground.ts';
+import { Lookout } from './lookout.ts';
 
 export interface Row {
   fault: string;
@@ -23,54 +24,88 @@ const seenSeconds = 30;
 const healedSeconds = 30;
 const pollMs = 250;
 
+interface Night {
+  ground: Ground;
+  lookout: Lookout;
+  /** How often every subscription has come due. */
+  rounds: number;
+}
+
 /** Runs `faults` one after the other, each for `seconds`. */
 export async function night({
   faults,
   seconds,
   subscribers,
+  scrapeSeconds,
   tell,
 }: {
   faults: readonly Fault[];
   seconds: number;
   subscribers: number;
+  /** Between two scrapes; as Prometheus is configured when absent. */
+  scrapeSeconds?: number;
   tell: (row: Row) => void;
 }): Promise<Row[]> {
   const ground = await startGround(subscribers);
+  const lookout = new Lookout(ground);
   try {
-    let rounds = 1;
-    await well(ground, rounds, 60);
+    await lookout.start(scrapeSeconds);
+    const state: Night = { ground, lookout, rounds: 1 };
+    await inPeace(state);
     const rows: Row[] = [];
     for (const fault of faults) {
       if (fault.isPossible?.(ground) === false) continue;
-      rounds += 1;
-      const row = await spend(ground, fault, rounds, seconds);
+      await fault.prepare?.(ground, async () => {
+        await (
+          await nextRound(state)
+        )();
+        await inPeace(state);
+      });
+      await inPeace(state);
+      const row = await spend(state, fault, seconds);
       tell(row);
       rows.push(row);
     }
     return rows;
   } finally {
+    await lookout.stop();
     await ground.stop();
   }
 }
 
-async function spend(ground: Ground, fault: Fault, rounds: number, seconds: number): Promise<Row> {
-  const due = Number(await ground.chain.now()) + periodHours * 3600;
-  const before = await observe(ground);
+/** Waits until all is well. */
+async function inPeace({ ground, rounds }: Night): Promise<void> {
+  if (!(await well(ground, rounds, 90))) throw new Error('it is not well without a fault');
+}
+
+/** What moves the chain's clock on until every subscription is due. */
+async function nextRound(state: Night): Promise<() => Promise<void>> {
+  const due = Number(await state.ground.chain.now()) + periodHours * 3600;
+  return async () => {
+    state.rounds += 1;
+    await state.ground.cheat('surfnet_timeTravel', { absoluteTimestamp: due * 1000 });
+  };
+}
+
+async function spend(state: Night, fault: Fault, seconds: number): Promise<Row> {
+  const { ground, lookout } = state;
+  // While the chain can be asked.
+  const comeDue = await nextRound(state);
   const beganAt = performance.now();
-  const sight = watch(ground, fault, before, beganAt);
+  const sight = lookout.watch(fault.by);
   // Due at the very beginning: the fault meets payments on their way.
   const begun = Promise.resolve(fault.begin(ground));
-  await ground.cheat('surfnet_timeTravel', { absoluteTimestamp: due * 1000 });
+  await comeDue();
   await begun;
   if (fault.end !== undefined)
     await pause(Math.max(0, seconds * 1000 - (performance.now() - beganAt)));
   await fault.end?.(ground);
   const endedAt = performance.now();
   const limit = fault.heals?.seconds ?? healedSeconds;
-  const isWell = await well(ground, rounds, 2 * limit);
+  const isWell = await well(ground, state.rounds, 2 * limit);
   const healed = isWell ? (performance.now() - endedAt) / 1000 : null;
   const seen = await sight.stop();
-  const { lost, doubled } = await count(ground, rounds);
+  const { lost, doubled } = await count(ground, state.rounds);
   const row: Row = {
     fault: fault.name,
     seen: fault.harmless === true ? '-' : (seen?.seconds ?? null),
@@ -89,84 +124,22 @@ async function spend(ground: Ground, fault: Fault, rounds: number, seconds: numb
   return row;
 }
 
-type Observation = Record<Daemon, { ready: boolean; metrics: string }>;
-
-async function observe({ metricsUrls }: Ground): Promise<Observation> {
+async function areReady({ metricsUrls }: Ground): Promise<boolean> {
   const ask = async (url: string) => {
-    const limit = { signal: AbortSignal.timeout(3000) };
-    try {
-      const [ready, metrics] = await Promise.all([
-        fetch(`${url}/readyz`, limit).then(async (answer) => (await answer.text(), answer.ok)),
-        fetch(`${url}/metrics`, limit).then((answer) => answer.text()),
-      ]);
-      return { ready, metrics };
-    } catch {
-      return { ready: false, metrics: '' };
-    }
+    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(3000) });
+    await answer.text();
+    return answer.ok;
   };
-  const [serve, keeper, dispatch] = await Promise.all(
-    [metricsUrls.serve, metricsUrls.keeper, metricsUrls.dispatch].map(ask),
-  );
-  return { serve, keeper, dispatch } as Observation;
-}
-
-function watch(ground: Ground, fault: Fault, before: Observation, beganAt: number) {
-  let stopped = false;
-  let seen: { seconds: number; by: string } | undefined;
-  const look = async () => {
-    while (!isStopped() && seen === undefined) {
-      const now = await observe(ground);
-      const by = sightOf(fault, before, now);
-      if (by !== undefined) seen = { seconds: (performance.now() - beganAt) / 1000, by };
-      else await pause(pollMs);
-    }
-  };
-  const isStopped = () => stopped;
-  const looking = look();
-  return {
-    async stop() {
-      stopped = true;
-      await looking;
-      return seen;
-    },
-  };
-}
-
-function sightOf(fault: Fault, before: Observation, now: Observation): string | undefined {
-  for (const name of ['serve', 'keeper', 'dispatch'] as const)
-    if (!now[name].ready) return `${name} not ready`;
-  const { metric } = fault;
-  if (metric === undefined) return undefined;
-  const all = (observation: Observation) =>
-    valuesOf(
-      Object.values(observation)
-        .map(({ metrics }) => metrics)
-        .join('\n'),
-      metric,
-    );
-  const values = all(now);
-  const sum = (of: number[]) => of.reduce((total, value) => total + value, 0);
-  const isSeen =
-    (metric.over !== undefined && values.some((value) => value > (metric.over ?? 0))) ||
-    (metric.under !== undefined && values.some((value) => value < (metric.under ?? 0))) ||
-    (metric.grows !== undefined && sum(values) - sum(all(before)) > metric.grows);
-  return isSeen ? metric.name : undefined;
-}
-
-function valuesOf(text: string, { name, labels }: NonNullable<Fault['metric']>): number[] {
-  return text.split('\n').flatMap((line) => {
-    const [, its = '', value] = /^(\w+(?:\{.*\})?) (\S+)$/.exec(line) ?? [];
-    return its.split('{')[0] === name && (labels?.test(its) ?? true) ? [Number(value)] : [];
-  });
+  const ready = await Promise.all(Object.values(metricsUrls).map(ask));
+  return !ready.includes(false);
 }
 
 /** Waits until every daemon is ready, every payment of `rounds` is collected and every event was received; false after `limit` seconds. */
 async function well(ground: Ground, rounds: number, limit: number): Promise<boolean> {
   const deadline = performance.now() + limit * 1000;
   for (;;) {
-    const isWell = await Promise.all([observe(ground), count(ground, rounds)]).then(
-      ([{ serve, keeper, dispatch }, { lost }]) =>
-        serve.ready && keeper.ready && dispatch.ready && lost === 0,
+    const isWell = await Promise.all([areReady(ground), count(ground, rounds)]).then(
+      ([ready, { lost }]) => ready && lost === 0,
       () => false,
     );
     if (isWell) return true;
@@ -180,16 +153,16 @@ async function count(
   { sql, subscriptions, server }: Ground,
   rounds: number,
 ): Promise<{ lost: number; doubled: number }> {
-  const [row] = await sql()<{ paid: number; periods: number; events: number }[]>`
+  const [row] = await sql()<{ paid: number; periods: number; events: string[] }[]>`
     select (select count(*)::int from payments where status = 'succeeded') as paid,
       (select count(distinct (subscription_id, period_start))::int from payments where status = 'succeeded') as periods,
-      (select count(*)::int from events where type = 'payment_success') as events`;
-  const received = [...server.events.values()].filter(({ type }) => type === 'payment_success');
-  const expected = subscriptions * rounds;
-  const { paid = 0, periods = 0, events = 0 } = row ?? {};
+      (select coalesce(array_agg(id::text), '{}') from events where type = 'payment_success') as events`;
+  const { paid = 0, periods = 0, events = [] } = row ?? {};
   return {
-    lost: Math.max(0, expected - periods) + Math.max(0, events - received.length),
-    doubled: paid - periods + Math.max(0, events - paid) + server.altered(),
+    lost:
+      Math.max(0, subscriptions * rounds - periods) +
+      events.filter((id) => !server.events.has(id)).length,
+    doubled: paid - periods + Math.max(0, events.length - paid) + server.altered(),
   };
 }
 

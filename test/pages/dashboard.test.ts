@@ -34,6 +34,9 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
   await page.getByLabel('URL').waitFor();
   await inspect(t, page, 'dashboard-empty-webhook');
   await page.getByLabel('URL').fill(receiver.url);
+  for (const type of ['renewal_upcoming', 'plan_blocked', 'refund_recorded'])
+    await page.getByLabel(type).check();
+  await page.getByLabel('plan_blocked').uncheck();
   await page.getByRole('button', { name: 'Add endpoint' }).click();
   await page
     .getByRole('dialog')
@@ -41,6 +44,10 @@ void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => 
     .waitFor();
   await inspect(t, page, 'dashboard-secret');
   await page.getByRole('button', { name: 'I have stored it' }).click();
+  await page.getByText('Further events: renewal_upcoming, refund_recorded').waitFor();
+  const [endpoint] = await sql<{ extraEvents: string[] }[]>`
+    select extra_events from webhook_endpoints`;
+  t.same(endpoint?.extraEvents, ['renewal_upcoming', 'refund_recorded']);
   await page.getByRole('button', { name: 'Send a test' }).click();
   await page.getByText('Answered 410').waitFor();
 

@@ -136,7 +136,7 @@ void t.test('in every state others are refused to close it (130)', async (t) => 
 });
 
 void t.test(
-  'the plan must be the one of the subscription (505): a closed or ended other plan is no excuse',
+  'the plan must be the subscription’s own (505), also when another one is closed or ended',
   async (t) => {
     const scene = sponsored();
     const { sponsor, merchant, user, plan } = scene;

@@ -31,6 +31,7 @@ import type { Random } from '../../src/sandbox/random.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
+import { findRegistration, goOn, type Registration } from './terms.ts';
 import { patiently, send } from './send.ts';
 
 /** What a wallet sees before it acts. */
@@ -43,7 +44,7 @@ interface Sight {
   /** The plan can still be collected from. */
   planRuns: boolean;
   /** Its live registration. */
-  registration: { id: string; status: string } | undefined;
+  registration: Registration | undefined;
 }
 
 async function look(
@@ -63,8 +64,7 @@ async function look(
   if (!clock) throw new Error('no clock');
   const now = decodeClock(clock.data).unixTimestamp;
   const planSeen = planIn(onChain, PROGRAM);
-  const [registration] = await sql<{ id: string; status: string }[]>`
-    select id, status from subscriptions where subscription_pda = ${pda} and status in ('active', 'past_due')`;
+  const registration = await findRegistration(sql, pda);
   return {
     now,
     pda,
@@ -97,6 +97,7 @@ export async function act(
   if (account.expiresAt !== 0n) return die < 50 ? resume(ground, player, sight) : 'waits';
   if (registration === undefined)
     return die < 60 ? register(ground, player) : cancel(ground, player, sight);
+  if (registration.pausedAt !== null) return die < 70 ? goOn(ground, registration, now) : 'waits';
   if (authority !== null && authority.initId !== account.initId)
     return cancel(ground, player, sight);
   const approved =

@@ -53,6 +53,8 @@ const PERIODS: readonly (readonly [hours: number, share: number])[] = [
 ];
 // The fee of 99 base units rounds to zero: a single transfer.
 const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_001n];
+/** Hours of trial, by the period's: more than a period, and less. */
+const TRIALS: Readonly<Record<number, number>> = { 6: 9, 168: 12, 720: 12 };
 const FEES = [null, 250, null, 0, null, 33];
 /** One wallet in so many is fickle. */
 const FICKLE_ONE_OF = 10;
@@ -110,9 +112,9 @@ export async function publish(
   const account = planIn(accounts[0] ?? null, SUBSCRIPTIONS_PROGRAM);
   if (account === null) throw new Error('a plan that was published is not there');
   const [{ id }] = await sql<[{ id: string }]>`
-    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, chain_created_at, status)
+    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, trial_hours, chain_created_at, status)
     values (${appId}, 'soak', ${pda}, ${planId.toString()}, ${merchant.address}, ${mint}, ${treasury}, ${keeper.address}, ${amount},
-      ${periodHours}, ${timeOf(account.createdAt)}, 'active')
+      ${periodHours}, ${TRIALS[periodHours] ?? null}, ${timeOf(account.createdAt)}, 'active')
     returning id`;
   return { id, pda, planId, bump, createdAt: account.createdAt };
 }

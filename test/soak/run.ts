@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
 const usage =
-  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 2000] [--keepers 4] [--most-lamports 700] [--calm] [--keep-data] [--json]';
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -41,7 +41,7 @@ process.once('SIGINT', () => {
 const { result, breaches } = await soak({
   seed: wholeNumber('seed', given.seed, 1),
   payments: wholeNumber('payments', given.payments, 100_000),
-  subscriptions: wholeNumber('subscriptions', given.subscriptions, 2000),
+  subscriptions: wholeNumber('subscriptions', given.subscriptions, 5000),
   keepers: wholeNumber('keepers', given.keepers, 4),
   mostLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),

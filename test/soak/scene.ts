@@ -10,6 +10,7 @@ import { seeded, type Random } from '../../src/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';
 import type { Offer, Player } from './cast.ts';
 import type { Ground } from './ground.ts';
+import { changeTerms, TERMS } from './terms.ts';
 
 /** Chain seconds of a step, at the least and the most. */
 const STEP_SECONDS = [1800, 7200] as const;
@@ -22,6 +23,8 @@ const WALLETS_AN_ACTOR = 1000;
 /** Whoever acted comes back so often, so many steps later at the most, to mend what it needs. */
 const VISITS = 3;
 const VISIT_STEPS = 40;
+/** In each step the merchants of so many wallets more change one subscription's terms, or refund a payment. */
+const WALLETS_A_CHANGE = 1000;
 /** Of so many wallets one more looks in by itself in each step: its plan may have ended. */
 const WALLETS_A_VISITOR = 250;
 /** In one step of so many a subscription is cancelled whose payment is in the air, at the latest so many milliseconds after payments fell due. */
@@ -130,6 +133,13 @@ export function createScene(
           0,
           true,
         );
+      }
+      for (let changes = 0; changes <= players.length / WALLETS_A_CHANGE; changes += 1) {
+        const [player, own] = [random.pick(players), seeded(random.below(2 ** 31))];
+        const kind = TERMS[(number + changes) % TERMS.length] ?? 'refund';
+        // A paused one goes on when its wallet is visited.
+        if (kind === 'pause') visitLater(player, number, VISITS);
+        begin(() => changeTerms(ground, player, kind, own));
       }
       if (random.below(30) === 0) {
         const [offer, own] = [random.pick(offers), seeded(random.below(2 ** 31))];

@@ -25,8 +25,17 @@ export async function send(
   const unsigned = unsignedTransaction(payer.address, instructions, blockhash);
   const signed = signers.reduce((base64, signer) => addSignature(signer.keypair, base64), unsigned);
   const bytes = Buffer.from(signed, 'base64');
+  onSigned?.(signatureOf(bytes));
+  return sendSigned(rpc, bytes, lastValidBlockHeight);
+}
+
+/** The same with what is signed already. */
+export async function sendSigned(
+  rpc: Rpc,
+  bytes: Buffer,
+  lastValidBlockHeight: bigint,
+): Promise<Landing> {
   const signature = signatureOf(bytes);
-  onSigned?.(signature);
   let sentAt = -Infinity;
   for (;;) {
     if (performance.now() - sentAt > RESEND_MS) {

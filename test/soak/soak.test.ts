@@ -23,6 +23,9 @@ void t.test(
     const acted = (name: string) => t.ok((result.acts[name] ?? 0) > 0, name);
     for (const name of ['poor', 'revoked']) acted(`${name} after the read`);
     acted('forceCancel in the air');
+    for (const name of ['discount', 'pause', 'unpause', 'refund']) acted(name);
+    t.ok((result.refunds['succeeded'] ?? 0) > 0, 'refunds are recorded');
+    t.ok((result.events['renewal_upcoming'] ?? 0) > 0, 'payments are announced');
     t.ok(Object.keys(result.acts).length > 5, 'wallets acted');
     for (const name of TROUBLES) t.ok((result.faults[name] ?? 0) >= 1, name);
     t.equal(Object.keys(result.junk).length, 6, 'the stranger sent every kind');

@@ -7,6 +7,7 @@ import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';
+import { patiently } from './send.ts';
 import { type Ground, startGround } from './ground.ts';
 import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
@@ -51,6 +52,8 @@ export interface Soak {
   /** Fees of the network for each payment that succeeded, those of failed transactions included. */
   lamportsPerPayment: number;
   events: Record<string, number>;
+  /** By status. */
+  refunds: Record<string, number>;
   /** What wallets and merchants did. */
   acts: Record<string, number>;
   /** What was inflicted. */
@@ -71,6 +74,8 @@ export interface Soak {
 
 const PATIENCE_MS = 600;
 const DRAIN_MS = 120_000;
+/** Between looks at refunds: the keepers look every three seconds. */
+const FIND_MS = 4000;
 /** Failures of ours in a row after which a look is not waited for at the end, and what the ones before put it off by at the most (setbacks.ts). */
 const SOON_AGAIN = 4;
 const PUT_OFF_SECONDS = 90;
@@ -144,7 +149,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await stranger.over();
     const chainDays = days(chainStart, await chainNow(ground));
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
-    const undone = await drain(ground, sleep);
+    const undone = [...(await drain(ground, sleep)), ...(await findRefunds(ground, sleep))];
     await Promise.all(ground.keepers.map((one) => one.stop()));
     // Whatever the keepers had under way is final, and nobody is left to do more.
     await ground.cheat('localnet_mineBlocks', 40);
@@ -227,6 +232,30 @@ async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
         `${DRAIN_MS / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`,
       ];
     await pause(100);
+  }
+}
+
+/** Waits until the keepers have found every refund that is final, and tells which they have not after a while. */
+async function findRefunds(ground: Ground, sleep: Sleep): Promise<string[]> {
+  await ground.cheat('localnet_mineBlocks', 40);
+  const deadline = sleep.awake(Date.now()) + DRAIN_MS;
+  for (;;) {
+    // They look for older ones less often: now is the time for all.
+    const open = await stubborn(
+      () => ground.sql<{ id: string; reference: string }[]>`
+        update refunds set look_at = now() where status <> 'succeeded' returning id, reference`,
+    );
+    const missing: string[] = [];
+    for (const { id, reference } of open) {
+      const listed = await patiently(() =>
+        ground.rpc.getSignaturesForAddress(reference, { limit: 1, commitment: 'finalized' }),
+      );
+      if (listed.some(({ err }) => err === null)) missing.push(id);
+    }
+    if (missing.length === 0) return [];
+    if (sleep.awake(Date.now()) > deadline)
+      return missing.map((id) => `the transfer of refund ${id} is final and not recorded`);
+    await pause(FIND_MS);
   }
 }
 

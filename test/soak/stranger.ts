@@ -8,10 +8,11 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { initAuthority } from '../../src/chain/instructions.ts';
 import { createRpc } from '../../src/chain/rpc.ts';
 import { timeOf } from '../../src/chain/time.ts';
-import { reconcile } from '../../src/keeper/reconcile.ts';
+import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { createLog } from '../../src/log.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { walletFromSeed } from '../../src/sandbox/wallet.ts';
+import { signatureOf } from '../../src/chain/message.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { naming } from '../fixtures/junk.ts';
 import type { Player } from './cast.ts';
@@ -32,6 +33,8 @@ export interface BadNodes {
   readonly ails: Map<string, Ailment>;
   /** What is done, once, between a keeper's read of an account and its answer, by address. */
   readonly onRead: Map<string, () => Promise<unknown>>;
+  /** When each transaction came to be sent for the last time, in Unix ms, by signature. */
+  readonly lastSends: ReadonlyMap<string, number>;
   close(): void;
 }
 
@@ -39,6 +42,10 @@ export interface BadNodes {
 export async function startBadNodes(rpcUrl: string, lagUrl: string): Promise<BadNodes> {
   const ails = new Map<string, Ailment>();
   const onRead: BadNodes['onRead'] = new Map();
+  const lastSends = new Map<string, number>();
+  const takeDown = (transaction: Buffer) => {
+    lastSends.set(signatureOf(transaction), Date.now());
+  };
   const act = async (addresses: readonly string[]) => {
     const acts = addresses.flatMap((address) => onRead.get(address) ?? []);
     for (const address of addresses) onRead.delete(address);
@@ -47,17 +54,19 @@ export async function startBadNodes(rpcUrl: string, lagUrl: string): Promise<Bad
   const lacks = (signature: string) =>
     createHash('sha256').update(signature).digest().readUInt8(0) % LACKS_ONE_OF === 0;
   const [first, second] = await Promise.all([
-    startBadEndpoint(rpcUrl, (signature) => ails.get(signature), act),
+    startBadEndpoint(rpcUrl, (signature) => ails.get(signature), act, takeDown),
     startBadEndpoint(
       lagUrl,
       (signature) => ails.get(signature) ?? (lacks(signature) ? 'null' : undefined),
       act,
+      takeDown,
     ),
   ]);
   return {
     urls: [first.url, second.url],
     ails,
     onRead,
+    lastSends,
     close() {
       first.close();
       second.close();

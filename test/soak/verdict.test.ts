@@ -6,6 +6,7 @@ import {
   type Books,
   isRegistered,
   judge,
+  type Refund,
   type Told,
 } from './verdict.ts';
 import type { SeenPull, SeenTurn } from './witness.ts';
@@ -45,6 +46,15 @@ const pull = (signature: string, seenAt: number): SeenPull => ({
   notBefore: seenAt - 1000,
   seenAt,
 });
+
+const refund: Refund = {
+  id: 'refund',
+  paymentId: 'payment',
+  merchantWallet: 'merchant',
+  amount: 10n,
+  status: 'expired',
+  amountRefunded: 0n,
+};
 
 type Harmed = {
   -readonly [K in keyof Books]: Books[K] extends readonly (infer One)[] ? One[] : Books[K];
@@ -91,7 +101,9 @@ function sound(): Harmed {
     events,
     attempts: ours.map((at) => attempt(at)),
     told: [told('subscription_created', 3 * HOUR), told('cancel_requested', 7 * HOUR)],
+    refunds: [],
     owners: new Map([['pda', 'merchant']]),
+    lastSends: new Map(ours.map((at) => [`at ${at}`, at])),
     fees: new Map(ours.map((at) => [`at ${at}`, 5_360n])),
     treasuryBalance: 2n,
     merchantBalances: new Map([['merchant', 298n]]),
@@ -195,15 +207,36 @@ void t.test('each kind of harm is named', (t) => {
   harm('a charge that was signed after the cancel', ['nothingAfterCancel'], (books) =>
     books.attempts.push(signedLate(7 * HOUR + 60_000)),
   );
+  harm('a charge that was signed while it was paused', ['nothingWhilePaused'], (books) => {
+    const [from, to] = [5 * HOUR + 60_000, 6 * HOUR];
+    books.told.push(told('subscription_paused', from), told('subscription_unpaused', to));
+    books.attempts.push(signedLate(from + 60_000));
+  });
+  harm('a refund on chain that is not recorded', ['balancesEqualSums'], (books) =>
+    gain(books, -10n),
+  );
+  harm('a refund that is recorded and not told', ['refundsAddUp'], (books) => {
+    books.refunds.push({ ...refund, status: 'succeeded', amountRefunded: 10n });
+    gain(books, -10n);
+  });
+  harm('a refund that its payment does not have', ['refundsAddUp'], (books) => {
+    books.refunds.push({ ...refund, status: 'succeeded' });
+    books.events.push({
+      ...books.events[0]!,
+      sequence: 6n,
+      type: 'refund_recorded',
+      body: JSON.stringify({ data: { refundId: refund.id } }),
+    });
+    gain(books, -10n);
+  });
+  harm('a refund that came to nothing and is in its payment', ['refundsAddUp'], (books) =>
+    books.refunds.push({ ...refund, amountRefunded: 10n }),
+  );
   harm(
-    'a charge that was signed before the cancel and landed long after it',
+    'a charge that was signed before the cancel and sent again after it',
     ['nothingAfterCancel'],
     (books) => {
-      books.pulls[1] = {
-        ...books.pulls[1]!,
-        notBefore: 7 * HOUR + 60_000,
-        seenAt: 7 * HOUR + 61_000,
-      };
+      books.lastSends = new Map([[books.attempts[1]!.signature, 7 * HOUR + 60_000]]);
     },
   );
   harm('a charge after a cancel that only the chain has', ['nothingAfterCancel'], (books) => {
@@ -234,15 +267,21 @@ void t.test(
   'an attempt signed while a cancel stands is a breach; before the cancel and after a resume it is not',
   (t) => {
     const judged = (attempts: Attempt[], events: Told[], turns: SeenTurn[] = []) =>
-      afterCancel({ attempts, told: events, turns, pulls: [] });
+      afterCancel({ attempts, told: events, turns, lastSends: new Map() });
     const cancel = [told('cancel_requested', 100_000), told('subscription_resumed', 200_000)];
     t.same(judged([attempt(99_000), attempt(201_000)], cancel), []);
     t.equal(judged([attempt(150_000)], cancel).length, 1);
     t.equal(judged([attempt(300_000)], [told('cancel_forced', 100_000)]).length, 1);
-    const resumed = [pull('at 201000', 204_000)];
-    const landed = (attempts: Attempt[]) =>
-      afterCancel({ attempts, told: cancel, turns: [], pulls: resumed }).length;
-    t.equal(landed([attempt(201_000)]), 0, 'landed soon after the resume');
+    const sent = (createdAt: number, at: number) =>
+      afterCancel({
+        attempts: [attempt(createdAt)],
+        told: cancel,
+        turns: [],
+        lastSends: new Map([[`at ${createdAt}`, at]]),
+      }).length;
+    t.equal(sent(99_000, 101_000), 0, 'sent with the cancel');
+    t.equal(sent(99_000, 104_000), 1, 'sent again after the cancel');
+    t.equal(sent(201_000, 204_000), 0, 'sent after the resume');
     const turns = [turn('cancelled', 100_000), turn('resumed', 450_000, 400_000)];
     t.same(
       judged([attempt(110_000), attempt(390_000)], [], turns),
@@ -250,12 +289,29 @@ void t.test(
       'a keeper may not have seen it yet, or have seen the next one',
     );
     t.equal(judged([attempt(150_000)], [], turns).length, 1);
+    const resumed = [told('subscription_resumed', 149_000)];
+    t.same(judged([attempt(150_000)], resumed, turns), [], 'a fork took a resumption back');
+    t.equal(judged([attempt(170_000)], resumed, turns).length, 1, 'which is seen again soon');
     t.equal(judged([attempt(150_000)], [told('subscription_created', 50_000)], turns).length, 1);
     t.same(
       judged([attempt(150_000)], [told('subscription_created', 149_000)], turns),
       [],
       'registered since: a fork may have taken the opening back',
     );
+    t.same(
+      judged([attempt(120_000)], [told('subscription_created', 110_000)], turns),
+      [],
+      'closed and opened anew before the keepers had to know of the cancel: another subscription',
+    );
+    t.same(
+      judged([attempt(120_000)], [told('subscription_created', 99_500)], turns),
+      [],
+      'registered before the cancel was seen, perhaps after it',
+    );
+    const twice = [...turns.slice(0, 1), turn('created', 200_000), turn('cancelled', 300_000)];
+    const anew = [told('subscription_created', 201_000)];
+    t.same(judged([attempt(290_000)], anew, twice), [], 'opened anew');
+    t.equal(judged([attempt(320_000)], anew, twice).length, 1, 'and cancelled again');
     t.end();
   },
 );

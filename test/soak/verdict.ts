@@ -32,6 +32,19 @@ export interface Told {
   at: number;
 }
 
+/** A refund that a merchant asked for. */
+export interface Refund {
+  id: string;
+  paymentId: string;
+  merchantWallet: string;
+  amount: bigint;
+  status: string;
+  /** All that is recorded as refunded of the payment. */
+  amountRefunded: bigint;
+}
+
+/** How long after a cancel was told an endpoint may still have got a transaction: rows are read at most 100 ms before a send, and a busy machine adds to it. */
+const SENT_BEFORE_MS = 3000;
 /** How long after a cancel that is final on chain a keeper may still have acted on an older read: an RPC call's longest wait and the lag. */
 const UNSEEN_MS = 15_000;
 /** Transactions that commit at the same moment may have begun in another order. */
@@ -40,6 +53,8 @@ const SAME_MOMENT_MS = 1000;
 interface Span {
   from: number;
   to: number;
+  /** What it is about had not happened before this. */
+  notBefore: number;
 }
 
 /** All that is known of what happened. */
@@ -50,8 +65,11 @@ export interface Books {
   events: EventRecord[];
   attempts: readonly Attempt[];
   told: readonly Told[];
+  refunds: readonly Refund[];
   /** The merchant of each plan's subscriptions, by the subscription's address. */
   owners: ReadonlyMap<string, string>;
+  /** When each transaction was sent for the last time, in Unix ms, by signature. */
+  lastSends: ReadonlyMap<string, number>;
   /** Lamports that transactions on chain cost, by signature. */
   fees: ReadonlyMap<string, bigint>;
   treasuryBalance: bigint;
@@ -69,11 +87,12 @@ export async function readBooks(
 ): Promise<Books> {
   const { sql } = ground;
   const appIds = offers.map(({ appId }) => appId);
-  const [payments, events, attempts, told, owners] = await Promise.all([
+  const [payments, events, attempts, told, refunds, owners] = await Promise.all([
     readPayments(sql, appIds),
     readEvents(sql, appIds),
     readAttempts(sql),
     readTold(sql),
+    readRefunds(sql),
     readOwners(sql),
   ]);
   const merchantBalances = new Map<string, bigint>();
@@ -87,7 +106,9 @@ export async function readBooks(
     events,
     attempts,
     told,
+    refunds,
     owners,
+    lastSends: ground.badNodes.lastSends,
     fees,
     treasuryBalance,
     merchantBalances,
@@ -114,6 +135,10 @@ export function judge(books: Books) {
     const owner = owners.get(subscriptionPda) ?? '';
     merchantBalances.set(owner, (merchantBalances.get(owner) ?? 0n) - gross);
   }
+  // What they gave back they had got before.
+  for (const { merchantWallet, amount, status } of books.refunds)
+    if (status === 'succeeded')
+      merchantBalances.set(merchantWallet, (merchantBalances.get(merchantWallet) ?? 0n) + amount);
   const heard = pulls.filter((pull) => !unheard.has(pull));
   const breaches: Record<string, string[]> = {
     ...checkMoney(
@@ -121,6 +146,8 @@ export function judge(books: Books) {
       { treasuryBefore: 0n },
     ),
     nothingAfterCancel: afterCancel(times),
+    nothingWhilePaused: whilePaused(times),
+    refundsAddUp: wrongRefunds(books),
     everyAttemptEnded: attempts
       .filter(({ state }) => state === 'open')
       .map(({ signature }) => `still open: ${signature}`),
@@ -141,6 +168,7 @@ export function judge(books: Books) {
       attempts: countBy(attempts.map(({ state }) => state)),
       ...costs(books),
       events: countBy(events.map(({ type }) => type)),
+      refunds: countBy(books.refunds.map(({ status }) => status)),
       turnsOnChain: countBy(turns.map(({ kind }) => kind)),
     },
   };
@@ -162,10 +190,10 @@ function costs({ attempts, payments, fees }: Books) {
   };
 }
 
-type Times = Pick<Books, 'attempts' | 'told' | 'turns' | 'pulls'>;
+type Times = Pick<Books, 'attempts' | 'told' | 'turns' | 'lastSends'>;
 
 /** The same, with every moment in time that was not slept through. */
-function inAwakeTime({ attempts, told, turns, pulls, awake }: Books): Times {
+function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times {
   const seen = <T extends { notBefore: number; seenAt: number }>(one: T): T => ({
     ...one,
     notBefore: awake(one.notBefore),
@@ -175,60 +203,112 @@ function inAwakeTime({ attempts, told, turns, pulls, awake }: Books): Times {
     attempts: attempts.map((one) => ({ ...one, createdAt: awake(one.createdAt) })),
     told: told.map((one) => ({ ...one, at: awake(one.at) })),
     turns: turns.map(seen),
-    pulls: pulls.map(seen),
+    lastSends: new Map([...lastSends].map(([signature, at]) => [signature, awake(at)])),
   };
 }
 
 /**
- * Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS); and the keeper's pulls
- * that landed long after one was told.
+ * Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS); and transactions that were
+ * sent after one was told. What was sent before may land as long as its blockhash lives.
  */
-export function afterCancel({ attempts, told, turns, pulls }: Times): string[] {
+export function afterCancel({ attempts, told, turns, lastSends }: Times): string[] {
   const cancelled = new Map<string, Span[]>();
   const registered = new Map<string, number>();
+  // A resumption may be taken back by a fork after a keeper has seen it: the finalized chain never has it.
+  const resumed = new Map<string, Span[]>();
   for (const { subscriptionId, type, at } of told) {
     if (type === 'subscription_created') registered.set(subscriptionId, at);
     if (type === 'cancel_requested' || type === 'cancel_forced')
       open(cancelled, subscriptionId, at + SAME_MOMENT_MS);
-    if (type === 'subscription_resumed') close(cancelled, subscriptionId, at - SAME_MOMENT_MS);
+    if (type === 'subscription_resumed') {
+      close(cancelled, subscriptionId, at - SAME_MOMENT_MS);
+      open(resumed, subscriptionId, at - SAME_MOMENT_MS);
+      close(resumed, subscriptionId, at + UNSEEN_MS);
+    }
   }
   const onChain = new Map<string, Span[]>();
   for (const { subscriptionPda, kind, notBefore, seenAt } of turns) {
-    if (kind === 'cancelled') open(onChain, subscriptionPda, seenAt + UNSEEN_MS);
-    // It may have been seen before it was final.
+    if (kind === 'cancelled') open(onChain, subscriptionPda, seenAt + UNSEEN_MS, notBefore);
+    // Resumed, or opened anew: it may have been seen before it was final.
     else close(onChain, subscriptionPda, notBefore - UNSEEN_MS);
   }
   const within = (spans: readonly Span[] | undefined, at: number) =>
     (spans ?? []).some(({ from, to }) => at > from && at < to);
-  // What was not final at a moment landed later, or a second before.
-  const landed = new Map(pulls.map(({ signature, notBefore }) => [signature, notBefore]));
   return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
-    // What was registered later was opened anew, also when a fork then took the opening back.
+    // What was registered after the cancel was opened anew, also where a fork then took the opening back.
     const standing = onChain
       .get(subscriptionPda)
-      ?.filter(({ from }) => from > (registered.get(subscriptionId) ?? 0));
-    // Beyond the life of what was signed and sent before the cancel.
-    const stale = cancelled
+      ?.filter(({ notBefore }) => notBefore >= (registered.get(subscriptionId) ?? 0));
+    const late = cancelled
       .get(subscriptionId)
-      ?.map(({ from, to }) => ({ from: from + UNSEEN_MS, to }));
+      ?.map((span) => ({ ...span, from: span.from - SAME_MOMENT_MS + SENT_BEFORE_MS }));
     return [
       ...(within(cancelled.get(subscriptionId), createdAt)
         ? [`signed after the cancel of ${subscriptionId} was told: ${signature}`]
         : []),
-      ...(within(standing, createdAt)
+      ...(within(standing, createdAt) && !within(resumed.get(subscriptionId), createdAt)
         ? [`signed long after the on-chain cancel of ${subscriptionPda}: ${signature}`]
         : []),
-      ...(within(stale, landed.get(signature) ?? -Infinity)
-        ? [`landed long after the cancel of ${subscriptionId} was told: ${signature}`]
+      ...(within(late, lastSends.get(signature) ?? -Infinity)
+        ? [`sent after the cancel of ${subscriptionId} was told: ${signature}`]
         : []),
     ];
   });
 }
 
-function open(spans: Map<string, Span[]>, id: string, from: number): void {
+/** Attempts signed, and transactions sent, while a subscription was paused. */
+function whilePaused({ attempts, told, lastSends }: Times): string[] {
+  const paused = new Map<string, Span[]>();
+  for (const { subscriptionId, type, at } of told) {
+    if (type === 'subscription_paused') open(paused, subscriptionId, at + SAME_MOMENT_MS);
+    if (type === 'subscription_unpaused') close(paused, subscriptionId, at - SAME_MOMENT_MS);
+  }
+  return attempts.flatMap(({ subscriptionId, signature, createdAt }) => {
+    const spans = paused.get(subscriptionId) ?? [];
+    const sentAt = lastSends.get(signature) ?? -Infinity;
+    const late = SENT_BEFORE_MS - SAME_MOMENT_MS;
+    return [
+      ...(spans.some(({ from, to }) => createdAt > from && createdAt < to)
+        ? [`signed while ${subscriptionId} was paused: ${signature}`]
+        : []),
+      ...(spans.some(({ from, to }) => sentAt > from + late && sentAt < to)
+        ? [`sent while ${subscriptionId} was paused: ${signature}`]
+        : []),
+    ];
+  });
+}
+
+/** Recorded refunds of which the payment's sum or the event says something else. */
+function wrongRefunds({ refunds, events }: Pick<Books, 'refunds' | 'events'>): string[] {
+  const recorded = refunds.filter(({ status }) => status === 'succeeded');
+  const told = events.flatMap(({ type, body }) =>
+    type === 'refund_recorded'
+      ? [(JSON.parse(body) as { data: { refundId: string } }).data.refundId]
+      : [],
+  );
+  const sumOf = (payment: string) =>
+    recorded.reduce(
+      (sum, { paymentId, amount }) => (paymentId === payment ? sum + amount : sum),
+      0n,
+    );
+  const times = countBy(told);
+  return [
+    ...refunds
+      .filter(({ id, status }) => (times[id] ?? 0) !== (status === 'succeeded' ? 1 : 0))
+      .map(({ id, status }) => `${status}, and told ${times[id] ?? 0} times: refund ${id}`),
+    ...refunds
+      .filter(({ paymentId, amountRefunded }) => amountRefunded !== sumOf(paymentId))
+      .map(
+        ({ paymentId, amountRefunded }) =>
+          `${amountRefunded} refunded of ${paymentId}, recorded ${sumOf(paymentId)}`,
+      ),
+  ];
+}
+
+function open(spans: Map<string, Span[]>, id: string, from: number, notBefore = from): void {
   const known = spans.get(id) ?? [];
   // Forced after a cancel at the period's end: it stands since the first.
-  if (known.at(-1)?.to !== Infinity) known.push({ from, to: Infinity });
+  if (known.at(-1)?.to !== Infinity) known.push({ from, to: Infinity, notBefore });
   spans.set(id, known);
 }
 
@@ -246,7 +326,7 @@ export function isRegistered(
   told: readonly Told[],
   turns: readonly SeenTurn[],
 ): boolean {
-  const lives = new Map<string, Span>();
+  const lives = new Map<string, Omit<Span, 'notBefore'>>();
   for (const { subscriptionId, subscriptionPda: pda, type, final, at } of told) {
     if (pda !== subscriptionPda) continue;
     if (type === 'subscription_created') lives.set(subscriptionId, { from: at, to: Infinity });
@@ -275,7 +355,13 @@ async function readTold(sql: Sql): Promise<Told[]> {
     select e.subscription_id, s.subscription_pda, e.type, coalesce((e.body::json #>> '{data,final}') = 'true', false) as final,
       (extract(epoch from e.created_at) * 1000)::float8 as at
     from events e join subscriptions s on s.id = e.subscription_id
-    where e.type not in ('payment_success', 'delegation_revoked') order by e.subscription_id, e.sequence`;
+    where e.type not in ('payment_success', 'delegation_revoked', 'renewal_upcoming') order by e.subscription_id, e.sequence`;
+}
+
+async function readRefunds(sql: Sql): Promise<Refund[]> {
+  return sql<Refund[]>`
+    select r.id, r.payment_id, l.owner as merchant_wallet, r.amount, r.status, p.amount_refunded
+    from refunds r join payments p on p.id = r.payment_id join plans l on l.id = p.plan_id`;
 }
 
 /** The merchant of each on-chain subscription that was ever registered. */

@@ -33,8 +33,9 @@ void t.test('it equals JSON.stringify’s layout for every value', async () => {
 
 void t.test('deep nesting is not laid out, and takes no time', async (t) => {
   const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
-  const began = performance.now();
+  // Of the processor: a busy machine may keep the test waiting.
+  const began = process.cpuUsage();
   t.equal(prettyJson(deep(2048)), undefined);
-  t.ok(performance.now() - began < 100);
+  t.ok(process.cpuUsage(began).user < 100_000);
   t.type(prettyJson(deep(64)), 'string');
 });

@@ -249,21 +249,25 @@ void t.test('a connection that was closed while idle is no failure', besides, as
   t.equal(receiver.requests.length, 5);
 });
 
-void t.test('refused connections and names without address are told apart', besides, async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  t.match(await send(sender(t), `http://127.0.0.1:${port}/`), {
-    httpStatus: null,
-    error: 'refused',
-    address: null,
-  });
-  const nameServers = [await startNameServer(t, () => undefined)];
-  t.match(await send(sender(t, { enabled: true, nameServers }), 'http://missing.example/'), {
-    error: 'dns',
-  });
-});
+void t.test(
+  'refused connections and names without an address have different errors',
+  besides,
+  async (t) => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    await new Promise((resolve) => server.close(resolve));
+    t.match(await send(sender(t), `http://127.0.0.1:${port}/`), {
+      httpStatus: null,
+      error: 'refused',
+      address: null,
+    });
+    const nameServers = [await startNameServer(t, () => undefined)];
+    t.match(await send(sender(t, { enabled: true, nameServers }), 'http://missing.example/'), {
+      error: 'dns',
+    });
+  },
+);
 
 void t.test('the guard refuses before any connection is made', besides, async (t) => {
   const receiver = await startReceiver(t);
@@ -282,7 +286,7 @@ void t.test('the guard refuses before any connection is made', besides, async (t
 });
 
 void t.test(
-  'the address that was vetted is the one that is connected to; a name that changes is looked up and vetted anew',
+  'the vetted address is the one that is connected to; each connection looks the name up and vets it again',
   besides,
   async (t) => {
     const receiver = await startReceiver(t, (response) =>

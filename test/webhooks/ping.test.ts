@@ -51,3 +51,13 @@ void t.test(
     t.equal(receiver.requests.length, 1);
   },
 );
+
+void t.test('a ping is signed with the time that it is given, not this process’s', async (t) => {
+  const receiver = await startReceiver(t, status(200));
+  const now = Date.UTC(2020, 0, 1);
+  await sendPing({ config: open, appId: 'a', webhookId: 'w', url: receiver.url, secret, now });
+  t.match(receiver.requests[0]?.headers, {
+    'webhook-timestamp': String(now / 1000),
+    'x-service-timestamp': String(now / 1000),
+  });
+});

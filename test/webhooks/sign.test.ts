@@ -66,7 +66,7 @@ for (const [name, accepts] of Object.entries(receivers)) {
   );
 
   void t.test(
-    `a receiver written with ${name} rejects what is one second too old, and another secret`,
+    `a receiver written with ${name} rejects a timestamp one second too old, and another secret`,
     async (t) => {
       const secret = generateWebhookSecret();
       const body = Buffer.from('{}');

@@ -108,6 +108,26 @@ void t.test('an operator can allow ranges, of each family by itself', async (t) 
   t.throws(() => literal('http://[::ffff:10.1.2.3]/', { allow: ['10.0.0.0/8'] }), blocked);
 });
 
+void t.test('an operator can deny ranges, public and allowed ones too', async (t) => {
+  t.throws(() => literal('http://8.8.8.8/', { deny: ['8.8.8.0/24'] }), blocked);
+  t.doesNotThrow(() => literal('http://8.8.4.4/', { deny: ['8.8.8.0/24'] }));
+  const options = { allow: ['10.0.0.0/8'], deny: ['10.1.0.0/16'] };
+  t.throws(() => literal('http://10.1.2.3/', options), blocked);
+  t.doesNotThrow(() => literal('http://10.2.3.4/', options));
+  await t.rejects(
+    lookup(t, () => ['1.1.1.1'], 'denied.example', { deny: ['1.1.1.1/32'] }),
+    blocked,
+  );
+});
+
+void t.test('the public address by which Azure reaches the host is refused', async (t) => {
+  t.throws(() => literal('http://168.63.129.16/metadata'), blocked);
+  await t.rejects(
+    lookup(t, () => ['168.63.129.16'], 'azure.example'),
+    blocked,
+  );
+});
+
 void t.test('without the guard everything passes and the system looks names up', async (t) => {
   const guard = createSsrfGuard({ enabled: false, allow: [], deny: [], nameServers: [] });
   t.doesNotThrow(() => guard.checkLiteral('127.0.0.1'));

@@ -9,6 +9,7 @@ import { createRpc, type Rpc } from '../../chain/rpc.ts';
 import { required, type Config } from '../../config.ts';
 import { connect, reportLimits, type Sql } from '../../db/connect.ts';
 import { deleteOldSamples } from '../../db/event-feed.ts';
+import { deleteGoneReaders } from '../../db/event-readers.ts';
 import { deleteOldKeys } from '../../db/idempotency.ts';
 import { deleteOldOffers } from '../../db/offered-transactions.ts';
 import { deleteExpiredNonces } from '../../db/nonces.ts';
@@ -195,10 +196,9 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
     (hash) => {
       const mismatch = clusterMismatch(cluster, hash);
       if (mismatch !== null)
-        log.error({ mismatch }, 'the Solana RPC endpoint is of another cluster than configured');
+        log.error({ mismatch }, 'Solana RPC endpoint serves another cluster than configured');
     },
-    (error: unknown) =>
-      log.warn({ reason: messageOf(error) }, 'the Solana RPC cannot be reached yet'),
+    (error: unknown) => log.warn({ reason: messageOf(error) }, 'Solana RPC not reached yet'),
   );
 }
 
@@ -216,20 +216,21 @@ function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   });
 }
 
-/** Deletes expired nonces, idempotency keys, sample events, offered transactions and rate windows. */
+/** Deletes expired nonces, idempotency keys, sample events, readers of events, offered transactions and rate windows. */
 function sweep(sql: Sql, log: Log): Loop {
   return startLoop({
     name: 'deleting old rows',
     idleMs: sweepMs,
     turn: async () => {
-      const [nonces, keys, samples, offers] = await Promise.all([
+      const [nonces, keys, samples, readers, offers] = await Promise.all([
         deleteExpiredNonces(sql),
         deleteOldKeys(sql),
         deleteOldSamples(sql),
+        deleteGoneReaders(sql),
         deleteOldOffers(sql),
         deleteEndedBudgets(sql),
       ]);
-      return [nonces, keys, samples, offers].includes(1000);
+      return [nonces, keys, samples, readers, offers].includes(1000);
     },
     onError: (error, failures) =>
       log.warn({ err: error, failures }, 'old rows could not be deleted'),

@@ -15,6 +15,8 @@ export type Checkable = 'chain' | 'keeper' | 'secrets';
 
 /** Seconds that a public chain's clock, as the best endpoint has it, may be behind the database's. */
 const mostChainLag = 120;
+/** Slots that one endpoint may be behind another, some 50 s; the alert BillingRpcEndpointBehind has the same limit. */
+const mostEndpointLag = 150;
 /** Seconds after which a daemon that wrote nothing counts as gone; it writes every 5 s. */
 const mostSilence = 20;
 /** Failures in a row that are no fault of the subscriber: the sixth comes some ten minutes after the first. */
@@ -53,8 +55,11 @@ export function problemsOf(
       `${undecipherableSecrets} webhook secrets were encrypted with a key that ENCRYPTION_KEY does not list`,
     );
   if (chain !== null) {
-    for (const { name, fault } of chain.endpoints)
+    for (const { name, fault, lag } of chain.endpoints) {
       if (fault !== null) problems.push(`RPC ${name}: ${fault}`);
+      if (lag !== null && lag > mostEndpointLag)
+        problems.push(`RPC ${name} is ${lag} slots behind; the limit is ${mostEndpointLag}`);
+    }
     const behind =
       chain.time === null ? 0 : Math.floor((at.getTime() - chain.time.getTime()) / 1000);
     if (!local)

@@ -1,7 +1,10 @@
 // An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
+import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { readClock } from '../../db/clock.ts';
 import { listEndpoints } from '../../db/endpoints.ts';
+import { countReaders, removeReader, renewReader } from '../../db/event-readers.ts';
 import type { Cursors } from '../../domain/cursors.ts';
 import { openSecrets } from '../../domain/endpoints.ts';
 import { EventFeed, startFeed, type FeedPage } from '../../domain/event-feed.ts';
@@ -14,6 +17,8 @@ import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /** Seconds that a request may wait: less than proxies do. */
 const longestWait = 15;
+/** Seconds that a reader still counts as one after its request: it posts the events on before it asks again. */
+const betweenSeconds = 15;
 /** Requests of one merchant that may wait at once, in this process. */
 const mostWaiting = 4;
 
@@ -54,6 +59,9 @@ const Sample = Type.Object(
     ),
     error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
     response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
+    listeners: Type.Integer({
+      description: 'How many follow the app’s events ("billing listen") and so get it as well.',
+    }),
   },
   { title: 'SampleEvent' },
 );
@@ -85,6 +93,12 @@ const nextQuery = Type.Object(
   },
   { additionalProperties: false },
 );
+
+/** What a cursor stands for. */
+interface Place extends FeedPage {
+  /** The id of event_readers, the same in all cursors that follow from one start. */
+  reader: string;
+}
 
 function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   const { sql } = deps;
@@ -119,12 +133,23 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
         throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
       }
       const { id } = await ownApp(deps, request, request.params.appId);
-      const seal = (page: FeedPage) => cursors.seal(JSON.stringify(page), scopeOf(request, id));
-      if (place === null) return ok({ events: [], cursor: seal(await startFeed(sql)) });
-
-      const { rows, next } = await places.use(request, reply, wait, (signal) =>
-        feed.next(id, JSON.parse(place) as FeedPage, { limit, waitMs: wait * 1000, signal }),
-      );
+      const known = place === null ? null : (JSON.parse(place) as Place);
+      const reader = known?.reader ?? randomUUID();
+      const seal = (page: FeedPage) =>
+        cursors.seal(JSON.stringify({ ...page, reader } satisfies Place), scopeOf(request, id));
+      const stay = () =>
+        renewReader(sql, { id: reader, appId: id, seconds: wait + betweenSeconds });
+      if (known === null) {
+        const page = await startFeed(sql);
+        await stay();
+        return ok({ events: [], cursor: seal(page) });
+      }
+      const { rows, next } = await places.use(request, reply, wait, async (signal) => {
+        const until = await stay();
+        const page = await feed.next(id, known, { limit, waitMs: wait * 1000, signal });
+        if (signal.aborted) await removeReader(sql, { id: reader, until });
+        return page;
+      });
       const events = rows.map(({ type, ...event }) => ({
         ...event,
         type: type as (typeof sampleTypes)[number],
@@ -203,6 +228,7 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
         merchantWallet: merchantOf(request).wallet,
       });
       wakeDispatchers(appId);
+      const listeners = await countReaders(sql, appId);
       const secrets =
         endpoint === undefined ? undefined : await openSecrets(sql, secretBox, endpoint.id);
       if (endpoint === undefined || secrets === undefined) {
@@ -214,16 +240,18 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
           durationMs: null,
           error: null,
           response: null,
+          listeners,
         });
       }
       const sent = await ping({
+        now: await readClock(sql),
         appId,
         webhookId: endpoint.id,
         url: endpoint.url,
         ...secrets,
         event,
       });
-      return ok({ ...event, type, webhookId, ...sent });
+      return ok({ ...event, type, webhookId, ...sent, listeners });
     },
   );
 }

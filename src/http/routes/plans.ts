@@ -43,18 +43,27 @@ const params = Type.Object({ appId: PathId, planId: PathId });
 const tags = ['plans'];
 
 export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, chain, network, planMinimumAmount: minimum } = deps;
+  listRoute(api, deps, pages);
+  createRoute(api, deps);
+  readRoute(api, deps);
+  changeRoute(api, deps);
+  publishRoute(api, deps);
+  pullersRoute(api, deps);
+}
 
-  /** The plan of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
-  const ownPlan = async (
-    request: FastifyRequest<{ Params: { appId: string; planId: string } }>,
-  ): Promise<PlanRow> => {
-    const { id: appId } = await ownApp(deps, request, request.params.appId);
-    const plan = await findPlan(sql, idOf(request.params.planId, 'plan'));
-    if (plan?.appId !== appId) throw absent('plan');
-    return plan;
-  };
+/** The plan of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+async function ownPlan(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { appId: string; planId: string } }>,
+): Promise<PlanRow> {
+  const { id: appId } = await ownApp(deps, request, request.params.appId);
+  const plan = await findPlan(deps.sql, idOf(request.params.planId, 'plan'));
+  if (plan?.appId !== appId) throw absent('plan');
+  return plan;
+}
 
+function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
   api.get(
     '/apps/:appId/plans',
     {
@@ -73,7 +82,10 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return pages.send(request, reply, await ownPlanViews(sql, id, plans));
     },
   );
+}
 
+function createRoute(api: Api, deps: ApiDeps): void {
+  const { chain, network, planMinimumAmount: minimum } = deps;
   api.post(
     '/apps/:appId/plans',
     {
@@ -123,7 +135,10 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       });
     },
   );
+}
 
+function readRoute(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   api.get(
     '/apps/:appId/plans/:planId',
     {
@@ -136,7 +151,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      const plan = await ownPlan(request);
+      const plan = await ownPlan(deps, request);
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
@@ -144,13 +159,16 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },
-          'a pending plan could not be looked for on chain',
+          'pending plan not read from the chain',
         );
         return ok(await ownPlanView(sql, plan));
       }
     },
   );
+}
 
+function changeRoute(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.patch(
     '/apps/:appId/plans/:planId',
     {
@@ -173,7 +191,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     },
     async (request) => {
       refuseUnordered(request.body.retryHours);
-      const plan = await ownPlan(request);
+      const plan = await ownPlan(deps, request);
       const { status, ...changes } = request.body;
       let changed: PlanRow | undefined = plan;
       if (status === 'sunset') {
@@ -189,7 +207,10 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return ok(await ownPlanView(sql, changed));
     },
   );
+}
 
+function publishRoute(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   api.post(
     '/apps/:appId/plans/:planId/transaction',
     {
@@ -206,7 +227,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      const plan = await observePlan(sql, chain, network, await ownPlan(request));
+      const plan = await observePlan(sql, chain, network, await ownPlan(deps, request));
       if (plan.status !== 'pending')
         throw new ServiceError(
           'CONFLICT',
@@ -221,7 +242,10 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return ok({ transaction: unsigned.transaction });
     },
   );
+}
 
+function pullersRoute(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   api.post(
     '/apps/:appId/plans/:planId/pullers-transaction',
     {
@@ -239,7 +263,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      const plan = await observePlan(sql, chain, network, await ownPlan(request));
+      const plan = await observePlan(sql, chain, network, await ownPlan(deps, request));
       const unsigned = await pullersTransaction(chain, network, plan);
       await offerTransaction(sql, unsigned, {
         wallet: plan.owner,

@@ -28,7 +28,7 @@ const fields = {
   amount: Amount,
   status: oneOf(
     ['pending', 'succeeded', 'expired'],
-    'succeeded: the transfer is final. expired: none was seen within five minutes; ask for another refund.',
+    'succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund.',
   ),
   reference: { ...Wallet, description: 'An address that the transfer names.' },
   txSignature: nullable(

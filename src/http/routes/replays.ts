@@ -134,7 +134,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
           status: status ?? null,
           type: type ?? null,
         };
-        const plan = await planReplay(sql, selection);
+        const plan = await planReplay(deps.reports, selection);
         const { matching, deliverable } = plan;
         return async (tx) => ({
           ...(dryRun ? counted(deliverable) : runOf(await startReplay(tx, selection, plan, appId))),

@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
-import { findLiveRegistration, hadTrial } from '../../db/registrations.ts';
+import { findLiveRegistration } from '../../db/registrations.ts';
+import { checkoutSessionOf } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { readStanding } from '../../domain/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
@@ -46,7 +47,8 @@ const Standing = Type.Object(
 );
 
 /** How the caller's wallet stands to a plan on chain. */
-export function standingRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+export function standingRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   api.get(
     '/plans/:planId/standing',
     {
@@ -56,7 +58,17 @@ export function standingRoutes(api: Api, { sql, chain, network }: ApiDeps): void
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         params: Type.Object({ planId: PathId }),
-        response: { 200: success(Standing), ...failures(401, 403, 404) },
+        querystring: Type.Object(
+          {
+            checkoutSessionId: Type.Optional({
+              ...Id,
+              description:
+                'The session in which the wallet would subscribe: its discount is in usdcNeeded.',
+            }),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Standing), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
@@ -64,15 +76,14 @@ export function standingRoutes(api: Api, { sql, chain, network }: ApiDeps): void
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
       const { wallet } = subscriberOf(request);
-      const standing = await readStanding(chain, network, plan, wallet);
-      const noTrial = plan.trialHours === null || (await hadTrial(sql, plan.appId, wallet));
+      const { checkoutSessionId } = request.query;
+      const session =
+        checkoutSessionId === undefined
+          ? undefined
+          : await checkoutSessionOf(sql, checkoutSessionId, found.id);
+      const standing = await readStanding(deps, plan, wallet, session);
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
-      return ok({
-        ...standing,
-        usdcNeeded: noTrial ? standing.usdcNeeded : 0n,
-        trialHours: noTrial ? null : plan.trialHours,
-        subscriptionId: subscriptionId ?? null,
-      });
+      return ok({ ...standing, subscriptionId: subscriptionId ?? null });
     },
   );
 }

@@ -1,34 +1,27 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { anyTransaction, listTransactions } from '../../db/payments.ts';
+import { findPlan } from '../../db/plans.ts';
 import {
   findSubscription,
   listSubscriptionsOfWallet,
   type SubscriptionRow,
 } from '../../db/registrations.ts';
-import { anyTransaction, listTransactions } from '../../db/payments.ts';
-import { openCheckoutSession } from '../../domain/checkout.ts';
-import { observePlan } from '../../domain/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
 import { offerTransaction } from '../../domain/relay.ts';
-import { readStanding, type Shortage, shortagesOf } from '../../domain/standing.ts';
 import {
   cancellingTransaction,
   closingTransaction,
-  openingTransaction,
   repairingTransaction,
   resumingTransaction,
 } from '../../domain/subscribing.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
-  Amount,
   ExternalId,
   Id,
-  meaning,
   MetadataInput,
   NoBody,
-  nullable,
   PathId,
   Pda,
   refuseLongMetadata,
@@ -37,7 +30,6 @@ import {
 import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { subscriptionView } from '../subscription-view.ts';
-import { Plan, planView } from '../plan-input.ts';
 import { OwnSubscription } from './subscriptions.ts';
 import { OwnTransaction } from './transactions.ts';
 
@@ -45,98 +37,27 @@ const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
 
-const shortages = {
-  sol_missing: 'Too little SOL for the rent and the network fee: the transaction will fail.',
-  usdc_missing: 'Too little USDC for the first payment: it will be tried again later.',
-} as const satisfies Record<Shortage['code'], string>;
-const warnings = Type.Array(
-  Type.Object({
-    code: meaning(shortages, 'For programs.'),
-    message: Type.String({ description: 'For people.' }),
-    missing: {
-      ...Amount,
-      description: 'USDC base units, or lamports, as a string.',
-    },
-  }),
-  { description: 'What the wallet lacks; empty when nothing.', examples: [[]] },
-);
-
-/** What a subscriber's page needs: a plan's terms, the transactions to sign, and the wallet's own subscriptions. */
+/** A wallet's own subscriptions, and the transactions that it signs for them. */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  registerRoute(api, deps);
+  readRoutes(api, deps, pages);
+  transactionsRoute(api, deps, pages);
+  signingRoutes(api, deps);
+}
+
+/** The wallet's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when it is another wallet's. */
+async function ownSubscription(
+  { sql }: ApiDeps,
+  request: FastifyRequest<{ Params: { subscriptionId: string } }>,
+): Promise<SubscriptionRow> {
+  const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
+  if (found === undefined) throw absent('subscription');
+  if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('subscription');
+  return found;
+}
+
+function registerRoute(api: Api, deps: ApiDeps): void {
   const { sql, chain, network, wakeDispatchers, wakeKeepers } = deps;
-
-  const anyPlan = async (planId: string): Promise<PlanRow> => {
-    const plan = await findPlan(sql, idOf(planId, 'plan'));
-    if (plan === undefined) throw absent('plan');
-    return observePlan(sql, chain, network, plan);
-  };
-
-  const ownSubscription = async (
-    request: FastifyRequest<{ Params: { subscriptionId: string } }>,
-  ): Promise<SubscriptionRow> => {
-    const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
-    if (found === undefined) throw absent('subscription');
-    if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('subscription');
-    return found;
-  };
-
-  api.get(
-    '/plans/:planId',
-    {
-      schema: {
-        summary: 'Read a plan’s terms',
-        tags,
-        security,
-        params: Type.Object({ planId: PathId }),
-        response: { 200: success(Plan), ...failures(401, 403, 404) },
-      },
-    },
-    async (request) => ok(planView(await anyPlan(request.params.planId))),
-  );
-
-  api.post(
-    '/plans/:planId/subscribe',
-    {
-      schema: {
-        summary: 'Get the transaction that subscribes your wallet to a plan',
-        description:
-          'Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.',
-        tags,
-        security,
-        params: Type.Object({ planId: PathId }),
-        body: nullable(
-          Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
-        ),
-        response: {
-          200: success(
-            Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda, warnings }),
-          ),
-          ...failures(400, 401, 403, 404, 409),
-        },
-      },
-    },
-    async (request) => {
-      const plan = await anyPlan(request.params.planId);
-      const { wallet } = subscriberOf(request);
-      const checkoutSessionId = request.body?.checkoutSessionId ?? null;
-      if (checkoutSessionId !== null)
-        await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
-      const [opening, standing] = await Promise.all([
-        openingTransaction(chain, network, plan, wallet),
-        readStanding(chain, network, plan, wallet),
-      ]);
-      const { transaction, subscriptionPda } = opening;
-      await offerTransaction(sql, opening, {
-        wallet,
-        purpose: 'subscribe',
-        planId: plan.id,
-        subscriptionPda,
-        checkoutSessionId,
-      });
-      return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
-    },
-  );
-
   api.post(
     '/subscriptions',
     {
@@ -183,7 +104,10 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return reply;
     },
   );
+}
 
+function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
   api.get(
     '/subscriptions',
     {
@@ -216,9 +140,12 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(OwnSubscription), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(subscriptionView(await ownSubscription(request))),
+    async (request) => ok(subscriptionView(await ownSubscription(deps, request))),
   );
+}
 
+function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
   api.get(
     '/subscriptions/:subscriptionId/transactions',
     {
@@ -233,7 +160,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     },
     async (request, reply) => {
       const page = pages.read(request);
-      const { id, appId } = await ownSubscription(request);
+      const { id, appId } = await ownSubscription(deps, request);
       return pages.send(
         request,
         reply,
@@ -241,25 +168,30 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       );
     },
   );
+}
 
-  const transactions = {
-    cancel: {
-      summary: 'Get the transaction that cancels at the end of the period',
-      make: cancellingTransaction,
-    },
-    repair: {
-      summary: 'Get the transaction that approves the payments again',
-      make: repairingTransaction,
-    },
-    resume: {
-      summary: 'Get the transaction that takes a cancellation back',
-      make: resumingTransaction,
-    },
-    close: {
-      summary: 'Get the transaction that closes the account of an ended subscription',
-      make: closingTransaction,
-    },
-  };
+/** What the wallet can sign for its subscription. */
+const transactions = {
+  cancel: {
+    summary: 'Get the transaction that cancels at the end of the period',
+    make: cancellingTransaction,
+  },
+  repair: {
+    summary: 'Get the transaction that approves the payments again',
+    make: repairingTransaction,
+  },
+  resume: {
+    summary: 'Get the transaction that takes a cancellation back',
+    make: resumingTransaction,
+  },
+  close: {
+    summary: 'Get the transaction that closes the account of an ended subscription',
+    make: closingTransaction,
+  },
+};
+
+function signingRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
   for (const purpose of ['cancel', 'repair', 'resume', 'close'] as const) {
     const { summary, make } = transactions[purpose];
     api.post(
@@ -280,7 +212,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         },
       },
       async (request) => {
-        const subscription = await ownSubscription(request);
+        const subscription = await ownSubscription(deps, request);
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const unsigned = await make(chain, network, plan, subscription);

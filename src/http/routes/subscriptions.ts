@@ -115,9 +115,13 @@ export async function ownSubscription(
 
 /** A merchant's view of its subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, planMinimumAmount: minimum, wakeDispatchers, wakeKeepers } = deps;
-
   listRoutes(api, deps, pages);
+  readRoute(api, deps);
+  changeRoute(api, deps);
+  cancelRoute(api, deps);
+}
+
+function readRoute(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId',
     {
@@ -135,7 +139,10 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       return ok(view(subscription));
     },
   );
+}
 
+function changeRoute(api: Api, deps: ApiDeps): void {
+  const { sql, planMinimumAmount: minimum, wakeKeepers } = deps;
   api.patch(
     '/apps/:appId/subscriptions/:subscriptionId',
     {
@@ -171,7 +178,10 @@ export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
     },
   );
+}
 
+function cancelRoute(api: Api, deps: ApiDeps): void {
+  const { wakeDispatchers, wakeKeepers } = deps;
   api.post(
     '/apps/:appId/subscriptions/:subscriptionId/cancel',
     {

@@ -10,7 +10,7 @@ const TimelineEntry = Type.Object(
     id: Id,
     kind: oneOf(
       ['event', 'payment', 'attempt', 'delivery'],
-      'attempt: a payment transaction that the keeper signed.',
+      'attempt: a payment that a keeper signed and that is under way, or came to nothing.',
     ),
     at: Time,
     what: Type.String({ description: 'The event’s type, or the status of anything else.' }),
@@ -29,7 +29,8 @@ export function timelineRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Read what happened to a subscription',
-        description: 'Events, payments, attempts and deliveries, newest first: the newest 200.',
+        description:
+          'Events, payments, attempts that have not landed and deliveries, newest first: the newest 200.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId, subscriptionId: PathId }),
         response: { 200: success(Type.Array(TimelineEntry)), ...failures(401, 403, 404) },

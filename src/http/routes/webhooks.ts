@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox';
+import { readClock } from '../../db/clock.ts';
 import {
   deleteEndpoint,
   insertEndpoint,
@@ -73,19 +74,27 @@ const params = Type.Object({ appId: PathId, webhookId: PathId });
 const tags = ['webhooks'];
 
 export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql, environment, secretBox, ping, checkWebhookHost, wakeDispatchers } = deps;
-
-  // Names are checked when they are connected to; an address can be told at once.
-  const hostFault = (text: string): string | undefined => {
-    try {
-      checkWebhookHost(new URL(text).hostname);
-      return undefined;
-    } catch (error) {
-      return `must not point into a private network: ${messageOf(error)}`;
-    }
-  };
-
   rotationRoute(api, deps);
+  listRoute(api, deps, pages);
+  createRoute(api, deps);
+  endpointRoutes(api, deps);
+  testRoute(api, deps);
+}
+
+/** Why no endpoint may have this URL. Names are checked when they are connected to; an address can be told at once. */
+function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
+  const fault = urlFault(text, environment);
+  if (fault !== undefined) return fault;
+  try {
+    checkWebhookHost(new URL(text).hostname);
+    return undefined;
+  } catch (error) {
+    return `must not point into a private network: ${messageOf(error)}`;
+  }
+}
+
+function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
   api.get(
     '/apps/:appId/webhooks',
     {
@@ -104,7 +113,10 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return ok(await listEndpoints(sql, id));
     },
   );
+}
 
+function createRoute(api: Api, deps: ApiDeps): void {
+  const { sql, secretBox, wakeDispatchers } = deps;
   api.post(
     '/apps/:appId/webhooks',
     {
@@ -123,7 +135,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request, reply) => {
-      const fault = urlFault(request.body.url, environment) ?? hostFault(request.body.url);
+      const fault = faultOf(deps, request.body.url);
       if (fault !== undefined)
         throw new ServiceError('VALIDATION_ERROR', `url ${fault}.`, [
           { path: 'url', message: fault },
@@ -150,7 +162,11 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return reply;
     },
   );
+}
 
+/** Reads and deletes an endpoint. */
+function endpointRoutes(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.get(
     '/apps/:appId/webhooks/:webhookId',
     {
@@ -182,7 +198,10 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       return ok(endpoint);
     },
   );
+}
 
+function testRoute(api: Api, deps: ApiDeps): void {
+  const { sql, secretBox, ping } = deps;
   api.post(
     '/apps/:appId/webhooks/:webhookId/test',
     {
@@ -204,7 +223,8 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       } = await ownEndpoint(deps, request, request.params);
       const secrets = await openSecrets(sql, secretBox, webhookId);
       if (secrets === undefined) throw absent('webhook endpoint');
-      return ok(await ping({ appId, webhookId, url: target, ...secrets }));
+      const now = await readClock(sql);
+      return ok(await ping({ appId, webhookId, url: target, now, ...secrets }));
     },
   );
 }

@@ -1,6 +1,6 @@
 import { type ReactElement, type ReactNode, useEffect, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
-import { Address, Badge, Button, Notice, Spinner, Usdc } from '../shared/parts.tsx';
+import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { anonymous, type PublicPlan, type Session, type Subscription } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
@@ -103,7 +103,7 @@ export function SubscriptionCard({
             <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
           </p>
         </div>
-        <Badge status={ending ? 'ends' : status} />
+        <SubscriptionBadge of={subscription} />
       </div>
       <State subscription={subscription} standing={standing} />
       {busy !== undefined && <Spinner>{busy.text}</Spinner>}

@@ -1,7 +1,15 @@
 import { type ReactElement, useCallback, useEffect, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { discountText } from '../shared/discount.ts';
-import { Address, Badge, Button, Dialog, Notice, Spinner, Usdc } from '../shared/parts.tsx';
+import {
+  Address,
+  Button,
+  Dialog,
+  Notice,
+  Spinner,
+  SubscriptionBadge,
+  Usdc,
+} from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { Time } from '../shared/time.tsx';
 import { liveMs, type Place, useAnswer } from './place.ts';
@@ -67,11 +75,7 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
         <div>
           <dt>Status</dt>
           <dd>
-            <Badge
-              status={
-                open && subscription.cancelRequestedAt !== null ? 'ends' : subscription.status
-              }
-            />
+            <SubscriptionBadge of={subscription} />
           </dd>
         </div>
         <div>

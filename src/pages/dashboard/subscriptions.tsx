@@ -1,7 +1,7 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
-import { Badge, Usdc } from '../shared/parts.tsx';
+import { SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { Table } from '../shared/table.tsx';
 import { foreign, shortAddress } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -81,13 +81,7 @@ export function Subscriptions({ place }: { place: Place }): ReactElement {
             { head: 'Plan', cell: (row) => <bdi>{foreign(nameOf(row.planId), 60)}</bdi> },
             {
               head: 'Status',
-              cell: (row) => (
-                <Badge
-                  status={
-                    row.status === 'active' && row.cancelRequestedAt !== null ? 'ends' : row.status
-                  }
-                />
-              ),
+              cell: (row) => <SubscriptionBadge of={row} />,
             },
             { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
             {

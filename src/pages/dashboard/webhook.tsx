@@ -5,10 +5,12 @@ import { Button, Dialog, Notice, Spinner } from '../shared/parts.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { Deliveries } from './deliveries.tsx';
+import { NewEndpoint } from './new-endpoint.tsx';
 import { type Place, useAnswer } from './place.ts';
 import { Secret } from './secret.tsx';
 
 type Ping = components['schemas']['PingAnswer'];
+type Endpoint = components['schemas']['NewWebhookEndpoint'];
 
 /** The app's webhook endpoint and its deliveries. */
 export function Webhook({ place }: { place: Place }): ReactElement {
@@ -36,11 +38,11 @@ export function Webhook({ place }: { place: Place }): ReactElement {
     }
     setBusy(false);
   };
-  const create = (url: string) =>
+  const create = (url: string, extraEvents: Endpoint['extraEvents']) =>
     attempt(async () => {
       const made = await session.client.post('/merchant/apps/{appId}/webhooks', {
         path,
-        body: { url },
+        body: { url, extraEvents },
       });
       setSecret(made.secret);
       again();
@@ -84,6 +86,9 @@ export function Webhook({ place }: { place: Place }): ReactElement {
                 <p className="muted small">
                   Since <Time at={endpoint.createdAt} />
                 </p>
+                {endpoint.extraEvents.length > 0 && (
+                  <p className="muted small">Further events: {endpoint.extraEvents.join(', ')}</p>
+                )}
               </div>
               <div className="actions">
                 <Button busy={busy} onClick={() => void test(endpoint.id)}>
@@ -120,44 +125,6 @@ export function Webhook({ place }: { place: Place }): ReactElement {
         </Dialog>
       )}
     </>
-  );
-}
-
-function NewEndpoint({
-  busy,
-  create,
-}: {
-  busy: boolean;
-  create: (url: string) => Promise<void>;
-}): ReactElement {
-  const [url, setUrl] = useState('');
-  return (
-    <form
-      className="card form"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void create(url);
-      }}
-    >
-      <h2>Add your endpoint</h2>
-      <p className="muted">Your server gets every event: payments, failures, cancellations.</p>
-      <label>
-        URL
-        <input
-          type="url"
-          required
-          value={url}
-          maxLength={2048}
-          placeholder="https://example.com/billing-webhook"
-          onChange={({ target }) => setUrl(target.value)}
-        />
-      </label>
-      <div className="actions">
-        <Button kind="primary" type="submit" busy={busy}>
-          Add endpoint
-        </Button>
-      </div>
-    </form>
   );
 }
 

@@ -13,6 +13,15 @@ export class WalletRefusal extends Error {
   }
 }
 
+/** The wallet signed something else than it was given: the service has refused to send it. */
+export class AlteredTransaction extends Error {
+  constructor(cause: unknown) {
+    super('Your wallet signed something else than this page asked for. Nothing was sent.', {
+      cause,
+    });
+  }
+}
+
 function isRejection(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   const { code, message } = error as { code?: unknown; message?: unknown };

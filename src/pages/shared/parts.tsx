@@ -147,12 +147,24 @@ const badges: Readonly<Record<string, [tone: string, text: string]>> = {
   delivered: ['good', 'Delivered'],
   failed: ['bad', 'Failed'],
   ends: ['warn', 'Cancels soon'],
+  paused: ['warn', 'Paused'],
   revoked: ['dim', 'Revoked'],
 };
 
 export function Badge({ status }: { status: string }): ReactElement {
   const [tone, text] = badges[status] ?? ['dim', status];
   return <span className={`badge ${tone}`}>{text}</span>;
+}
+
+/** A subscription's status; of a live one, that it is to end or is paused. */
+export function SubscriptionBadge({
+  of: { status, cancelRequestedAt, pausedAt },
+}: {
+  of: { status: string; cancelRequestedAt: string | null; pausedAt: string | null };
+}): ReactElement {
+  const isLive = status === 'active' || status === 'past_due';
+  if (isLive && cancelRequestedAt !== null) return <Badge status="ends" />;
+  return <Badge status={isLive && pausedAt !== null ? 'paused' : status} />;
 }
 
 /** A modal dialog; Escape closes it. The focus stays inside, and goes back to where it was. */

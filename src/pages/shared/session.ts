@@ -1,6 +1,7 @@
 // A signed-in wallet. Its token lives in this object alone.
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
+import { AlteredTransaction, isCode } from './errors.ts';
 import {
   connect,
   type Connected,
@@ -57,7 +58,10 @@ async function signInAs(connected: Connected, role: Role): Promise<Session> {
   return { ...connected, address, client };
 }
 
-/** Lets the wallet sign a transaction that the service built, and sends it through the service. Throws a WalletRefusal or the service's error. */
+/**
+ * Lets the wallet sign a transaction that the service built, and sends it through the service. Throws a WalletRefusal, an AlteredTransaction or the
+ * service's error.
+ */
 export async function submit(
   session: Session,
   role: Role,
@@ -70,8 +74,9 @@ export async function submit(
   if ('sent' in answer) return { status: 'sent', reason: null, signature: answer.sent };
   const path = role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
   for (;;) {
-    const { status, reason, signature } = await session.client.post(path, {
-      body: { transaction: answer.signed },
+    const sent = session.client.post(path, { body: { transaction: answer.signed } });
+    const { status, reason, signature } = await sent.catch((error: unknown) => {
+      throw isCode(error, 'VALIDATION_ERROR') ? new AlteredTransaction(error) : error;
     });
     if (status !== 'pending') return { status, reason, signature };
   }

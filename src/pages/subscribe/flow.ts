@@ -1,16 +1,16 @@
 // The steps between the button and the subscription. The state comes from the chain: a page that was closed midway continues.
 import { useEffect, useRef, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
-import { isCode, WalletRefusal, wordsOf } from '../shared/errors.ts';
+import { isCode } from '../shared/errors.ts';
 import {
   openSession,
   type PublicPlan,
   type Session,
   submit,
-  type Submitted,
   type Subscription,
 } from '../shared/session.ts';
 import { knowsNetwork, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
+import { type Problem, problemOf, unsuccessful } from './problems.ts';
 
 export type Standing = components['schemas']['Standing'];
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
@@ -18,16 +18,19 @@ export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 export type View =
   | { at: 'offer' }
   | { at: 'busy'; step: Step; wallet: string }
-  | { at: 'problem'; title: string; text: string; kind: 'error' | 'warning' }
+  | Problem
   | { at: 'wrongNetwork'; wallet: string }
   | { at: 'switched' }
   | { at: 'short'; standing: Standing }
+  | { at: 'otherTerms'; standing: Standing }
   | { at: 'closed'; why: string }
   | { at: 'subscribed'; standing: Standing; note?: string }
   | { at: 'done'; subscription: Subscription };
 
 export interface Flow {
   view: View;
+  /** The trial that the page shows: the plan's, until the wallet is known. */
+  trialHours: number | null;
   session: Session | undefined;
   /** Connects the wallet where needed, and goes as far as the chain allows. */
   start: (wallet: SolanaWallet) => void;
@@ -54,20 +57,23 @@ export interface Order {
   checkoutSessionId: string | undefined;
 }
 
+/** Calls `switched` when the wallet shows the page another account. */
+function useSwitch(session: Session | undefined, switched: () => void): void {
+  useEffect(() => (session === undefined ? undefined : onSwitch(session, switched)), [session]);
+}
+
 export function useFlow(order: Order): Flow {
-  const { plan } = order;
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
   const runs = useRef(0);
+  const [trialHours, setTrialHours] = useState(order.plan.trialHours);
+  const offered = { ...order, trialHours };
 
-  useEffect(() => {
-    if (session === undefined) return;
-    return onSwitch(session, () => {
-      runs.current += 1;
-      setSession(undefined);
-      setView({ at: 'switched' });
-    });
-  }, [session]);
+  useSwitch(session, () => {
+    runs.current += 1;
+    setSession(undefined);
+    setView({ at: 'switched' });
+  });
 
   /** Runs `work` alone: after a later run or stop() its results are ignored. */
   const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
@@ -78,7 +84,11 @@ export function useFlow(order: Order): Flow {
       setView({ at: 'busy', step, wallet });
     };
     work(show).then(
-      (shown) => runs.current === mine && setView(shown),
+      (next) => {
+        if (runs.current !== mine) return;
+        if (next.at === 'otherTerms') setTrialHours(next.standing.trialHours);
+        setView(next);
+      },
       (error: unknown) => {
         if (runs.current !== mine || error instanceof Superseded) return;
         if (isCode(error, 'UNAUTHORIZED')) setSession(undefined);
@@ -88,26 +98,28 @@ export function useFlow(order: Order): Flow {
   };
 
   const start = (wallet: SolanaWallet) => {
+    const wrong = { at: 'wrongNetwork', wallet: wallet.name } as const;
     if (!knowsNetwork(wallet)) {
-      setView({ at: 'wrongNetwork', wallet: wallet.name });
+      setView(wrong);
       return;
     }
     run(wallet.name, async (show) => {
       const signedIn = await openSession(wallet, 'subscriber', show);
-      if (!knowsNetwork(signedIn.account)) return { at: 'wrongNetwork', wallet: wallet.name };
+      if (!knowsNetwork(signedIn.account)) return wrong;
       show('check');
       setSession(signedIn);
-      return proceed(order, signedIn, show);
+      return proceed(offered, signedIn, show);
     });
   };
 
   return {
     view,
+    trialHours,
     session,
     start,
     again() {
       if (session === undefined) setView({ at: 'offer' });
-      else run(session.wallet.name, (show) => proceed(order, session, show));
+      else run(session.wallet.name, (show) => proceed(offered, session, show));
     },
     stop() {
       runs.current += 1;
@@ -116,16 +128,20 @@ export function useFlow(order: Order): Flow {
     mend(standing, how) {
       const { subscriptionId } = standing;
       if (session === undefined || subscriptionId === null) return;
-      run(session.wallet.name, (show) => mend(plan, session, subscriptionId, how, show));
+      run(session.wallet.name, (show) => mend(order, session, subscriptionId, how, show));
     },
   };
 }
 
-/** Subscribes a signed-in wallet, as far as the chain allows. */
-async function proceed(order: Order, signedIn: Session, show: (step: Step) => void): Promise<View> {
+/** Subscribes a signed-in wallet, as far as the chain allows, to the terms that it was shown. */
+async function proceed(
+  order: Order & Pick<Flow, 'trialHours'>,
+  signedIn: Session,
+  show: (step: Step) => void,
+): Promise<View> {
   const { plan, checkoutSessionId } = order;
   show('check');
-  const standing = await readStanding(signedIn, plan);
+  const standing = await readStanding(signedIn, order);
   const place = await placeOf(signedIn, order, standing);
   if (place !== undefined) return place;
   const { transaction } = await signedIn.client.post('/subscriber/plans/{planId}/subscribe', {
@@ -141,7 +157,7 @@ async function proceed(order: Order, signedIn: Session, show: (step: Step) => vo
 
 /** Approves payments again, or takes a cancellation back. */
 async function mend(
-  plan: PublicPlan,
+  order: Order,
   session: Session,
   subscriptionId: string,
   how: 'repair' | 'resume',
@@ -155,20 +171,23 @@ async function mend(
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show('confirm');
-  return mended(session, plan, how);
+  return mended(session, order, how);
 }
 
-function readStanding({ client }: Session, { id }: PublicPlan): Promise<Standing> {
-  return client.get('/subscriber/plans/{planId}/standing', { path: { planId: id } });
+function readStanding({ client }: Session, { plan, checkoutSessionId }: Order): Promise<Standing> {
+  return client.get('/subscriber/plans/{planId}/standing', {
+    path: { planId: plan.id },
+    query: checkoutSessionId === undefined ? {} : { checkoutSessionId },
+  });
 }
 
 /** The screen of a wallet that cannot subscribe, or need not; undefined when it can. */
 async function placeOf(
   session: Session,
-  order: Order,
+  order: Order & Pick<Flow, 'trialHours'>,
   standing: Standing,
 ): Promise<View | undefined> {
-  const { plan } = order;
+  const { plan, trialHours } = order;
   const { onChain, subscriptionId } = standing;
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
@@ -180,6 +199,7 @@ async function placeOf(
     };
   if (!standing.planOpen)
     return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };
+  if (standing.trialHours !== trialHours) return { at: 'otherTerms', standing };
   const short =
     BigInt(standing.usdc) < BigInt(standing.usdcNeeded) ||
     BigInt(standing.lamports) < BigInt(standing.lamportsNeeded);
@@ -204,16 +224,17 @@ async function register(
   } catch (error) {
     if (!isCode(error, 'CONFLICT')) throw error;
     for await (const one of client.list('/subscriber/subscriptions', { query: { limit: 100 } }))
-      if (one.subscriptionPda === subscriptionPda) return one;
+      if (one.subscriptionPda === subscriptionPda && isOpen(one)) return one;
     throw error;
   }
 }
 
+const isOpen = ({ status }: Subscription) => status === 'active' || status === 'past_due';
+
 /** Waits until the chain shows the subscription. */
 async function landed(session: Session, order: Order): Promise<View> {
-  const { plan } = order;
   for (const deadline = Date.now() + landingMs; Date.now() < deadline; await pause(pollMs)) {
-    const standing = await readStanding(session, plan);
+    const standing = await readStanding(session, order);
     if (standing.onChain !== 'live') continue;
     if (standing.subscriptionId === null)
       return { at: 'done', subscription: await register(session, order, standing) };
@@ -224,9 +245,9 @@ async function landed(session: Session, order: Order): Promise<View> {
   return unsuccessful({ status: 'lapsed', reason: null, signature: '' });
 }
 
-async function mended(session: Session, plan: PublicPlan, how: 'repair' | 'resume'): Promise<View> {
+async function mended(session: Session, order: Order, how: 'repair' | 'resume'): Promise<View> {
   for (const deadline = Date.now() + landingMs; Date.now() < deadline; await pause(pollMs)) {
-    const standing = await readStanding(session, plan);
+    const standing = await readStanding(session, order);
     const done = how === 'repair' ? standing.approval === 'given' : standing.onChain === 'live';
     if (!done) continue;
     const note =
@@ -236,53 +257,4 @@ async function mended(session: Session, plan: PublicPlan, how: 'repair' | 'resum
     return { at: 'subscribed', standing, note };
   }
   return unsuccessful({ status: 'lapsed', reason: null, signature: '' });
-}
-
-function unsuccessful({ status, reason }: Submitted): View {
-  return status === 'lapsed'
-    ? {
-        at: 'problem',
-        kind: 'warning',
-        title: 'The transaction lapsed',
-        text: 'A transaction is good for about half a minute. Nothing was paid. Try again and confirm in your wallet sooner.',
-      }
-    : {
-        at: 'problem',
-        kind: 'error',
-        title: 'The transaction failed',
-        text: reason ?? 'The network refused it. Nothing was paid.',
-      };
-}
-
-function problemOf(error: unknown): View {
-  if (error instanceof WalletRefusal) {
-    const title = {
-      connect: 'Your wallet is not connected',
-      signIn: 'You are not signed in',
-      sign: 'You have not subscribed',
-    }[error.step];
-    return { at: 'problem', kind: 'warning', title, text: `${wordsOf(error)} Nothing was paid.` };
-  }
-  if (isCode(error, 'VALIDATION_ERROR'))
-    return {
-      at: 'problem',
-      kind: 'error',
-      title: 'Your wallet changed the transaction',
-      text: 'It signed something else than this page asked for. Nothing was sent.',
-    };
-  if (isCode(error, 'FORBIDDEN'))
-    return {
-      at: 'problem',
-      kind: 'warning',
-      title: 'This wallet cannot use this checkout',
-      text: `${wordsOf(error)} Nothing was paid.`,
-    };
-  if (isCode(error, 'UNAUTHORIZED'))
-    return {
-      at: 'problem',
-      kind: 'warning',
-      title: 'Your sign-in was not accepted',
-      text: `${wordsOf(error)} Sign in again.`,
-    };
-  return { at: 'problem', kind: 'error', title: 'That did not work', text: wordsOf(error) };
 }

@@ -5,12 +5,13 @@ import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/time.tsx';
+import { useFlow } from './flow.ts';
 import { Panel } from './panel.tsx';
 import { Summary } from './summary.tsx';
 
 interface Offer {
   plan: PublicPlan;
-  checkout?: Checkout;
+  checkout?: Checkout | undefined;
 }
 
 /** Reads a plan, or a checkout session with its plan. */
@@ -20,6 +21,22 @@ async function readOffer(kind: 'plan' | 'checkout', id: string): Promise<Offer> 
   const path = { checkoutSessionId: id };
   const checkout = await anonymous.get('/checkout-sessions/{checkoutSessionId}', { path });
   return { plan: checkout.plan, checkout };
+}
+
+function Offered({ plan, checkout }: Offer): ReactElement {
+  const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
+  return (
+    <div className="checkout">
+      <Summary plan={plan} trialHours={flow.trialHours} discount={checkout?.discount ?? null} />
+      <main className="checkout-panel">
+        <Panel plan={plan} checkout={checkout} flow={flow} />
+        <footer className="muted small">
+          <ZoneSwitch />
+          <a href="/account">My subscriptions</a>
+        </footer>
+      </main>
+    </div>
+  );
 }
 
 export function SubscribePage({
@@ -48,19 +65,7 @@ export function SubscribePage({
     };
   }, [kind, id, tries]);
 
-  if (offer !== undefined)
-    return (
-      <div className="checkout">
-        <Summary plan={offer.plan} discount={offer.checkout?.discount ?? null} />
-        <main className="checkout-panel">
-          <Panel plan={offer.plan} checkout={offer.checkout} />
-          <footer className="muted small">
-            <ZoneSwitch />
-            <a href="/account">My subscriptions</a>
-          </footer>
-        </main>
-      </div>
-    );
+  if (offer !== undefined) return <Offered plan={offer.plan} checkout={offer.checkout} />;
   return (
     <main className="boot">
       {error === undefined && <Spinner>Loading the plan…</Spinner>}

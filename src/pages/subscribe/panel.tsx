@@ -2,14 +2,14 @@ import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
 import { clusterName } from '../shared/installation.ts';
 import { formatUsdc } from '../shared/money.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
-import { perPeriod } from '../shared/period.ts';
+import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { useWallets } from '../shared/wallets.ts';
 import { WalletChoice } from '../shared/wallet-choice.tsx';
 import { Done } from './done.tsx';
-import { type Flow, type Standing, type Step, useFlow } from './flow.ts';
+import type { Flow, Standing, Step } from './flow.ts';
 import { Short } from './short.tsx';
 
 const closed: Readonly<Record<string, string>> = {
@@ -36,11 +36,12 @@ const steps: Readonly<Record<Step, string>> = {
 export function Panel({
   plan,
   checkout,
+  flow,
 }: {
   plan: PublicPlan;
   checkout: Checkout | undefined;
+  flow: Flow;
 }): ReactElement {
-  const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
   const wallets = useWallets();
   const { view, session } = flow;
   const place = useRef<HTMLDivElement>(null);
@@ -155,6 +156,14 @@ function Screen({
           {children}
         </>
       );
+    case 'otherTerms':
+      return (
+        <>
+          <h2>Other terms for this wallet</h2>
+          <Notice kind="warning">{termsFor(view.standing)} Nothing was paid.</Notice>
+          {retry('Subscribe')}
+        </>
+      );
     case 'short':
       return <Short standing={view.standing} again={flow.again} />;
     case 'subscribed':
@@ -171,6 +180,12 @@ function Screen({
         />
       );
   }
+}
+
+function termsFor({ trialHours, usdcNeeded }: Standing): string {
+  return trialHours === null
+    ? `It gets no free trial: ${formatUsdc(usdcNeeded)} USDC are paid when you subscribe.`
+    : `It gets a free trial of ${span(trialHours)}. The first payment is taken after it.`;
 }
 
 /** The way back to the merchant's own site; the URL is of an origin that the merchant named. */

@@ -12,13 +12,16 @@ const hourMs = 3_600_000;
 /** What, how much, how often, to whom, and when: before any wallet opens. */
 export function Summary({
   plan,
+  trialHours,
   discount,
 }: {
   plan: PublicPlan;
+  /** The trial that this wallet gets; the plan's while it is not known. */
+  trialHours: number | null;
   discount: Discount | null;
 }): ReactElement {
   const website = safeUrl(plan.websiteUrl);
-  const next = new Date(Date.now() + (plan.trialHours ?? plan.periodHours) * hourMs);
+  const next = new Date(Date.now() + (trialHours ?? plan.periodHours) * hourMs);
   const atMost = discount === null ? '' : 'less than ';
   const exact = exactLength(plan.periodHours);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);
@@ -54,7 +57,7 @@ export function Summary({
               <dd>{discountText(discount)}</dd>
             </div>
           )}
-          {plan.trialHours === null ? (
+          {trialHours === null ? (
             <div>
               <dt>First payment, when you subscribe</dt>
               <dd>
@@ -65,16 +68,15 @@ export function Summary({
           ) : (
             <div>
               <dt>Free trial, once per wallet</dt>
-              <dd>{span(plan.trialHours)}</dd>
+              <dd>{span(trialHours)}</dd>
             </div>
           )}
           <div>
             <dt>
-              {plan.trialHours === null ? 'Next payment' : 'First payment'},{' '}
-              <Time at={next} dateOnly />
+              {trialHours === null ? 'Next payment' : 'First payment'}, <Time at={next} dateOnly />
             </dt>
             <dd>
-              {plan.trialHours === null ? atMost : 'at most '}
+              {trialHours === null ? atMost : 'at most '}
               {formatUsdc(plan.amount)} USDC
             </dd>
           </div>

@@ -1,6 +1,7 @@
 // GET /merchant/apps/{appId}/access: one answer for a customer, by own id or by wallet.
 import t from 'tap';
 import { randomAddress, testApi } from '../../fixtures/http.ts';
+import { readAccess } from '../../../src/db/access.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Access {
@@ -123,5 +124,49 @@ void t.test(
     t.equal((await api.call('GET', `${path}?externalId=a`, { token: other.key })).status, 403);
     const unknown = '/merchant/apps/01999999-0000-7000-8000-000000000000/access?externalId=a';
     t.equal((await api.call('GET', unknown, { token: merchant.key })).status, 404);
+  },
+);
+
+void t.test(
+  'registrations of other wallets with the same externalId take no access away, however many there are, and cost no further reads',
+  async (t) => {
+    const api = await testApi(t);
+    const { sql } = api;
+    const merchant = await api.merchant();
+    const { appId } = merchant;
+    const [a, b] = [await insertPlan(sql, merchant), await insertPlan(sql, merchant)];
+    const put = (planId: string, fields: Record<string, unknown>) =>
+      insertSubscription(sql, { appId, planId }, { externalId: 'c-1', ...fields });
+    const paid = await put(a, { paidThrough: hours(100), nextPaymentDue: hours(100) });
+    for (let count = 0; count < 60; count += 1) {
+      await put(a, { nextPaymentDue: hours(0) });
+      await put(a, { status: 'cancelled', trialEndsAt: hours(500), cancelledAt: hours(-1) });
+    }
+    await sql`
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, external_id, status, ended_at)
+      select app_id, plan_id, 'pda-' || place, subscriber_wallet, amount, period_hours, external_id, 'expired', now()
+      from subscriptions, generate_series(1, 3000) as place where id = ${paid}`;
+    const pending = await put(b, { nextPaymentDue: hours(0) });
+    await sql`analyze subscriptions`;
+
+    const ask = async (query: string) => {
+      const path = `/merchant/apps/${appId}/access?externalId=c-1${query}`;
+      return (await api.call<Access>('GET', path, { token: merchant.key })).body.data;
+    };
+    t.match(await ask(''), { hasAccess: true, reason: 'paid', subscriptionId: paid });
+    t.match(await ask(`&planId=${a}`), { hasAccess: true, subscriptionId: paid });
+    t.match(await ask(`&planId=${b}`), {
+      hasAccess: false,
+      reason: 'first_payment_pending',
+      subscriptionId: pending,
+    });
+
+    const fetched = await sql.begin(async (tx) => {
+      await readAccess(tx, [{ appId, externalId: 'c-1', wallet: null, planId: null }]);
+      const [row] = await tx<{ rows: number }[]>`
+        select (pg_stat_get_xact_tuples_fetched(oid) + pg_stat_get_xact_tuples_returned(oid))::int as rows from pg_class where relname = 'subscriptions'`;
+      return row!.rows;
+    });
+    t.ok(fetched < 200, `rows that are read: ${fetched} of 3,122`);
   },
 );

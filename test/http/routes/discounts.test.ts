@@ -50,7 +50,7 @@ void t.test(
 );
 
 void t.test(
-  'a discount leaves at least what a plan may collect, has one kind, and is of a subscription that lives',
+  'a discount leaves at least the plan minimum, has one kind, and needs a live subscription',
   async (t) => {
     const api = await testApi(t, { planMinimumAmount: 100n });
     const merchant = await api.merchant();
@@ -100,7 +100,19 @@ void t.test('a checkout session gives its discount to the subscription', async (
   t.match(session.body.data, { discount });
   const shown = await api.call('GET', `/checkout-sessions/${session.body.data.id}`);
   t.match(shown.body.data, { discount, plan: { amount: '10000000' } });
-  const subscriber = await api.signIn('subscriber', api.funded());
+  // Enough for the first payment, though not for the plan's amount.
+  const subscriber = await api.signIn('subscriber', api.funded(7_000_000n));
+  const { token } = subscriber;
+  const path = `/subscriber/plans/${plan.id}`;
+  const standing = (checkoutSessionId: string) =>
+    api.call('GET', `${path}/standing?checkoutSessionId=${checkoutSessionId}`, { token });
+  t.match((await standing(session.body.data.id)).body.data, { usdcNeeded: '7000000' });
+  t.equal((await standing(plan.id)).status, 400, 'no session of the plan');
+  const opening = await api.call('POST', `${path}/subscribe`, {
+    token,
+    body: { checkoutSessionId: session.body.data.id },
+  });
+  t.match(opening.body.data, { warnings: [] });
   const subscriptionPda = await api.subscribed(subscriber, plan.id);
   const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
   const made = await api.call<Subscription>('POST', '/subscriber/subscriptions', {

@@ -1,4 +1,6 @@
 // The CSV export: Pro only, RFC 4180, formulas made harmless, streamed.
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
@@ -181,4 +183,39 @@ void t.test('a part of a name after a semicolon is no formula either', async (t)
   await insertPayment(api.sql, subscription, '2026-01-01');
   const { text } = await api.call('GET', merchant.path, { token: merchant.key });
   t.match(text, ",Tea;'=1+1;' @x;plain,");
+});
+
+void t.test(
+  'a client that leaves while its app is read keeps no place: the next export is answered',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await pro(api);
+    const origin = await api.app.listen({ host: '127.0.0.1', port: 0 });
+    const headers = { authorization: `Bearer ${merchant.key}` };
+    const leaving = new AbortController();
+    await api.sql.begin(async (tx) => {
+      await tx`lock table apps in access exclusive mode`;
+      const responses = once(api.app.server, 'request');
+      const left = fetch(`${origin}${merchant.path}`, { headers, signal: leaving.signal });
+      const [, response] = (await responses) as [unknown, ServerResponse];
+      const closed = once(response, 'close');
+      for (let waiting = 0; waiting === 0;)
+        waiting = (await tx`select from pg_locks where relation = 'apps'::regclass and not granted`)
+          .length;
+      leaving.abort();
+      await t.rejects(left);
+      await closed;
+    });
+    // The request that was left goes on for a moment.
+    let status = 0;
+    for (let tries = 0; tries < 50 && status !== 200; tries += 1)
+      ({ status } = await api.call('GET', merchant.path, { token: merchant.key }));
+    t.equal(status, 200);
+  },
+);
+
+void t.test('HEAD of the export is 404: it would read every row', async (t) => {
+  const api = await testApi(t);
+  const merchant = await pro(api);
+  t.match(await api.call('HEAD', merchant.path, { token: merchant.key }), { status: 404 });
 });

@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'ids given at registration are kept, told in every event, and not shown to the subscriber',
+  'ids given at registration are stored, in every event, and hidden from the subscriber',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

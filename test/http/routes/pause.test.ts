@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'paused: nothing is due, access ends with what is paid, it is told once; unpaused: due after what is paid',
+  'paused: nothing is due, access ends with the paid time, one event; unpaused: due after the paid time',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -79,7 +79,7 @@ void t.test(
   },
 );
 
-void t.test('what is to end or has ended is not paused: CONFLICT', async (t) => {
+void t.test('a subscription that is cancelled or ended cannot be paused: CONFLICT', async (t) => {
   const api = await testApi(t);
   const [merchant, other] = [await api.merchant(), await api.merchant()];
   const planId = await insertPlan(api.sql, merchant);

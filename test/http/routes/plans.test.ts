@@ -458,7 +458,7 @@ void t.test(
   },
 );
 
-void t.test('plans say their amount for people, and what looks like a decimal slip', async (t) => {
+void t.test('plans have a readable amount, and a warning for a likely decimal slip', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
   const codes = ({ warnings }: Plan) => (warnings as { code: string }[]).map(({ code }) => code);

@@ -235,7 +235,7 @@ void t.test('any byte changed, 10,000 times: refused, nothing sent', async (t) =
   t.equal(sent, 0);
 });
 
-void t.test('a transaction that lapsed is told as such', async (t) => {
+void t.test('a lapsed transaction is refused as lapsed', async (t) => {
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
   api.localnet.mineBlocks(200);
@@ -243,7 +243,7 @@ void t.test('a transaction that lapsed is told as such', async (t) => {
   t.match(body.data, { status: 'lapsed', reason: null, subscription: null });
 });
 
-void t.test('a wallet without SOL is told so before anything is sent', async (t) => {
+void t.test('a wallet without SOL is refused before anything is sent', async (t) => {
   const api = await chainApi(t);
   const keypair = api.funded();
   const { subscriber, transaction } = await opening(api, keypair);

@@ -1,5 +1,6 @@
 // Replacing an endpoint, and sending again over the API: an event, or all that a filter matches.
 import t from 'tap';
+import { connect } from '../../../src/db/connect.ts';
 import { planReplay, runReplay, everything, workOnReplays } from '../../../src/domain/replay.ts';
 import { appendEvents } from '../../../src/domain/events.ts';
 import { testApi, type TestApi } from '../../fixtures/http.ts';
@@ -197,7 +198,7 @@ void t.test(
 );
 
 void t.test(
-  'what an endpoint still had to get of an extra type goes to the next one only where it asks for it',
+  'unsent deliveries of an extra type go to the next endpoint only if it takes that type',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -282,4 +283,15 @@ void t.test('a run of the command is no replay of the API', async (t) => {
   const [run] = await api.sql<{ id: string }[]>`select id from replays`;
   t.equal((await own.get(`/replays/${run!.id}`)).status, 404);
   t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
+});
+
+void t.test('what a replay would queue is counted on the connections of reports', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  await own.create();
+  await own.event();
+  const reports = connect(api.databaseUrl, { max: 1, name: 'billing test reports' });
+  await reports.end();
+  api.deps.reports = reports;
+  t.equal((await own.post('/replays', { dryRun: true })).status, 503, 'there are none');
 });

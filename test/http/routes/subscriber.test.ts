@@ -305,7 +305,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that is subscribed on chain is told so instead of getting a transaction that must fail',
+  'a wallet that is subscribed on chain gets CONFLICT instead of a transaction that must fail',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -459,7 +459,7 @@ void t.test('a new account at the address ends the open registration of the old 
 });
 
 void t.test(
-  'a subscription that the merchant forced to its end is registered only anew',
+  'a force-cancelled subscription is registered again only after it was opened again',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

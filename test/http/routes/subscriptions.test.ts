@@ -298,7 +298,7 @@ void t.test(
 );
 
 void t.test(
-  'cancel at period end: nothing more is due, cancel_requested is told once, the status stays until paidThrough',
+  'cancel at period end: nothing more is due, one cancel_requested event, the status stays until paidThrough',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -361,6 +361,20 @@ void t.test(
       null,
       'a keeper that holds it loses it: it cannot commit another attempt',
     );
+
+    const requestedAt = new Date('2029-12-01T00:00:00.000Z');
+    const ofSubscriber = await insertSubscription(
+      api.sql,
+      { appId: merchant.appId, planId },
+      { paidThrough, cancelRequestedAt: requestedAt, cancelRequestedBy: 'subscriber', ...claim },
+    );
+    const path = `/merchant/apps/${merchant.appId}/subscriptions/${ofSubscriber}/cancel`;
+    t.match(
+      (await api.call<Subscription>('POST', path, { token: merchant.key })).body.data,
+      { cancelRequestedBy: 'merchant', cancelRequestedAt: requestedAt.toISOString() },
+      'after the subscriber’s request it is the merchant’s too',
+    );
+    t.equal((await api.sql`select 1 from events`).length, 1, 'which was told already');
 
     const unpaid = await insertSubscription(
       api.sql,

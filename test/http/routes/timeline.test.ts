@@ -1,6 +1,19 @@
 import t from 'tap';
+import type { Sql } from '../../../src/db/connect.ts';
 import { testApi } from '../../fixtures/http.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+
+/** A signed payment of each of these states. */
+async function insertAttempts(sql: Sql, subscriptionId: string, states: readonly string[]) {
+  for (const state of states)
+    await sql`
+      with signed as (
+        insert into transactions (signature, bytes, last_valid_block_height, state)
+        values (sha512(${state}::bytea), ${state === 'open' ? Buffer.of(1) : null}, 1, ${state}) returning id
+      )
+      insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
+      select ${subscriptionId}, id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state !== 'open'} then now() end from signed`;
+}
 
 void t.test('a subscription’s story is one list, newest first', async (t) => {
   const api = await testApi(t);
@@ -13,12 +26,21 @@ void t.test('a subscription’s story is one list, newest first', async (t) => {
   const subscription = await insertSubscription(api.sql, { appId: mine.appId, planId });
   await insertPayment(api.sql, subscription, '2026-01-01');
   await insertEvent(api.sql, subscription);
+  await insertAttempts(api.sql, subscription, ['open', 'failed', 'expired', 'landed']);
   const path = (appId: string, id = subscription) =>
     `/merchant/apps/${appId}/subscriptions/${id}/timeline`;
-  const { body } = await api.call<{ kind: string; at: string }[]>('GET', path(mine.appId), {
-    token: mine.key,
-  });
-  t.same(body.data.map(({ kind }) => kind).sort(), ['delivery', 'event', 'payment']);
+  const { body } = await api.call<{ kind: string; what: string; at: string }[]>(
+    'GET',
+    path(mine.appId),
+    {
+      token: mine.key,
+    },
+  );
+  t.same(
+    body.data.map(({ kind, what }) => (kind === 'attempt' ? what : kind)).sort(),
+    ['delivery', 'event', 'expired', 'failed', 'open', 'payment'],
+    'an attempt that landed is the payment',
+  );
   const times = body.data.map(({ at }) => at);
   t.same(times, [...times].sort().reverse());
   t.equal((await api.call('GET', path(other.appId), { token: other.key })).status, 404);

@@ -35,6 +35,11 @@ void t.test(
     t.equal(shown.body.data.trialHours, 30);
     const standing = () => api.call('GET', `/subscriber/plans/${plan.id}/standing`, { token });
     t.match((await standing()).body.data, { trialHours: 30, usdcNeeded: '0' });
+    const poor = await api.signIn('subscriber', api.funded(0n));
+    const opening = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
+      token: poor.token,
+    });
+    t.match(opening.body.data, { warnings: [] }, 'nothing is due when it subscribes');
 
     const made = await register(api, subscriber, merchant.appId, plan.id);
     const trialEnds = Date.parse(made.trialEndsAt!);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Fees } from '../../src/keeper/fees.ts';
+import { Fees } from '../../src/chain/fees.ts';
 import { silent } from '../fixtures/billing.ts';
 
 const shape = { pulls: 2, tries: 0 };
@@ -42,22 +42,28 @@ void t.test(
   'the fee doubles with each expired attempt of a payment in the transaction, up to 5,000 lamports for each payment',
   async (t) => {
     const fees = feesOf({});
-    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 200n);
-    fees.expired('a');
-    fees.expired('a');
-    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 800n);
-    t.equal(fees.priorityFee(['b', 'a'], 2_000n, 200_000), 1_600n);
-    t.equal(fees.priorityFee(['b', 'c'], 2_000n, 200_000), 400n);
-    for (let attempt = 0; attempt < 100; attempt += 1) fees.expired('a');
-    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 5_000n);
-    t.equal(fees.priorityFee(['b', 'a', 'c'], 2_000n, 1_000_000), 15_000n);
+    const period = (subscription: string, periodStart = 1n) => ({ subscription, periodStart });
+    t.equal(fees.priorityFee([period('a')], 2_000n, 100_000), 200n);
+    fees.expired(period('a'));
+    fees.expired(period('a'));
+    t.equal(fees.priorityFee([period('a')], 2_000n, 100_000), 800n);
+    t.equal(fees.priorityFee([period('b'), period('a')], 2_000n, 200_000), 1_600n);
+    t.equal(fees.priorityFee([period('b'), period('c')], 2_000n, 200_000), 400n);
+    for (let attempt = 0; attempt < 100; attempt += 1) fees.expired(period('a'));
+    t.equal(fees.priorityFee([period('a')], 2_000n, 100_000), 5_000n);
+    t.equal(fees.priorityFee([period('b'), period('a'), period('c')], 2_000n, 1_000_000), 15_000n);
+    t.equal(
+      fees.priorityFee([period('a', 2n)], 2_000n, 100_000),
+      200n,
+      'another keeper collected that period',
+    );
     fees.landed('a');
-    t.equal(fees.priorityFee(['a'], 2_000n, 100_000), 200n);
+    t.equal(fees.priorityFee([period('a')], 2_000n, 100_000), 200n);
   },
 );
 
 void t.test(
-  'the limit of loaded data is what a simulation loaded with a margin, else the most',
+  'the loaded-data limit is what a simulation loaded plus a margin, or the maximum before any simulation',
   async (t) => {
     const fees = feesOf({ units: 50_000, loaded: 100_000n });
     t.ok(fees.sharedData() > 60 * 1024 * 1024);
@@ -102,5 +108,24 @@ void t.test(
     await fees.sample(shape, Buffer.alloc(0));
     for (let failed = 0; failed < 200; failed += 1) fees.exceeded();
     t.equal(fees.units(shape), 90_000);
+  },
+);
+
+void t.test(
+  'where no endpoint takes a simulation, none is asked for again with each batch',
+  async (t) => {
+    const fees = new Fees(
+      {
+        getRecentPrioritizationFees: async () => [],
+        simulateTransaction: async () => {
+          throw new Error('out of reach');
+        },
+      },
+      silent,
+    );
+    t.ok(fees.wantsSample(shape));
+    await t.rejects(fees.sample(shape, Buffer.alloc(0)), { message: 'out of reach' });
+    t.notOk(fees.wantsSample(shape));
+    t.equal(fees.units(shape), 600_000);
   },
 );

@@ -1,6 +1,6 @@
 // Limits and priority fee of the keeper's transactions: what simulations used with a margin, and a percentile of what others pay, capped in lamports.
-import type { Rpc } from '../chain/rpc.ts';
-import { TRANSACTION_LIMITS } from '../chain/transaction-room.ts';
+import type { Rpc } from './rpc.ts';
+import { TRANSACTION_LIMITS } from './transaction-room.ts';
 import type { Log } from '../log.ts';
 
 /** Compute units of a payment that was not simulated: what Solana allows for its instructions at the most. */
@@ -15,7 +15,9 @@ const MOST_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
 /** Simulations of each shape. */
 const SAMPLES = 4;
-/** What programs pay for each bump seed they try in vain when they derive an address (Agave's create_program_address_units). */
+/** How long no simulation is tried after one that no endpoint took (ms). */
+const SAMPLE_PAUSE_MS = 60_000;
+/** Compute units for each bump seed that a program tries and rejects when it derives an address (Agave's create_program_address_units). */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
@@ -28,8 +30,15 @@ const ACCOUNTS_BYTES = 64 * 64;
 /** What the cost of a payment depends on. */
 export interface Shape {
   readonly pulls: number;
-  /** Bump seeds that each pull tries in vain to derive the subscriber's token account: they differ from wallet to wallet. */
+  /** Bump seeds that each pull rejects before it derives the subscriber's token account: they differ from wallet to wallet. */
   readonly tries: number;
+}
+
+/** A payment that is tried until it lands. */
+export interface PaidPeriod {
+  readonly subscription: string;
+  /** Unix seconds. */
+  readonly periodStart: bigint;
 }
 
 /** What was learnt of payments with so many pulls. */
@@ -45,10 +54,11 @@ export class Fees {
   readonly #rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>;
   readonly #log: Log;
   readonly #learnt = new Map<number, Learnt>();
-  /** Attempts in a row that expired, by subscription. */
-  readonly #expiries = new Map<string, number>();
+  /** Attempts that expired for the newest period of which one did, by subscription. */
+  readonly #expiries = new Map<string, { periodStart: bigint; count: number }>();
   #margin = MARGIN;
   #raisedAt = -Infinity;
+  #untakenAt = -Infinity;
   #loadedBytes: number | undefined;
   #price = LEAST_PRICE;
   #pricedAt = -Infinity;
@@ -72,18 +82,25 @@ export class Fees {
     return this.#price;
   }
 
-  /** The priority fee in lamports of a transaction with these subscriptions' payments: doubled for each attempt that expired, with a cap for each payment. */
-  priorityFee(subscriptions: readonly string[], price: bigint, units: number): bigint {
-    const expired = Math.max(0, ...subscriptions.map((id) => this.#expiries.get(id) ?? 0));
+  /** The priority fee in lamports of a transaction with these payments: doubled for each attempt that expired, with a cap for each payment. */
+  priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
+    const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
     const raised = price * 2n ** BigInt(Math.min(expired, MOST_DOUBLINGS));
     const lamports = (raised * BigInt(units) + MICRO - 1n) / MICRO;
-    const most = MOST_LAMPORTS * BigInt(subscriptions.length);
+    const most = MOST_LAMPORTS * BigInt(payments.length);
     return lamports < most ? lamports : most;
   }
 
-  /** An attempt of this subscription expired. */
-  expired(subscription: string): void {
-    this.#expiries.set(subscription, (this.#expiries.get(subscription) ?? 0) + 1);
+  /** Attempts of this payment that expired. Another keeper may have collected a period: what expired for one counts for no other. */
+  expiries({ subscription, periodStart }: PaidPeriod): number {
+    const known = this.#expiries.get(subscription);
+    return known?.periodStart === periodStart ? known.count : 0;
+  }
+
+  /** An attempt of this payment expired. */
+  expired(payment: PaidPeriod): void {
+    const { subscription, periodStart } = payment;
+    this.#expiries.set(subscription, { periodStart, count: this.expiries(payment) + 1 });
   }
 
   /** A payment of this subscription landed. */
@@ -111,12 +128,18 @@ export class Fees {
 
   /** Whether more is to be learnt by simulating a payment of this shape. */
   wantsSample({ pulls }: Shape): boolean {
+    if (performance.now() - this.#untakenAt < SAMPLE_PAUSE_MS) return false;
     return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
   }
 
-  /** Simulates the transaction of one payment; one that would fail tells nothing. */
+  /** Simulates the transaction of one payment; one that would fail tells nothing. Throws as the RPC client does. */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
-    const { err, unitsConsumed, loadedDataBytes } = await this.#rpc.simulateTransaction(bytes);
+    const answer = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
+      this.#untakenAt = performance.now();
+      this.#log.debug({ err: error }, 'payment not simulated');
+      throw error;
+    });
+    const { err, unitsConsumed, loadedDataBytes } = answer;
     if (err !== null || unitsConsumed === null || unitsConsumed === 0n) return;
     const known = this.#learnt.get(pulls) ?? { samples: 0, units: 0, tries: 0 };
     known.samples += 1;

@@ -1,11 +1,14 @@
 // Refunds on a real chain: recorded when the transfer is final, once, and nothing else that names the reference is taken for one.
+import { pino } from 'pino';
 import t from 'tap';
 import { refundTransaction } from '../../src/chain/refund.ts';
-import { addSignature } from '../../src/chain/message.ts';
-import { askRefund, readRefundGround } from '../../src/domain/refunds.ts';
-import { recordRefunds } from '../../src/keeper/refunds.ts';
+import { askRefund, readRefundGround, recordRefunds } from '../../src/domain/refunds.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
+import { createRpc } from '../../src/chain/rpc.ts';
+import { addSignature, signatureOf, unsignedTransaction } from '../../src/chain/message.ts';
+import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
+import { naming } from '../fixtures/junk.ts';
 
 async function paidOnce(stage: Stage): Promise<Subscription> {
   const subscription = await stage.subscriber(await stage.plan());
@@ -36,6 +39,31 @@ async function send(stage: Stage, keypair: Keypair, transaction: string) {
     return statuses[0]?.commitment === 'finalized';
   });
   return signature;
+}
+
+/** Sends `count` transactions that name an address, and waits until all are final. */
+async function flood(stage: Stage, reference: string, count: number) {
+  const stranger = stage.wallet();
+  const { blockhash } = await stage.rpc.getLatestBlockhash();
+  const sent = Array.from({ length: count }, (_, place) => {
+    const instruction = naming(stranger.address, [reference], BigInt(place + 1));
+    const unsigned = unsignedTransaction(stranger.address, [instruction], blockhash);
+    return Buffer.from(addSignature(stranger, unsigned), 'base64');
+  });
+  for (let start = 0; start < count; start += 50)
+    await Promise.all(
+      sent.slice(start, start + 50).map((bytes) => stage.rpc.sendTransaction(bytes)),
+    );
+  const last = signatureOf(sent.at(-1)!);
+  await stage.until('the last one is confirmed', async () => {
+    const { statuses } = await stage.rpc.getSignatureStatuses([last]);
+    return statuses[0]?.commitment === 'confirmed';
+  });
+  stage.net.mineBlocks(40);
+  await stage.until('all are final', async () => {
+    const listed = await stage.rpc.getSignaturesForAddress(reference, { commitment: 'finalized' });
+    return listed.length >= Math.min(count, 1000);
+  });
 }
 
 const refunds = (stage: Stage) =>
@@ -122,5 +150,92 @@ void t.test(
     await recordRefunds(context);
     t.match(await refunds(stage), [{ status: 'pending', txSignature: null }]);
     t.equal(await refunded(stage), 0n);
+  },
+);
+
+void t.test(
+  'a refund is found however many later transactions name its reference: more than are read, more than a page lists',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { context } = stage.parts();
+    for (const [count, amount] of [
+      [60, 1_000_000n],
+      [1_010, 2_000_000n],
+    ] as const) {
+      const { refund, unsigned } = await ask(stage, subscription, amount);
+      const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+      await flood(stage, refund.reference, count);
+      await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
+      await lookNow(stage);
+      await recordRefunds(context);
+      t.match((await refunds(stage)).at(-1), { status: 'succeeded', txSignature });
+    }
+    t.equal(await refunded(stage), 3_000_000n);
+  },
+);
+
+void t.test(
+  'before a refund expires all endpoints are asked: one that has no history does not decide',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
+    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
+      method === 'getSignaturesForAddress' ? [] : result,
+    );
+    t.teardown(() => forgetful.close());
+    const both = createRpc({
+      urls: [forgetful.url, stage.net.rpcUrl],
+      log: pino({ enabled: false }),
+    });
+    t.teardown(() => both.close());
+    const { context } = stage.parts({
+      getSignaturesForAddress: (...given) => both.getSignaturesForAddress(...given),
+    });
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
+    await lookNow(stage);
+    await recordRefunds(context);
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
+  },
+);
+
+void t.test(
+  'a refund expires only when its whole history was read: one with too many transactions, or without an answer, stays pending and reserved',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await paidOnce(stage);
+    const { refund } = await ask(stage, subscription, null);
+    await stage.sql`update refunds set created_at = now() - interval '2 days'`;
+    const pending = { status: 'pending', lookAt: Date };
+
+    const away = stage.parts({
+      getSignaturesForAddress: () => Promise.reject(new Error('no endpoint answers')),
+    });
+    await t.rejects(recordRefunds(away.context), { message: 'no endpoint answers' });
+    t.match(await refunds(stage), [pending], 'the chain is away');
+
+    let pages = 0;
+    const endless = stage.parts({
+      getSignaturesForAddress: (_, { limit = 0 } = {}) => {
+        pages += 1;
+        const page = Array.from({ length: limit }, (_, place) => `${pages}-${place}`);
+        return Promise.resolve(
+          page.map((signature) => ({ signature, slot: 1n, err: 'failed', blockTime: 1n })),
+        );
+      },
+    });
+    await lookNow(stage);
+    await recordRefunds(endless.context);
+    t.match(await refunds(stage), [pending], 'a history without end');
+    t.equal(pages, 50, 'and pages are read up to a bound');
+
+    await flood(stage, refund.reference, 51);
+    await lookNow(stage);
+    const { context } = stage.parts();
+    await recordRefunds(context);
+    t.match(await refunds(stage), [pending], 'more transactions before it than are read');
+    await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' }, 'nothing is left');
   },
 );

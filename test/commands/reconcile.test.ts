@@ -1,6 +1,6 @@
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
-import { reconcile } from '../../src/keeper/reconcile.ts';
+import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
 import { HOUR, silent, startStage } from '../fixtures/billing.ts';
 
@@ -86,7 +86,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment on its way is no difference, and a range looks at nothing else',
+  'a payment in flight is no difference, and only the given range is compared',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());

@@ -8,11 +8,12 @@ import type {
   FoundTransaction,
   SignatureInfo,
   UnreadableTransaction,
-} from '../chain/answers.ts';
-import type { Rpc } from '../chain/rpc.ts';
-import { timeOf, unixSeconds } from '../chain/time.ts';
-import type { Sql } from '../db/connect.ts';
-import { readPaidPeriods } from '../db/payments.ts';
+} from '../../chain/answers.ts';
+import { readListed } from '../../chain/listed.ts';
+import type { Rpc } from '../../chain/rpc.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { Sql } from '../../db/connect.ts';
+import { readPaidPeriods } from '../../db/payments.ts';
 import {
   claimOne,
   findOwner,
@@ -20,9 +21,9 @@ import {
   listRecorded,
   listTreasuries,
   type RecordedPayment,
-} from '../db/reconciliation.ts';
-import { readSubscriptions } from '../db/subscriptions.ts';
-import type { Pull } from '../domain/chain-view.ts';
+} from '../../db/reconciliation.ts';
+import { readSubscriptions } from '../../db/subscriptions.ts';
+import type { Pull } from '../../domain/chain-view.ts';
 import {
   decoded,
   type Difference,
@@ -30,12 +31,11 @@ import {
   type KeeperPull,
   keeperPullsIn,
   unreadableRecord,
-} from '../domain/differences.ts';
-import { pullsIn } from '../domain/pulls.ts';
-import { settleRows } from '../domain/settlement.ts';
-import { applyPayment, draftOf, isLive } from '../domain/transitions.ts';
-import { each } from '../each.ts';
-import { readListed } from './pull-history.ts';
+} from '../../domain/differences.ts';
+import { pullsIn } from '../../domain/pulls.ts';
+import { settleRows } from '../../domain/settlement.ts';
+import { applyPayment, draftOf, isLive } from '../../domain/transitions.ts';
+import { each } from '../../each.ts';
 
 export interface Reconciliation {
   /** Recorded payments that were compared. */

@@ -1,12 +1,6 @@
-// Packs due payments into transactions, signs them, and commits each with its payments before the first send, in the database transaction that writes
-// what else was decided.
-import { tokenAccountAddress } from '../chain/addresses.ts';
-import { type Collection, packPayments, paymentPart, signPayments } from '../chain/collection.ts';
-import type { Blockhash } from '../chain/rpc.ts';
+// Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments before the first send, in the database transaction that
+// writes what else was decided.
 import { type ChainClock, timeOf } from '../chain/time.ts';
-import type { Part, TransactionVersion } from '../chain/transaction-room.ts';
-import type { TransactionVersions } from '../chain/transaction-version.ts';
-import type { SignedTransaction } from '../chain/transactions.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
@@ -16,132 +10,16 @@ import {
 import type { Collectable, Decision } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { type Assessment, recordKey, settle } from '../domain/settlement.ts';
+import { withinFunds } from '../domain/shared-funds.ts';
+import type { Signer, Terms } from '../domain/signer.ts';
+import { assess, assessAll, withRecorded } from './assess.ts';
 import type { Closed } from './close.ts';
-import { type Fees, OWN_DATA_BYTES, type Shape } from './fees.ts';
-import { reportBlocked } from './blocked-plans.ts';
-import { report } from './metrics.ts';
 import type { Context } from './preflight.ts';
-import { assess, assessAll, type Snapshot, withRecorded } from './snapshot.ts';
+import { report, reportBlocked } from './reports.ts';
+import type { Snapshot } from './snapshot.ts';
 
-/** A payment whose transaction failed so often because of others goes alone. */
-const MOST_FAILED_PACKS = 2;
 /** How often a row is assessed that keeps changing while it is signed for. */
 const TRIES = 3;
-
-/** What all transactions of a batch have in common. */
-interface Terms {
-  readonly version: TransactionVersion;
-  readonly blockhash: Blockhash;
-  /** Micro-lamports per compute unit. */
-  readonly price: bigint;
-}
-
-/** A payment to sign. */
-interface Due {
-  readonly row: ReadSubscription;
-  readonly collect: Collectable;
-}
-
-type Packed = Due & { readonly part: Part; readonly alone: boolean };
-
-/** Packs and signs payments. */
-export class Signer {
-  readonly fees: Fees;
-  readonly #versions: TransactionVersions;
-  readonly #context: Context;
-
-  constructor(context: Context, fees: Fees, versions: TransactionVersions) {
-    this.#context = context;
-    this.fees = fees;
-    this.#versions = versions;
-  }
-
-  /** Version, blockhash and priority fee for a batch; learns the limits of its payments first. Throws as the RPC client does. */
-  async terms(batch: readonly Due[]): Promise<Terms> {
-    const [version, blockhash, price] = await Promise.all([
-      this.#versions.current(),
-      this.#context.rpc.getLatestBlockhash(),
-      this.fees.price(),
-    ]);
-    const terms = { version, blockhash, price };
-    for (const one of batch) {
-      const shape = this.#shapeOf(one);
-      if (!this.fees.wantsSample(shape)) continue;
-      await this.fees.sample(
-        shape,
-        this.#sign([this.#packed(one)], one.collect.keeper, terms).bytes,
-      );
-    }
-    return terms;
-  }
-
-  /** Signed transactions, each with its payments in their order. A transaction is signed by one of the keeper's keys. */
-  sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
-    const { version } = terms;
-    const payments = batch
-      .map((one) => this.#packed(one))
-      // Payments of one plan share addresses.
-      .sort((a, b) => (a.row.planId < b.row.planId ? -1 : a.row.planId > b.row.planId ? 1 : 0));
-    const keepers = new Set(payments.map(({ collect }) => collect.keeper));
-    return [...keepers].flatMap((keeper) =>
-      packPayments(
-        payments.filter(({ collect }) => collect.keeper === keeper),
-        { version, keeper, loadedDataBytes: this.fees.sharedData() },
-      ).map((pack) => ({ payments: pack, signed: this.#sign(pack, keeper, terms) })),
-    );
-  }
-
-  #packed(one: Due): Packed {
-    const { row, collect } = one;
-    const { programId, mint } = this.#context;
-    const collection: Collection = {
-      programId,
-      mint,
-      keeper: collect.keeper,
-      subscriber: row.subscriberWallet,
-      plan: row.planPda,
-      subscription: row.subscriptionPda,
-      merchant: row.merchantWallet,
-      treasury: collect.treasury,
-      net: collect.amounts.net,
-      fee: collect.amounts.fee,
-    };
-    const computeUnits = this.fees.units(this.#shapeOf(one));
-    const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
-    return { ...one, part, alone: row.failedPacks >= MOST_FAILED_PACKS };
-  }
-
-  #sign(
-    pack: readonly Packed[],
-    keeper: string,
-    { version, blockhash, price }: Terms,
-  ): SignedTransaction {
-    const { keypair, keypairs } = this.#context;
-    const computeUnits = pack.reduce((sum, { part }) => sum + part.computeUnits, 0);
-    const subscriptions = pack.map(({ row }) => row.id);
-    const transfers = pack.flatMap(({ part }) => [...part.instructions]);
-    return signPayments(keypairs.get(keeper) ?? keypair, transfers, {
-      version,
-      blockhash: blockhash.blockhash,
-      reference: pack.map(referenceOf).join('\n'),
-      budget: {
-        computeUnits,
-        loadedDataBytes: this.fees.sharedData() + pack.length * OWN_DATA_BYTES,
-        priorityFee: this.fees.priorityFee(subscriptions, price, computeUnits),
-      },
-    });
-  }
-
-  #shapeOf({ row, collect: { amounts } }: Due): Shape {
-    // Bump seeds are tried from 255 down.
-    const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#context.mint).bump;
-    return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
-  }
-}
-
-/** Two tries of one period with one blockhash are two transactions. */
-const referenceOf = ({ row, collect }: Due) =>
-  [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');
 
 /** What became of a batch. */
 export interface Committed {
@@ -189,7 +67,8 @@ export async function commit(
   const left = new Set(rows.map(({ id }) => id));
   let terms: Terms | undefined;
   const round = async () => {
-    const decided = rows.map((row) => ({ row, decision: decide(row) }));
+    const alone = rows.map((row) => ({ row, decision: decide(row) }));
+    const decided = withinFunds(alone, taken, (row) => snapshot.of(row));
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
     );

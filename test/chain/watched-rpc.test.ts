@@ -9,7 +9,7 @@ import {
 import type { Rpc } from '../../src/chain/rpc.ts';
 import type { Log } from '../../src/log.ts';
 import { createMetrics } from '../../src/keeper/metrics.ts';
-import { watchRpc } from '../../src/keeper/preflight.ts';
+import { watchRpc } from '../../src/chain/watched-rpc.ts';
 
 const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(
@@ -43,7 +43,7 @@ function watched(...answers: (bigint | Error)[]) {
   return { ask, outage: () => watch.outage(), said, reachable };
 }
 
-void t.test('an outage is told of once, and its end once', async (t) => {
+void t.test('the beginning and the end of an outage are logged once each', async (t) => {
   const { ask, outage, said, reachable } = watched(
     unreachable('timeout'),
     unreachable('http', 'timeout'),
@@ -84,6 +84,13 @@ void t.test(
     t.equal(said.length, 1);
   },
 );
+
+void t.test('an endpoint without the method is there: no outage', async (t) => {
+  const { ask, outage, said } = watched(unreachable('unsupported'));
+  await ask();
+  t.equal(outage(), undefined);
+  t.same(said, []);
+});
 
 void t.test('a refusal is an answer: the endpoint is there', async (t) => {
   const refusal = new RpcError('http://0', 'getSlot', -32602, 'Invalid params');

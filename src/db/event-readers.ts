@@ -1,0 +1,38 @@
+// Who follows an app's events, over all serve processes.
+import type { Queryable } from './connect.ts';
+
+/** Counts a reader for so many seconds more. Returns the time until which it counts. */
+export async function renewReader(
+  sql: Queryable,
+  { id, appId, seconds }: { id: string; appId: string; seconds: number },
+): Promise<Date> {
+  const [row] = await sql<{ until: Date }[]>`
+    insert into event_readers (id, app_id, until)
+    values (${id}, ${appId}, date_trunc('milliseconds', clock_timestamp()) + ${seconds} * interval '1 second')
+    on conflict (id) do update set until = excluded.until
+    returning until`;
+  if (row === undefined) throw new Error('the reader was not stored');
+  return row.until;
+}
+
+/** Counts a reader no longer, unless it has been renewed. */
+export async function removeReader(
+  sql: Queryable,
+  { id, until }: { id: string; until: Date },
+): Promise<void> {
+  await sql`delete from event_readers where id = ${id} and until = ${until}`;
+}
+
+/** How many follow the app's events now. */
+export async function countReaders(sql: Queryable, appId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from event_readers where app_id = ${appId} and until > clock_timestamp()`;
+  return row?.count ?? 0;
+}
+
+/** Deletes readers that no longer count, at most a thousand; returns how many. */
+export async function deleteGoneReaders(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    delete from event_readers where id in (select id from event_readers where until < now() limit 1000)`;
+  return count;
+}

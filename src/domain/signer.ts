@@ -1,0 +1,159 @@
+// Packs due payments into transactions and signs them. The keeper commits them before the first send.
+import { tokenAccountAddress } from '../chain/addresses.ts';
+import { type Collection, packPayments, paymentPart, signPayments } from '../chain/collection.ts';
+import { type Fees, OWN_DATA_BYTES, type PaidPeriod, type Shape } from '../chain/fees.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { Keypair } from '../chain/keypair.ts';
+import type { Blockhash, Rpc } from '../chain/rpc.ts';
+import type { Part, TransactionVersion } from '../chain/transaction-room.ts';
+import type { TransactionVersions } from '../chain/transaction-version.ts';
+import type { SignedTransaction } from '../chain/transactions.ts';
+import type { ReadSubscription } from '../db/subscriptions.ts';
+import type { Collectable } from './decision.ts';
+
+/** A payment whose transaction failed so often because of others goes alone. */
+const MOST_FAILED_PACKS = 2;
+
+/** What all transactions of a batch have in common. */
+export interface Terms {
+  readonly version: TransactionVersion;
+  readonly blockhash: Blockhash;
+  /** Micro-lamports per compute unit. */
+  readonly price: bigint;
+}
+
+/** A payment to sign. */
+interface Due {
+  readonly row: ReadSubscription;
+  readonly collect: Collectable;
+}
+
+type Packed = Due & { readonly part: Part; readonly alone: boolean };
+
+/** What signing needs: the program, the keeper's keys, and a recent blockhash. */
+export interface SigningParts {
+  readonly rpc: Pick<Rpc, 'getLatestBlockhash'>;
+  readonly programId: string;
+  readonly mint: string;
+  readonly keypair: Keypair;
+  readonly keypairs: ReadonlyMap<string, Keypair>;
+}
+
+/** Packs and signs payments. */
+export class Signer {
+  readonly fees: Fees;
+  readonly #versions: TransactionVersions;
+  readonly #parts: SigningParts;
+
+  constructor(parts: SigningParts, fees: Fees, versions: TransactionVersions) {
+    this.#parts = parts;
+    this.fees = fees;
+    this.#versions = versions;
+  }
+
+  /** Version, blockhash and priority fee for a batch; learns the limits of its payments first where simulations answer. Throws as the RPC client does. */
+  async terms(batch: readonly Due[]): Promise<Terms> {
+    const [version, blockhash, price] = await Promise.all([
+      this.#versions.current(),
+      this.#parts.rpc.getLatestBlockhash(),
+      this.fees.price(),
+    ]);
+    const terms = { version, blockhash, price };
+    try {
+      await this.#learn(batch, terms);
+      return terms;
+    } catch (error) {
+      // Without a simulation the limits are wide.
+      if (error instanceof RpcUnreachable) return terms;
+      if (!(error instanceof RpcError)) throw error;
+      // An endpoint that refuses version 1 here would refuse the payments too.
+      this.#versions.refused(error);
+      return { ...terms, version: await this.#versions.current() };
+    }
+  }
+
+  /** Simulates payments of which more is to be learnt. Throws as the RPC client does. */
+  async #learn(batch: readonly Due[], terms: Terms): Promise<void> {
+    for (const one of batch) {
+      const shape = this.#shapeOf(one);
+      if (!this.fees.wantsSample(shape)) continue;
+      const { bytes } = this.#sign([this.#packed(one)], one.collect.keeper, terms);
+      await this.fees.sample(shape, bytes);
+    }
+  }
+
+  /** Signed transactions, each with its payments in their order. A transaction is signed by one of the keeper's keys. */
+  sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
+    const { version } = terms;
+    const payments = batch
+      .map((one) => this.#packed(one))
+      // What expired raises the priority fee of its whole transaction. Payments of one plan share addresses.
+      .sort(
+        (a, b) =>
+          this.fees.expiries(periodOf(b)) - this.fees.expiries(periodOf(a)) ||
+          a.row.planId.localeCompare(b.row.planId),
+      );
+    const keepers = new Set(payments.map(({ collect }) => collect.keeper));
+    return [...keepers].flatMap((keeper) =>
+      packPayments(
+        payments.filter(({ collect }) => collect.keeper === keeper),
+        { version, keeper, loadedDataBytes: this.fees.sharedData() },
+      ).map((pack) => ({ payments: pack, signed: this.#sign(pack, keeper, terms) })),
+    );
+  }
+
+  #packed(one: Due): Packed {
+    const { row, collect } = one;
+    const { programId, mint } = this.#parts;
+    const collection: Collection = {
+      programId,
+      mint,
+      keeper: collect.keeper,
+      subscriber: row.subscriberWallet,
+      plan: row.planPda,
+      subscription: row.subscriptionPda,
+      merchant: row.merchantWallet,
+      treasury: collect.treasury,
+      net: collect.amounts.net,
+      fee: collect.amounts.fee,
+    };
+    const computeUnits = this.fees.units(this.#shapeOf(one));
+    const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
+    return { ...one, part, alone: row.failedPacks >= MOST_FAILED_PACKS };
+  }
+
+  #sign(
+    pack: readonly Packed[],
+    keeper: string,
+    { version, blockhash, price }: Terms,
+  ): SignedTransaction {
+    const { keypair, keypairs } = this.#parts;
+    const computeUnits = pack.reduce((sum, { part }) => sum + part.computeUnits, 0);
+    const transfers = pack.flatMap(({ part }) => [...part.instructions]);
+    return signPayments(keypairs.get(keeper) ?? keypair, transfers, {
+      version,
+      blockhash: blockhash.blockhash,
+      reference: pack.map(referenceOf).join('\n'),
+      budget: {
+        computeUnits,
+        loadedDataBytes: this.fees.sharedData() + pack.length * OWN_DATA_BYTES,
+        priorityFee: this.fees.priorityFee(pack.map(periodOf), price, computeUnits),
+      },
+    });
+  }
+
+  #shapeOf({ row, collect: { amounts } }: Due): Shape {
+    // Bump seeds are tried from 255 down.
+    const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#parts.mint).bump;
+    return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
+  }
+}
+
+const periodOf = ({ row, collect }: Due): PaidPeriod => ({
+  subscription: row.id,
+  periodStart: collect.periodStart,
+});
+
+/** Two tries of one period with one blockhash are two transactions. */
+const referenceOf = ({ row, collect }: Due) =>
+  [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

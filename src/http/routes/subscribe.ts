@@ -1,0 +1,100 @@
+import { Type } from '@sinclair/typebox';
+import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { openCheckoutSession } from '../../domain/checkout.ts';
+import { observePlan } from '../../domain/plans.ts';
+import { offerTransaction } from '../../domain/relay.ts';
+import { readStanding, type Shortage, shortagesOf } from '../../domain/standing.ts';
+import { openingTransaction } from '../../domain/subscribing.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, Id, meaning, nullable, PathId, Pda, UnsignedTransaction } from '../fields.ts';
+import { Plan, planView } from '../plan-input.ts';
+
+const tags = ['subscriber'];
+const security = [{ walletJwt: [] }];
+
+const shortages = {
+  sol_missing: 'Too little SOL for the rent and the network fee: the transaction will fail.',
+  usdc_missing: 'Too little USDC for the first payment: it will be tried again later.',
+} as const satisfies Record<Shortage['code'], string>;
+const warnings = Type.Array(
+  Type.Object({
+    code: meaning(shortages, 'For programs.'),
+    message: Type.String({ description: 'For people.' }),
+    missing: {
+      ...Amount,
+      description: 'USDC base units, or lamports, as a string.',
+    },
+  }),
+  { description: 'What the wallet lacks; empty when nothing.', examples: [[]] },
+);
+
+/** A plan's terms, and the transaction that subscribes to it. */
+export function subscribeRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
+
+  const anyPlan = async (planId: string): Promise<PlanRow> => {
+    const plan = await findPlan(sql, idOf(planId, 'plan'));
+    if (plan === undefined) throw absent('plan');
+    return observePlan(sql, chain, network, plan);
+  };
+
+  api.get(
+    '/plans/:planId',
+    {
+      schema: {
+        summary: 'Read a plan’s terms',
+        tags,
+        security,
+        params: Type.Object({ planId: PathId }),
+        response: { 200: success(Plan), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => ok(planView(await anyPlan(request.params.planId))),
+  );
+
+  api.post(
+    '/plans/:planId/subscribe',
+    {
+      schema: {
+        summary: 'Get the transaction that subscribes your wallet to a plan',
+        description:
+          'Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.',
+        tags,
+        security,
+        params: Type.Object({ planId: PathId }),
+        body: nullable(
+          Type.Object({ checkoutSessionId: Type.Optional(Id) }, { additionalProperties: false }),
+        ),
+        response: {
+          200: success(
+            Type.Object({ transaction: UnsignedTransaction, subscriptionPda: Pda, warnings }),
+          ),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => {
+      const plan = await anyPlan(request.params.planId);
+      const { wallet } = subscriberOf(request);
+      const checkoutSessionId = request.body?.checkoutSessionId ?? null;
+      const session =
+        checkoutSessionId === null
+          ? undefined
+          : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      const [opening, standing] = await Promise.all([
+        openingTransaction(chain, network, plan, wallet),
+        readStanding(deps, plan, wallet, session),
+      ]);
+      const { transaction, subscriptionPda } = opening;
+      await offerTransaction(sql, opening, {
+        wallet,
+        purpose: 'subscribe',
+        planId: plan.id,
+        subscriptionPda,
+        checkoutSessionId,
+      });
+      return ok({ transaction, subscriptionPda, warnings: shortagesOf(standing) });
+    },
+  );
+}

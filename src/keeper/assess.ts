@@ -1,0 +1,185 @@
+// The decision about each subscription from a snapshot of its accounts, and from what has to be looked up besides.
+import { newestSlot } from '../chain/answers.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
+import { setbackUntil } from '../domain/backoff.ts';
+import { addressesOf } from '../domain/chain-view.ts';
+import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
+import type { Decision, Findings } from '../domain/decision.ts';
+import { draftOf, isLive } from '../domain/transitions.ts';
+import type { Closed } from './close.ts';
+import type { Context } from './preflight.ts';
+import { findPulls, partiesOf, pullsInBooks } from './pull-history.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
+
+/** The snapshot, what was found besides, and the decision for each row. */
+export interface Assessed<Row> {
+  snapshot: Snapshot;
+  findings: Map<string, Findings>;
+  decisions: Map<Row, Decision>;
+}
+
+/** Decides about one row. Accounts that cannot be decoded count as a setback, not as the subscriber's failure. */
+export function assess(
+  { rules }: Context,
+  row: HeldSubscription,
+  snapshot: Snapshot,
+  findings: Findings | undefined,
+): Decision {
+  const view = snapshot.of(row);
+  if (!(view instanceof Error)) return decide(row, view, rules, findings);
+  const draft = draftOf(row);
+  if (!isLive(row)) {
+    draft.state.dueAt = null;
+    return { draft };
+  }
+  draft.state.setbacks += 1;
+  draft.state.dueAt = setbackUntil(snapshot.now, draft.state.setbacks);
+  return { draft, alert: { reason: 'malformed', detail: view.message } };
+}
+
+/** The findings with the mark of which pulls are recorded already. */
+export function withRecorded(
+  findings: Findings | undefined,
+  isRecorded: (signature: string) => boolean,
+): Findings | undefined {
+  if (findings?.pulls === undefined) return findings;
+  return {
+    ...findings,
+    pulls: findings.pulls.map((pull) => ({
+      ...pull,
+      recorded: pull.recorded || isRecorded(pull.signature),
+    })),
+  };
+}
+
+/** The account that was registered, null when it is gone, undefined when the accounts cannot be decoded. */
+function accountOf(row: HeldSubscription, snapshot: Snapshot) {
+  const view = snapshot.of(row);
+  return view instanceof Error ? undefined : sameInstance(row, view.subscription);
+}
+
+/**
+ * Reads the accounts and decides about each row. Pulls that a decision needs are taken from our records, and with `history` from the chain's history,
+ * which takes long; else the decision keeps its `needs`. `closed`: closing was tried, and these accounts are closed.
+ */
+export async function assessAll<Row extends HeldSubscription>(
+  context: Context,
+  rows: readonly Row[],
+  { closed, history }: { closed?: Closed | undefined; history: boolean },
+): Promise<Assessed<Row>> {
+  const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
+  const minSlot = newestSlot(slots);
+  const snapshot = await readSnapshot(context, rows, {
+    commitment: 'confirmed',
+    ...(minSlot > 0n && { minSlot }),
+  });
+  const findings = new Map<string, Findings>();
+  if (closed !== undefined)
+    for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
+  context.absence.read(rows.length);
+  for (const [id, doubt] of await findDoubted(context, rows, snapshot, closed))
+    findings.set(id, { ...findings.get(id), ...doubt });
+
+  const decisions = new Map(
+    rows.map((row) => [row, assess(context, row, snapshot, findings.get(row.id))]),
+  );
+  const asking = rows.filter((row) => decisions.get(row)?.needs === 'pulls');
+  if (asking.length > 0) await findInBooks(context, asking, snapshot, findings);
+  if (history)
+    await findInHistory(
+      context,
+      asking.filter(({ id }) => findings.get(id)?.pulls === undefined),
+      snapshot,
+      findings,
+    );
+  for (const row of asking)
+    decisions.set(row, assess(context, row, snapshot, findings.get(row.id)));
+  return { snapshot, findings, decisions };
+}
+
+async function findInBooks(
+  context: Context,
+  asking: readonly HeldSubscription[],
+  snapshot: Snapshot,
+  findings: Map<string, Findings>,
+): Promise<void> {
+  const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, snapshot) ?? null);
+  for (const [id, pulls] of booked)
+    findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
+}
+
+async function findInHistory(
+  context: Context,
+  asking: readonly HeldSubscription[],
+  snapshot: Snapshot,
+  findings: Map<string, Findings>,
+): Promise<void> {
+  if (asking.length === 0) return;
+  const final = await readSnapshot(context, asking, { commitment: 'finalized', periodsOnly: true });
+  for (const row of asking) {
+    const account = accountOf(row, snapshot);
+    if (account === undefined) continue;
+    const finalAccount = accountOf(row, final);
+    if (account === null && finalAccount !== null) {
+      findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
+      continue;
+    }
+    // The first period of a registration is the one that runs: earlier pulls belong to no period of it.
+    const first =
+      account?.periodStart ??
+      (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
+    const isPaid =
+      account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
+    const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
+    const history = await findPulls(context.rpc, partiesOf(context, row), since);
+    context.reportUnreadable(history?.unreadable ?? []);
+    const pulls = history?.pulls.map((pull) => ({ ...pull, recorded: false }));
+    const isFinal =
+      account !== null &&
+      finalAccount?.periodStart === account.periodStart &&
+      finalAccount.amountPulled === account.amountPulled;
+    findings.set(row.id, {
+      ...findings.get(row.id),
+      ...(pulls === undefined
+        ? { tooMany: true }
+        : {
+            pulls,
+            ...(history !== undefined && history.unreadable.length > 0 && { unreadable: true }),
+          }),
+      ...(isFinal && { pulledFinally: true }),
+    });
+  }
+}
+
+/** The accounts without which something ends, and those without which something is not paid. */
+const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
+const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
+
+/** Subscriptions with an account that this endpoint does not have, and that is not gone for sure. What we closed ourselves is gone. */
+async function findDoubted(
+  { programId, absence }: Context,
+  rows: readonly HeldSubscription[],
+  snapshot: Snapshot,
+  closed: Closed | undefined,
+): Promise<[id: string, doubt: Findings][]> {
+  const missing = rows.flatMap((row) => {
+    const view = snapshot.of(row);
+    // An account that no keeper has seen yet is waited for anyway.
+    const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
+    if (view instanceof Error || closed?.has(row.id) === true) return [];
+    const at = addressesOf(row, programId);
+    return [...(isNew ? [] : ENDING), ...RECEIVING]
+      .filter((name) => view[name] === null)
+      .map((name) => ({ id: row.id, name, address: at[name] }));
+  });
+  if (missing.length === 0) return [];
+  const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);
+  const isEnding = (name: string) => (ENDING as readonly string[]).includes(name);
+  return missing
+    .filter(({ address }) => !gone.has(address))
+    .map(({ id, name }) => [
+      id,
+      isEnding(name) ? { absenceDoubted: true } : { receiverDoubted: true },
+    ]);
+}

@@ -1,0 +1,129 @@
+// What is counted and logged of payments, plans and transactions once it is written or known.
+import type { AbsenceAlarm } from '../chain/absence.ts';
+import type { SignatureStatus, UnreadableTransaction } from '../chain/answers.ts';
+import { transactionFee } from '../chain/collection.ts';
+import type { Notifier } from '../db/notify.ts';
+import { isCharged } from '../domain/attempt-end.ts';
+import type { Outgoing } from '../domain/in-flight.ts';
+import type { BlockedPlan } from '../domain/plan-block.ts';
+import type { Draft } from '../domain/transitions.ts';
+import type { Log } from '../log.ts';
+import type { KeeperMetrics } from './metrics.ts';
+
+/** USDC base units as cents, for a metric: a floating-point number. */
+const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
+
+/** Counts a written draft's payments and raises `alert`, a failure that is not the subscriber's. Called after the commit. */
+export function report(
+  { log, metrics }: { log: Log; metrics: KeeperMetrics },
+  { row, payments, state }: Draft,
+  alert?: string,
+  detail?: string,
+): void {
+  for (const payment of payments) {
+    metrics.payments.inc({ outcome: payment.status, source: payment.source });
+    if (payment.status === 'failed') continue;
+    metrics.cents.inc({ kind: 'gross' }, inCents(payment.amountGross));
+    metrics.cents.inc({ kind: 'fee' }, inCents(payment.platformFee));
+    metrics.cents.inc({ kind: 'net' }, inCents(payment.amountNet));
+    metrics.cents.inc({ kind: 'fee_owed' }, inCents(payment.feeOwed));
+    if (payment.source === 'keeper' && row.nextPaymentDue !== null)
+      metrics.lateness.observe(
+        Math.max(0, payment.occurredAt.getTime() - row.nextPaymentDue.getTime()) / 1000,
+      );
+    if (payment.source === 'foreign') {
+      log.warn(
+        {
+          subscription: row.id,
+          signature: payment.txSignature,
+          amount: payment.amountGross.toString(),
+        },
+        payment.further
+          ? 'foreign pull in a period that was paid already'
+          : 'foreign pull under our plan; the period is paid without a fee',
+      );
+    }
+  }
+  if (alert === undefined) return;
+  metrics.alerts.inc({ reason: alert });
+  log.error(
+    {
+      subscription: row.id,
+      subscriptionPda: row.subscriptionPda,
+      plan: row.planPda,
+      reason: alert,
+      detail,
+      setbacks: state.setbacks,
+      nextTry: state.dueAt,
+    },
+    'payment cannot be collected for a reason that is not the subscriber',
+  );
+}
+
+/** Raises an alert about endpoints that are not believed: counted, and logged. */
+export function alarm(
+  { log, metrics }: { log: Pick<Log, 'error'>; metrics: Pick<KeeperMetrics, 'alerts'> },
+  reason: AbsenceAlarm | 'clock_not_believed',
+  facts: Readonly<Record<string, number>>,
+): void {
+  metrics.alerts.inc({ reason });
+  log.error({ reason, ...facts }, 'RPC endpoints not believed');
+}
+
+/** Counts the network's fee of a transaction that is final: for its payments, or for nothing where it failed. */
+export function reportTransaction(
+  { metrics, programId }: { metrics: KeeperMetrics; programId: string },
+  { bytes, size, payments }: Outgoing,
+  { err }: SignatureStatus,
+): void {
+  const lamports = Number(transactionFee(bytes));
+  // Only the payment of the instruction that failed is charged; its merchant caused the fee.
+  const charged = [...payments.values()].filter(
+    ({ attempt, row }) => err === null || isCharged(programId, { attempt, row }, err),
+  );
+  const outcome = err === null ? 'landed' : 'failed';
+  const share = lamports / (err === null ? size : charged.length);
+  for (const { row } of charged)
+    metrics.merchantLamports.inc({ merchant: row.merchantWallet, outcome }, share);
+  if (err !== null) {
+    metrics.failedLamports.inc(lamports);
+    return;
+  }
+  metrics.paymentsPerTransaction.observe(size);
+  for (let payment = 0; payment < size; payment += 1)
+    metrics.lamportsPerPayment.observe(lamports / size);
+}
+
+/** Raises the one alert of a plan of which no payment can be collected, and has its event delivered. */
+export function reportBlocked(
+  { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
+  { planId, planPda, reason, queued }: BlockedPlan,
+): void {
+  deliveries.notify(new Set(queued));
+  metrics.alerts.inc({ reason });
+  log.error({ plan: planId, planPda, reason }, 'plan blocked: none of its payments is collected');
+}
+
+/** Signatures that are remembered. A signature that was forgotten is counted again. */
+const MOST_KNOWN = 10_000;
+
+/** Counts and logs unreadable transactions, each signature once. */
+export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
+
+/** Reports to `log` and `metrics`. */
+export function createUnreadableReport(
+  log: Pick<Log, 'warn'>,
+  metrics: Pick<KeeperMetrics, 'unreadable'>,
+): ReportUnreadable {
+  const known = new Set<string>();
+  return (found) => {
+    for (const { signature, unreadable: reason } of found) {
+      if (known.has(signature)) continue;
+      known.add(signature);
+      const [oldest] = known;
+      if (known.size > MOST_KNOWN && oldest !== undefined) known.delete(oldest);
+      metrics.unreadable.inc({ reason });
+      log.warn({ signature, reason }, 'transaction unreadable');
+    }
+  };
+}

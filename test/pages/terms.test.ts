@@ -1,0 +1,141 @@
+// A trial, a discount and a pause, as the subscriber sees them; judged by the database.
+import t from 'tap';
+import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+/** A wallet with money, and its window. */
+async function visit(stage: Stage, gifts?: { usdc: bigint }) {
+  const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet(gifts).keypair);
+  const { page, faults } = await stage.open({
+    refusals: true,
+    prepare: (one) => wallet.install(one),
+  });
+  /** The line of a list of terms. */
+  const line = (name: string, value: string | RegExp) =>
+    page.getByRole('term').filter({ hasText: name }).locator('..').getByText(value).waitFor();
+  const offer = async (path: string) => {
+    await page.goto(path);
+    await page.getByRole('button', { name: /^Subscribe with/ }).waitFor();
+  };
+  const account = async () => {
+    await page.goto('/account');
+    await page.getByRole('button', { name: /Sign in with/ }).click();
+    await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+  };
+  return { page, faults, line, offer, account };
+}
+
+void t.test('trial, discount and pause', { skip: skipped, timeout: 200_000 }, async (t) => {
+  const stage = await startStage(t);
+  const { served } = stage;
+  const { sql } = served;
+  const { token, appId } = stage.merchant;
+  const subscriptionOf = async (planId: string) => {
+    const [row] = await sql<{ id: string; trialEndsAt: Date | null }[]>`
+      select id, trial_ends_at from subscriptions where plan_id = ${planId}`;
+    if (row === undefined) throw new Error('there is no subscription');
+    return row;
+  };
+  const paid = async (planId: string) =>
+    (
+      await sql<{ amountGross: bigint }[]>`
+      select amount_gross from payments where plan_id = ${planId}`
+    ).map(({ amountGross }) => amountGross);
+
+  await t.test('in a trial nothing is paid; its end and the first payment are shown', async (t) => {
+    const plan = await stage.plan({ trialHours: 168 });
+    const { page, faults, line, offer, account } = await visit(stage);
+    await offer(`/s/${plan.id}`);
+    await line('Free trial, once per wallet', '7 days');
+    await line('First payment', 'at most 10.00 USDC');
+    await inspect(t, page, 'terms-trial-offer');
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('You are subscribed').waitFor();
+    await page.getByText('Free until').waitFor();
+    await inspect(t, page, 'terms-trial-done');
+    await account();
+    // Of the period of 730 hours, 562 are left after the trial.
+    await line('Next payment', '7.69863 USDC');
+    await page.getByText('Free until').waitFor();
+    await inspect(t, page, 'terms-trial-account');
+    t.ok((await subscriptionOf(plan.id)).trialEndsAt);
+    t.same(await paid(plan.id), []);
+
+    // The same wallet on another plan with a trial: it is told that it gets none before anything is signed.
+    const second = await stage.plan({ trialHours: 48 });
+    await offer(`/s/${second.id}`);
+    await line('Free trial, once per wallet', '2 days');
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('It gets no free trial: 10.00 USDC are paid').waitFor();
+    await line('First payment, when you subscribe', '10.00 USDC');
+    await inspect(t, page, 'terms-no-trial');
+    t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
+    await page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await page.getByText('Paid until').waitFor();
+    t.same(await paid(second.id), [10_000_000n]);
+    t.same(faults, []);
+  });
+
+  await t.test(
+    'a subscription that the merchant has cancelled at once is not shown as one',
+    async (t) => {
+      const plan = await stage.plan();
+      const { page, faults, offer } = await visit(stage);
+      await offer(`/s/${plan.id}`);
+      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByText('Paid until').waitFor();
+      const { id } = await subscriptionOf(plan.id);
+      const path = `/merchant/apps/${appId}/subscriptions/${id}/cancel`;
+      await served.call('POST', path, { token, body: { mode: 'force' } });
+      await offer(`/s/${plan.id}`);
+      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByText('The merchant has cancelled this subscription').waitFor();
+      t.equal(await page.getByText('You are subscribed').count(), 0);
+      t.same(faults, []);
+    },
+  );
+
+  await t.test('a discount is in the offer, the payment and the next payment', async (t) => {
+    const plan = await stage.plan();
+    const body = { planId: plan.id, discount: { percentOff: 25, periods: 3 } };
+    const path = `/merchant/apps/${appId}/checkout-sessions`;
+    const { url } = await served.call<{ url: string }>('POST', path, { token, body });
+    // Enough for the first payment, though not for the plan's amount.
+    const { page, faults, line, offer, account } = await visit(stage, { usdc: 8_000_000n });
+    await offer(new URL(url).pathname);
+    await line('Discount', '25 % off 3 payments');
+    await inspect(t, page, 'terms-discount-offer');
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('Paid until').waitFor();
+    await line('Paid', '7.50 USDC');
+    t.same(await paid(plan.id), [7_500_000n]);
+    await account();
+    await page.getByText('at most').waitFor();
+    await line('Next payment', '7.50 USDC');
+    await inspect(t, page, 'terms-discount-account');
+    t.same(faults, []);
+  });
+
+  await t.test('while it is paused no payment is announced, and then again', async (t) => {
+    const plan = await stage.plan();
+    const { page, faults, line, offer, account } = await visit(stage);
+    await offer(`/s/${plan.id}`);
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('Paid until').waitFor();
+    const { id } = await subscriptionOf(plan.id);
+    const path = `/merchant/apps/${appId}/subscriptions/${id}`;
+    await served.call('POST', `${path}/pause`, { token });
+    await account();
+    await page.getByText('Paused', { exact: true }).waitFor();
+    await page.getByText('Paused by the merchant').waitFor();
+    t.equal(await page.getByText('Next payment').count(), 0);
+    await inspect(t, page, 'terms-paused');
+    await served.call('POST', `${path}/unpause`, { token });
+    await account();
+    await line('Next payment', '10.00 USDC');
+    t.equal(await page.getByText('Paused').count(), 0);
+    t.same(faults, []);
+  });
+});

@@ -1,0 +1,108 @@
+// What merchants do besides cancelling: discounts, pauses and refunds.
+import { ComputeBudgetProgram, Transaction } from '@solana/web3.js';
+import { subscriptionAddress } from '../../src/chain/addresses.ts';
+import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
+import { addSignature, unsignedTransaction } from '../../src/chain/message.ts';
+import type { Sql } from '../../src/db/connect.ts';
+import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { pause, unpause } from '../../src/domain/pausing.ts';
+import { askRefund, readRefundGround } from '../../src/domain/refunds.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type { Random } from '../../src/sandbox/random.ts';
+import type { Player } from './cast.ts';
+import type { Ground } from './ground.ts';
+import { sendSigned } from './send.ts';
+
+/** A live registration. */
+export interface Registration {
+  id: string;
+  status: string;
+  cancelRequestedAt: Date | null;
+  pausedAt: Date | null;
+}
+
+export const TERMS = ['discount', 'pause', 'refund'] as const;
+
+/** The live registration of an on-chain subscription. */
+export async function findRegistration(sql: Sql, pda: string): Promise<Registration | undefined> {
+  const [found] = await sql<Registration[]>`
+    select id, status, cancel_requested_at, paused_at from subscriptions
+    where subscription_pda = ${pda} and status in ('active', 'past_due')`;
+  return found;
+}
+
+/** The merchant of a wallet does one of these; resolves with what it did and how that ended. Throws as the RPC client and Postgres do. */
+export async function changeTerms(
+  ground: Ground,
+  player: Player,
+  kind: (typeof TERMS)[number],
+  random: Random,
+): Promise<string> {
+  const pda = subscriptionAddress(PROGRAM, player.plan.pda, player.wallet.address).address;
+  const found = await findRegistration(ground.sql, pda);
+  if (found === undefined) return `${kind} of nothing`;
+  try {
+    if (kind === 'discount') await discount(ground, player, found, random);
+    if (kind === 'pause') await ground.sql.begin((tx) => pause(tx, found));
+    if (kind === 'refund') return await refund(ground, player, found, random);
+    return kind;
+  } catch (error) {
+    if (error instanceof ServiceError) return `${kind} ${error.code}`;
+    throw error;
+  }
+}
+
+/** A paused subscription is collected from again. */
+export async function goOn({ sql }: Ground, found: Registration, now: bigint): Promise<string> {
+  try {
+    await sql.begin((tx) => unpause(tx, found, now));
+    return 'unpause';
+  } catch (error) {
+    if (error instanceof ServiceError) return `unpause ${error.code}`;
+    throw error;
+  }
+}
+
+/** A percentage or an amount, for some payments or for all; or none any more. */
+async function discount(
+  { sql }: Ground,
+  { offer }: Player,
+  { id }: Registration,
+  random: Random,
+): Promise<void> {
+  const kind = random.below(3);
+  await updateDiscount(sql, id, {
+    discountPercent: kind === 0 ? 1 + random.below(99) : null,
+    discountAmount: kind === 1 ? BigInt(1 + random.below(Number(offer.amount) - 1)) : null,
+    discountPeriods: kind === 2 || random.below(2) === 0 ? null : 1 + random.below(3),
+  });
+}
+
+/** Of the newest payment, all that is left or a part. */
+async function refund(
+  { sql, rpc, mint }: Ground,
+  { wallet, offer: { merchant } }: Player,
+  { id: subscriptionId }: Registration,
+  random: Random,
+): Promise<string> {
+  const [payment] = await sql<{ id: string; appId: string; status: string; amountNet: bigint }[]>`
+    select id, app_id, status, amount_net from payments where subscription_id = ${subscriptionId} and status = 'succeeded'
+    order by occurred_at desc limit 1`;
+  if (payment === undefined) return 'refund of nothing';
+  const subscriberWallet = wallet.address;
+  const parties = { mint, merchant: merchant.address, subscriber: subscriberWallet };
+  const funds = await readRefundGround(rpc, parties);
+  const amount = random.below(2) === 0 ? null : BigInt(1 + random.below(Number(payment.amountNet)));
+  const { unsigned } = await sql.begin((tx) =>
+    askRefund(tx, { ...payment, subscriptionId, subscriberWallet }, amount, funds),
+  );
+  const priced = Transaction.from(Buffer.from(unsigned.transaction, 'base64'));
+  const own = priced.instructions.filter(
+    ({ programId }) => !programId.equals(ComputeBudgetProgram.programId),
+  );
+  // The merchant's wallet sets its own price, none: nobody but the keepers pays one here, and they follow what others pay.
+  const unpriced = unsignedTransaction(merchant.address, own, priced.recentBlockhash ?? '');
+  const bytes = Buffer.from(addSignature(merchant.keypair, unpriced), 'base64');
+  const end = await sendSigned(rpc, bytes, unsigned.lastValidBlockHeight);
+  return end === 'landed' ? 'refund' : `refund ${end}`;
+}
