@@ -1,6 +1,6 @@
 // Compiles the TypeScript of the project once per run of the suite, file by file, so that no test process has to.
 import { readFile, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build, stop, type Plugin } from 'esbuild';
 
@@ -14,6 +14,21 @@ const relativeImports: Plugin = {
     esbuild.onResolve({ filter: /^\.{1,2}\// }, ({ kind, path }) =>
       kind === 'entry-point' ? undefined : { path: path.replace(/\.tsx?$/, '.js'), external: true },
     );
+  },
+};
+
+/** A test file's `tap` is the test that its worker made for it; the query makes a module of its own for each file. */
+const fileTests: Plugin = {
+  name: 'file-tests',
+  setup(esbuild) {
+    esbuild.onResolve({ filter: /^tap$/ }, ({ importer }) => {
+      if (!/\.test\.tsx?$|\/test\/package\//.test(importer)) return undefined;
+      const path = relative(dirname(importer), join(root, 'test/file-test.js'));
+      return {
+        path: `${path.startsWith('.') ? path : `./${path}`}?${relative(root, importer)}`,
+        external: true,
+      };
+    });
   },
 };
 
@@ -56,7 +71,7 @@ export async function compile(outdir: string): Promise<void> {
     target: 'node20',
     sourcemap: true,
     sourcesContent: false,
-    plugins: [relativeImports, sourceUrls],
+    plugins: [fileTests, relativeImports, sourceUrls],
     logLevel: 'warning',
   });
   await stop();

@@ -1,15 +1,14 @@
 // `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that DATABASE_URL names), and runs each test file
-// in a Node process of its own. `npm test -- test/domain/money.test.ts` runs one. Closes with the line "N passed, N failed" that CI reads.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. Closes with the line "N passed, N failed" that CI reads.
+import { fork, type ChildProcess } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { text } from 'node:stream/consumers';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
 import { compile } from './compile.ts';
 import { ensureTemplate, throwaway } from './fixtures/postgres.ts';
+import type { Order, Report } from './worker.ts';
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -18,6 +17,8 @@ const { values: flags, positionals } = parseArgs({
     timeout: { type: 'string', default: '300' },
   },
 });
+/** Bytes after which a worker is replaced. */
+const mostMemory = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Folders whose files take longest; they start first, so that no long file runs alone at the end. */
@@ -48,49 +49,62 @@ function failures(tap: string): string {
   return (shown.length > 0 ? shown : lines.slice(-40)).join('\n');
 }
 
-interface Result {
+interface Totals {
   passed: number;
   failed: number;
 }
 
-/** Runs one compiled file and prints a line for it, and what failed in it. */
-async function runFile(file: string, compiled: string, env: NodeJS.ProcessEnv): Promise<Result> {
-  const started = performance.now();
-  const script = join(compiled, file.replace(/\.tsx?$/, '.js'));
-  const child = spawn(process.execPath, ['--enable-source-maps', script], {
-    cwd: root,
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-    // A file ends its own tests at `timeout`; one that does not even do that is killed.
-    timeout: (Number(flags.timeout) + 30) * 1000,
-    killSignal: 'SIGKILL',
+/** Resolves with the worker's report, or with undefined when it ended without one. A worker that does not even end a file that timed out is killed. */
+function ask(worker: ChildProcess, order: Order): Promise<Report | undefined> {
+  return new Promise((resolve) => {
+    const settle = (report?: Report) => {
+      clearTimeout(kill);
+      worker.off('message', hear).off('exit', end);
+      resolve(report);
+    };
+    // tap sends messages of its own.
+    const hear = (message: Report | object) => {
+      if ('tap' in message) settle(message);
+    };
+    const end = () => {
+      settle();
+    };
+    const kill = setTimeout(() => worker.kill('SIGKILL'), order.timeoutMs + 30_000);
+    worker.on('message', hear).on('exit', end).send(order);
   });
-  const closed = once(child, 'close') as Promise<[number | null, string | null]>;
-  const tap = await text(child.stdout);
-  const [code, signal] = await closed;
-  const totals = [...tap.matchAll(/^# \{ total: \d+(?:, pass: (\d+))?(?:, fail: (\d+))?/gm)].at(-1);
-  const [passed, failed] = [Number(totals?.[1] ?? 0), Number(totals?.[2] ?? 0)];
-  const ok = code === 0 && failed === 0 && totals !== undefined;
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  if (!ok) console.log(failures(tap));
-  console.log(
-    `${ok ? 'ok' : 'not ok'} ${file} # ${seconds} s, ${passed} passed${ok ? '' : `, exit ${code ?? signal ?? ''}`}`,
-  );
-  return { passed, failed: ok ? 0 : Math.max(failed, 1) };
 }
 
-async function runFiles(files: string[], compiled: string, env: NodeJS.ProcessEnv) {
-  const total: Result = { passed: 0, failed: 0 };
-  const queue = [...files];
-  const worker = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const { passed, failed } = await runFile(file, compiled, env);
-      total.passed += passed;
-      total.failed += failed;
+/** Takes files from the queue and runs them in one process; in a fresh one after a failure or when it has grown. Prints a line for each, and what failed in it. */
+async function work(queue: string[], compiled: string, env: NodeJS.ProcessEnv): Promise<Totals> {
+  const totals: Totals = { passed: 0, failed: 0 };
+  let worker: ChildProcess | undefined;
+  for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+    worker ??= fork(join(compiled, 'test/worker.js'), {
+      cwd: root,
+      env,
+      execArgv: ['--enable-source-maps'],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const started = performance.now();
+    const report = await ask(worker, {
+      file,
+      url: pathToFileURL(join(compiled, file.replace(/\.tsx?$/, '.js'))).href,
+      timeoutMs: Number(flags.timeout) * 1000,
+    });
+    const seconds = ((performance.now() - started) / 1000).toFixed(1);
+    const { total, passed, failed } = report ?? { total: 0, passed: 0, failed: 1 };
+    const ok = failed === 0 && total > 0;
+    totals.passed += passed;
+    totals.failed += ok ? 0 : Math.max(failed, 1);
+    if (!ok) console.log(report === undefined ? 'the process ended' : failures(report.tap));
+    console.log(`${ok ? 'ok' : 'not ok'} ${file} # ${seconds} s, ${passed} passed`);
+    if (!ok || report === undefined || report.memory > mostMemory) {
+      worker.kill('SIGKILL');
+      worker = undefined;
     }
-  };
-  await Promise.all(Array.from({ length: Number(flags.jobs) }, worker));
-  return total;
+  }
+  worker?.disconnect();
+  return totals;
 }
 
 const given = process.env.DATABASE_URL;
@@ -101,22 +115,22 @@ const server =
 const databaseUrl = server?.url ?? given ?? '';
 await mkdir(join(root, '.build'), { recursive: true });
 const compiled = await mkdtemp(join(root, '.build/run-'));
-let total: Result = { passed: 0, failed: 1 };
+let totals: Totals[] = [{ passed: 0, failed: 1 }];
 try {
   await Promise.all([compile(compiled), ensureTemplate(databaseUrl)]);
   const files =
     positionals.length > 0
       ? positionals.map((path) => relative(root, join(process.cwd(), path)))
       : await testFiles();
-  total = await runFiles(files, compiled, {
-    ...process.env,
-    DATABASE_URL: databaseUrl,
-    TAP_TIMEOUT: flags.timeout,
-    NO_COLOR: '1',
-  });
+  const env = { ...process.env, DATABASE_URL: databaseUrl, NO_COLOR: '1' };
+  const queue = [...files];
+  const workers = Array.from({ length: Number(flags.jobs) }, () => work(queue, compiled, env));
+  totals = await Promise.all(workers);
 } finally {
   await server?.stop();
   await rm(compiled, { recursive: true, force: true });
 }
-console.log(`${total.passed} passed, ${total.failed} failed`);
-process.exit(total.failed === 0 && total.passed > 0 ? 0 : 1);
+const passed = totals.reduce((sum, each) => sum + each.passed, 0);
+const failed = totals.reduce((sum, each) => sum + each.failed, 0);
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 && passed > 0 ? 0 : 1);

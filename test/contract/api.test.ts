@@ -7,7 +7,9 @@ import t, { type Test } from 'tap';
 import { isAddress, subscriptionAddress } from '../../src/chain/addresses.ts';
 import { subscriptionIn } from '../../src/chain/accounts.ts';
 import { chainApi, jwtSecret, publicUrl, testApi, type Answer } from '../fixtures/http.ts';
-import { rule } from './rules.ts';
+import { rulesIn } from './rules.ts';
+
+const rule = rulesIn(t);
 
 interface Key {
   id: string;

@@ -3,7 +3,9 @@ import { createSecretKey } from 'node:crypto';
 import { SignJWT } from 'jose';
 import t from 'tap';
 import { apiDocument, chainApi, jwtSecret, publicUrl, type CallOptions } from '../fixtures/http.ts';
-import { rule } from './rules.ts';
+import { rulesIn } from './rules.ts';
+
+const rule = rulesIn(t);
 
 interface Key {
   id: string;

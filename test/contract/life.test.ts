@@ -16,7 +16,9 @@ import { encryptionKey, testApi } from '../fixtures/http.ts';
 import { startNameServer } from '../fixtures/name-server.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { approve, revokeApproval } from '../fixtures/tokens.ts';
-import { rule } from './rules.ts';
+import { rulesIn } from './rules.ts';
+
+const rule = rulesIn(t);
 
 interface Event {
   id: string;

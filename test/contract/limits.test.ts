@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { createClient } from '../../src/client/client.ts';
 import { requestsPerMinute } from '../../src/domain/tiers.ts';
 import { testApi, type Answer } from '../fixtures/http.ts';
-import { rule } from './rules.ts';
+import { rulesIn } from './rules.ts';
+
+const rule = rulesIn(t);
 
 const api = await testApi(t, { requestsPerMinute });
 

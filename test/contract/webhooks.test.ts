@@ -14,7 +14,9 @@ import {
   runDispatcher,
   until,
 } from '../fixtures/webhooks.ts';
-import { rule } from './rules.ts';
+import { rulesIn } from './rules.ts';
+
+const rule = rulesIn(t);
 
 interface Delivery {
   id: string;

@@ -84,8 +84,13 @@ async function scrape(t: Test): Promise<Sample[]> {
         const answers = found.some(
           ({ metric }) => metric === 'billing_http_request_duration_seconds_count',
         );
-        if ({ serve: answers && faults, keeper: endpoints && faults, dispatch: true }[daemon])
-          return found;
+        const months = found.some(({ metric }) => metric === 'billing_default_partition_rows');
+        const complete = {
+          serve: answers && faults,
+          keeper: endpoints && faults,
+          dispatch: months,
+        };
+        if (complete[daemon]) return found;
         await delay(50);
       }
     }),

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import nacl from 'tweetnacl';
+import { tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { CLUSTERS } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { readInstallation } from '../../src/keeper/preflight.ts';
@@ -98,6 +99,11 @@ void t.test('a keeper whose first treasury cannot receive starts where another c
   const { pino } = await import('pino');
   const log = pino({ level: 'warn' }, { write: (line: string) => void said.push(line) });
   const treasuries = [treasury, stage.treasury.address];
+  const { address } = tokenAccountAddress(stage.treasury.address, stage.net.mint);
+  await stage.until('the block with its account is confirmed', async () => {
+    const { accounts } = await stage.rpc.getMultipleAccounts([address]);
+    return accounts[0] !== null;
+  });
   const keeper = await stage.startKeeper({ treasury, treasuries }, { log });
   await stage.until('it is ready', async () => (await keeper.ready()) === undefined);
   t.match(said.join(''), `${treasury} has no account for the mint`, 'the log says which cannot');
