@@ -36,10 +36,10 @@ function batches(groups: readonly (readonly string[])[]): (readonly string[])[][
   const all: { groups: (readonly string[])[]; addresses: Set<string> }[] = [];
   for (const group of groups) {
     const last = all.at(-1);
-    const together = new Set([...(last?.addresses ?? []), ...group]);
-    if (last !== undefined && together.size <= ACCOUNTS_AT_ONCE) {
+    const added = new Set(group.filter((address) => last?.addresses.has(address) !== true));
+    if (last !== undefined && last.addresses.size + added.size <= ACCOUNTS_AT_ONCE) {
       last.groups.push(group);
-      last.addresses = together;
+      for (const address of added) last.addresses.add(address);
     } else {
       const addresses = new Set(group);
       if (addresses.size > ACCOUNTS_AT_ONCE)

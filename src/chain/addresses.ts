@@ -31,11 +31,17 @@ function remembered<T>(known: Map<string, T>, most: number, key: string, make: (
 
 /** A public key that knows its text. web3.js compares keys by their Base58, for each instruction anew: without this that is a third of a payment's cost. */
 class AddressKey extends PublicKey {
+  readonly #bytes: Uint8Array;
   readonly #address: string;
 
   constructor(bytes: Uint8Array, address: string) {
     super(bytes);
+    this.#bytes = bytes;
     this.#address = address;
+  }
+
+  override toBytes(): Uint8Array {
+    return this.#bytes;
   }
 
   override toBase58(): string {

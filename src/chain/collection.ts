@@ -1,11 +1,11 @@
 // The keeper's own transactions: payments, each a transfer of the net and one of the fee, and one memo for all of them.
 import { createHash } from 'node:crypto';
-import { VersionedTransaction } from '@solana/web3.js';
-import { COMPUTE_BUDGET_PROGRAM } from './addresses.ts';
+import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
+import { COMPUTE_BUDGET_PROGRAM, publicKey } from './addresses.ts';
 import { type Instruction, isTransfer } from './instruction.ts';
 import { type SubscriptionParties, transferSubscription } from './instructions.ts';
 import type { Keypair } from './keypair.ts';
-import { signTransactionV1, type TransactionBudget } from './message-v1.ts';
+import { isV1, priorityFeeV1, signTransactionV1, type TransactionBudget } from './message-v1.ts';
 import {
   computeUnitLimit,
   computeUnitPrice,
@@ -138,28 +138,37 @@ export function signPayments(
     : signTransaction(keypair, instructions, blockhash);
 }
 
+const decoded = new WeakMap<Uint8Array, VersionedMessage>();
+
+/** The message of a signed transaction. Its payments share the bytes, and decoding takes 0.3 ms: it is done once. Throws an Error for other bytes. */
+function messageIn(transaction: Uint8Array): VersionedMessage {
+  const message = decoded.get(transaction) ?? VersionedTransaction.deserialize(transaction).message;
+  decoded.set(transaction, message);
+  return message;
+}
+
 /** Which instructions of a signed transaction are transfers under this subscription, by index. Throws an Error for other bytes. */
 export function transferPlaces(
   transaction: Uint8Array,
   programId: string,
   subscription: string,
 ): number[] {
-  const { message } = VersionedTransaction.deserialize(transaction);
-  const keyAt = (index: number | undefined) => message.staticAccountKeys[index ?? -1]?.toBase58();
-  return message.compiledInstructions.flatMap((one, place) =>
-    keyAt(one.programIdIndex) === programId &&
-    isTransfer(one.data) &&
-    keyAt(one.accountKeyIndexes[0]) === subscription
+  const { staticAccountKeys: keys, compiledInstructions } = messageIn(transaction);
+  const [program, account] = [publicKey(programId), publicKey(subscription)];
+  return compiledInstructions.flatMap(({ programIdIndex, accountKeyIndexes, data }, place) =>
+    isTransfer(data) &&
+    keys[programIdIndex]?.equals(program) === true &&
+    keys[accountKeyIndexes[0] ?? -1]?.equals(account) === true
       ? [place]
       : [],
   );
 }
 
-/** The fee of a signed transaction in lamports: for its signatures and its priority. Throws an Error for other bytes. */
+/** The fee of a transaction that we signed, in lamports: for its signatures and its priority. Throws an Error for other bytes. */
 export function transactionFee(transaction: Uint8Array): bigint {
-  const { message } = VersionedTransaction.deserialize(transaction);
+  if (isV1(transaction)) return LAMPORTS_PER_SIGNATURE + priorityFeeV1(transaction);
+  const message = messageIn(transaction);
   const signatures = BigInt(message.header.numRequiredSignatures) * LAMPORTS_PER_SIGNATURE;
-  if (message.version === 1) return signatures + BigInt(message.transactionConfig.priorityFee ?? 0);
   const budget = message.compiledInstructions.filter(
     ({ programIdIndex }) =>
       message.staticAccountKeys[programIdIndex]?.toBase58() === COMPUTE_BUDGET_PROGRAM,

@@ -1,6 +1,5 @@
 // How much a transaction can still take. The keeper packs payments until one does not fit any more.
 import type { AccountMeta } from '@solana/web3.js';
-import { publicKey } from './addresses.ts';
 import type { Instruction } from './instruction.ts';
 import { MAX_TRANSACTION_LENGTH } from './message.ts';
 
@@ -65,12 +64,11 @@ export interface Contents {
   readonly loadedDataBytes: number;
 }
 
-const keyOf = ({ pubkey }: Pick<AccountMeta, 'pubkey'>) =>
-  Buffer.from(pubkey.toBytes()).toString('latin1');
+const keyOf = ({ pubkey }: Pick<AccountMeta, 'pubkey'>) => pubkey.toBase58();
 
 /** A transaction without instructions; `feePayer` is an address. */
 export function emptyTransaction(version: TransactionVersion, feePayer: string): Contents {
-  const payer = new Set([keyOf({ pubkey: publicKey(feePayer) })]);
+  const payer = new Set([feePayer]);
   return {
     version,
     keys: payer,

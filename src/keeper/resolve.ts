@@ -5,7 +5,7 @@ import type { Fees } from '../chain/fees.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
-import { type AttemptEnd, failedEnd, outcomeOf } from '../domain/attempt-end.ts';
+import { type AttemptEnd, failedEnd, isCharged, outcomeOf } from '../domain/attempt-end.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
@@ -82,11 +82,15 @@ async function settleLanded(parts: Parts, batch: readonly Landed[]): Promise<End
   const { context } = parts;
   const { log, programId } = context;
   const rows = new Map(batch.map(({ row }) => [row.id, row]));
-  const failed = new Set(batch.flatMap(({ id, status }) => (status.err === null ? [] : [id])));
+  const charged = new Set(
+    batch
+      .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
+      .map(({ id }) => id),
+  );
   const minSlot = newestSlot(batch.map(({ status }) => status.slot));
   const [snapshot, times] = await Promise.all([
-    // For a landed payment only the period matters; a failure needs the other accounts too.
-    readSnapshotOf(context, [...rows.values()], ({ id }) => failed.has(id), {
+    // For a landed payment only the period matters; the one that failed needs the other accounts too.
+    readSnapshotOf(context, [...rows.values()], ({ id }) => charged.has(id), {
       commitment: 'finalized',
       minSlot,
     }),
