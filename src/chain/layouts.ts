@@ -189,8 +189,8 @@ export function decodeAuthority(data: Uint8Array): AuthorityAccount {
 export function decodeTokenAccount(data: Uint8Array): TokenAccount {
   const bytes = view(data, 'token', ACCOUNT_SIZE);
   const state = bytes.readUInt8(108);
-  const isFrozen = state === Number(AccountState.Frozen);
-  if (!isFrozen && state !== Number(AccountState.Initialized))
+  const isFrozen = state === (AccountState.Frozen as number);
+  if (!isFrozen && state !== (AccountState.Initialized as number))
     throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
   const hasDelegate = bytes.readUInt32LE(72) === 1;
   return {

@@ -116,7 +116,10 @@ async function findInHistory(
   findings: Map<string, Findings>,
 ): Promise<void> {
   if (asking.length === 0) return;
-  const final = await readSnapshot(context, asking, { commitment: 'finalized', periodsOnly: true });
+  const final = await readSnapshot(context, asking, {
+    commitment: 'finalized',
+    periodsOnly: () => true,
+  });
   for (const row of asking) {
     const account = accountOf(row, snapshot);
     if (account === undefined) continue;
@@ -168,10 +171,9 @@ async function findDoubted(
     // An account that no keeper has seen yet is waited for anyway.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
-    const at = addressesOf(row, programId);
     return [...(isNew ? [] : ENDING), ...RECEIVING]
       .filter((name) => view[name] === null)
-      .map((name) => ({ id: row.id, name, address: at[name] }));
+      .map((name) => ({ id: row.id, name, address: addressesOf(row, programId)[name] }));
   });
   if (missing.length === 0) return [];
   const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);

@@ -16,7 +16,7 @@ import { each } from '../each.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
-import { readSnapshot, readSnapshotOf, type Snapshot } from './snapshot.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
 export interface Unsettled extends OpenAttempt {
@@ -90,7 +90,8 @@ async function settleLanded(parts: Parts, batch: readonly Landed[]): Promise<End
   const minSlot = newestSlot(batch.map(({ status }) => status.slot));
   const [snapshot, times] = await Promise.all([
     // For a landed payment only the period matters; the one that failed needs the other accounts too.
-    readSnapshotOf(context, [...rows.values()], ({ id }) => charged.has(id), {
+    readSnapshot(context, [...rows.values()], {
+      periodsOnly: ({ id }) => !charged.has(id),
       commitment: 'finalized',
       minSlot,
     }),

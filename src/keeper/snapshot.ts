@@ -7,11 +7,11 @@ import {
   tokenAccountIn,
 } from '../chain/accounts.ts';
 import { readAccountGroups } from '../chain/account-groups.ts';
-import { authorityAddress, CLOCK_SYSVAR } from '../chain/addresses.ts';
+import { CLOCK_SYSVAR } from '../chain/addresses.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
 import type { ReadOptions } from '../chain/rpc.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
-import { type Addressed, addressesOf, backupsOf, type View } from '../domain/chain-view.ts';
+import { addressesOf, backupsOf, type View } from '../domain/chain-view.ts';
 import type { Context } from './preflight.ts';
 
 export interface Snapshot {
@@ -22,20 +22,21 @@ export interface Snapshot {
   of(row: HeldSubscription): View;
 }
 
-/**
- * Reads all accounts of these subscriptions, those of one subscription in one request; with `periodsOnly` subscription and plan alone, and the other
- * accounts look absent. Throws as the RPC client does.
- */
+interface SnapshotOptions extends ReadOptions {
+  /** Of these rows subscription and plan alone are read; the other accounts look absent. */
+  readonly periodsOnly?: (row: HeldSubscription) => boolean;
+}
+
+/** Reads the accounts of these subscriptions, those of one subscription in one request. Throws as the RPC client does. */
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
-  rows: readonly Addressed[],
-  { periodsOnly = false, ...options }: ReadOptions & { periodsOnly?: boolean } = {},
+  rows: readonly HeldSubscription[],
+  { periodsOnly = () => false, ...options }: SnapshotOptions = {},
 ): Promise<Snapshot> {
   const wanted = rows.map((row) => {
-    const { subscription, plan, ...others } = addressesOf(row, programId);
+    if (periodsOnly(row)) return [CLOCK_SYSVAR, row.subscriptionPda, row.planPda];
     const receivers = backupsOf(row, treasuries).map(({ address }) => address);
-    const rest = [...Object.values(others), ...receivers];
-    return [CLOCK_SYSVAR, subscription, plan, ...(periodsOnly ? [] : rest)];
+    return [CLOCK_SYSVAR, ...Object.values(addressesOf(row, programId)), ...receivers];
   });
   // Without rows too, the chain's time is wanted.
   const groups = await readAccountGroups(
@@ -62,10 +63,9 @@ export async function readSnapshot(
     nows.push(now);
     const row = rows[place];
     if (row === undefined) continue;
-    const address = authorityAddress(programId, row.subscriberWallet, row.mint).address;
+    const authority = wanted[place]?.[AUTHORITY] ?? '';
     const backups = backupsOf(row, treasuries).map(({ wallet }) => wallet);
-    const known = { slot, now, authority: address, backups, once };
-    views.set(keyOf(row), viewOf(others, programId, known));
+    views.set(keyOf(row), viewOf(others, programId, { slot, now, authority, backups, once }));
   }
   const least = (values: readonly bigint[]) =>
     values.reduce((low, one) => (one < low ? one : low), values[0] ?? 0n);
@@ -80,29 +80,11 @@ export async function readSnapshot(
   };
 }
 
-/** Reads all accounts of the rows that `isWhole` names, and subscription and plan alone of the others. */
-export async function readSnapshotOf(
-  context: Context,
-  rows: readonly HeldSubscription[],
-  isWhole: (row: HeldSubscription) => boolean,
-  options: ReadOptions,
-): Promise<Snapshot> {
-  const some = rows.filter(isWhole);
-  const others = rows.filter((row) => !isWhole(row));
-  if (some.length === 0) return readSnapshot(context, others, { ...options, periodsOnly: true });
-  if (others.length === 0) return readSnapshot(context, some, options);
-  const [all, periods] = await Promise.all([
-    readSnapshot(context, some, options),
-    readSnapshot(context, others, { ...options, periodsOnly: true }),
-  ]);
-  return {
-    ...(all.now < periods.now ? all : periods),
-    of: (row) => (isWhole(row) ? all : periods).of(row),
-  };
-}
+/** The place of the authority's address in a request: behind clock, subscription and plan. */
+const AUTHORITY = 3;
 
-/** Rows of one subscription have the same accounts, but for the treasury of the plan's record. */
-const keyOf = ({ subscriptionPda, treasury }: Addressed) => `${subscriptionPda} ${treasury}`;
+/** A row that is read again has the same accounts unless the treasury of its plan's record changed. */
+const keyOf = ({ id, treasury }: HeldSubscription) => `${id} ${treasury}`;
 
 /** Decodes an account once. */
 type Decoder = <T>(account: ChainAccount | null, decode: (account: ChainAccount | null) => T) => T;
