@@ -113,7 +113,7 @@ async function ask(
   return sql<Answer[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
-    from jsonb_to_recordset(${JSON.stringify(asked)}::text::jsonb) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
+    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true
       left join lateral (select grace_hours from plans where id = s.plan_id limit 1) as p on true`;

@@ -9,5 +9,5 @@ export interface Held {
 /** The claims as a table c (id, claim_id). */
 export function claimed(sql: Queryable, claims: readonly Held[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
-  return sql`jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as c (id uuid, claim_id uuid)`;
+  return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
 }

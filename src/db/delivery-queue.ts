@@ -73,7 +73,7 @@ export function claimDeliveries(
       update delivery_queue set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${claimMs}::float8 * interval '1 ms'
       where id = any(array(
         select due.id
-        from jsonb_to_recordset(${JSON.stringify(wanted)}::text::jsonb) as wanted (endpoint_id uuid, room int, floor float8)
+        from json_to_recordset(${JSON.stringify(wanted)}::text::json) as wanted (endpoint_id uuid, room int, floor float8)
           cross join lateral (
             select id from delivery_queue
             where endpoint_id = wanted.endpoint_id and due_at <= now() and due_at >= coalesce(to_timestamp(wanted.floor / 1000), '-infinity')
@@ -100,7 +100,7 @@ export async function releaseClaims(
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   await sql`
     update delivery_queue queued set claim_id = null, claimed_until = null
-    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (id uuid, claim_id uuid)
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, claim_id uuid)
     where queued.id = given.id and queued.claim_id = given.claim_id`;
 }
 
@@ -150,7 +150,7 @@ export async function recordOutcomes(
     with outcome as materialized (
       select given.*, to_timestamp(given.started / 1000) as started_at, decode(given.body, 'hex') as response,
         case when given.status = 'pending' and endpoint.deleted_at is not null then 'cancelled' else given.status end as result
-      from jsonb_to_recordset(${recordsOf(outcomes)}::text::jsonb) as given (id uuid, endpoint_id uuid, claim_id uuid, status text, due float8,
+      from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid, endpoint_id uuid, claim_id uuid, status text, due float8,
           started float8, duration_ms int, http_status int, error text, body text, address text)
         join webhook_endpoints endpoint on endpoint.id = given.endpoint_id
     ), ended as (
@@ -182,7 +182,7 @@ export async function findRecorded(
   outcomes: readonly Outcome[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
-    select given.id from jsonb_to_recordset(${recordsOf(outcomes)}::text::jsonb) as given (id uuid, started float8)
+    select given.id from json_to_recordset(${recordsOf(outcomes)}::text::json) as given (id uuid, started float8)
     where case when given.started is null
       then exists (select from deliveries where id = given.id and status = 'cancelled')
       else exists (select from delivery_attempts where delivery_id = given.id and started_at = to_timestamp(given.started / 1000)) end`;

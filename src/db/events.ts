@@ -96,7 +96,7 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
   const queued = await sql<{ endpointId: string }[]>`
     with given as materialized (
       select given.*, endpoint.id as endpoint_id
-      from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (id uuid, app_id uuid, subscription_id uuid, sequence int8, type text,
+      from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, app_id uuid, subscription_id uuid, sequence int8, type text,
           body text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id and endpoint.deleted_at is null
           and takes_event(endpoint.extra_events, given.type)

@@ -32,8 +32,9 @@ export async function insertAttempts(
   attempts: readonly (Omit<AttemptRow, 'id'> & { claimId: string })[],
 ): Promise<{ id: string; subscriptionId: string }[]> {
   const transactions = new Map(attempts.map((one) => [one.signature, one]));
+  const hex = new Map([...transactions.keys()].map((signature) => [signature, hexOf(signature)]));
   const signed = [...transactions.values()].map((one) => ({
-    signature: hexOf(one.signature),
+    signature: hex.get(one.signature),
     bytes: one.transaction.toString('hex'),
     last_valid_block_height: one.lastValidBlockHeight.toString(),
   }));
@@ -42,7 +43,7 @@ export async function insertAttempts(
     position: one.position,
     period_start: one.periodStart,
     claim_id: one.claimId,
-    signature: hexOf(one.signature),
+    signature: hex.get(one.signature),
     amount_gross: one.amountGross.toString(),
     platform_fee: one.platformFee.toString(),
     amount_net: one.amountNet.toString(),
@@ -52,14 +53,14 @@ export async function insertAttempts(
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height)
       select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height
-      from jsonb_to_recordset(${JSON.stringify(signed)}::text::jsonb) as v (signature text, bytes text, last_valid_block_height int8)
+      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text, bytes text, last_valid_block_height int8)
       returning id, signature
     )
     insert into payment_attempts (subscription_id, transaction_id, position, period_start, claim_id, amount_gross, platform_fee, amount_net,
       fee_owed)
     select v.subscription_id, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee, v.amount_net,
       v.fee_owed
-    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_id uuid, position int, period_start timestamptz, claim_id uuid,
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, position int, period_start timestamptz, claim_id uuid,
       signature text, amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8)
     join committed on committed.signature = decode(v.signature, 'hex')
     returning id, subscription_id`;
@@ -110,7 +111,7 @@ export async function resolveAttempts(
     order by id for no key update`;
   await sql`
     with given as materialized (
-      select * from jsonb_to_recordset(${JSON.stringify(resolutions)}::text::jsonb) as v (id uuid, state text, error text)
+      select * from json_to_recordset(${JSON.stringify(resolutions)}::text::json) as v (id uuid, state text, error text)
     ), ended as (
       update payment_attempts a set state = given.state, error = given.error, resolved_at = now()
       from given where a.id = given.id and a.state = 'open'

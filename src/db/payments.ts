@@ -53,7 +53,7 @@ export async function insertPayments(
   await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end,
       amount_gross, platform_fee, amount_net, fee_owed, tx_signature, failure_reason, attempt, occurred_at)
-    select * from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as given (app_id uuid, plan_id uuid, subscription_id uuid,
+    select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid, plan_id uuid, subscription_id uuid,
       subscription_pda text, subscriber_wallet text, status text, source text, further bool, period_start timestamptz, period_end timestamptz,
       amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
 }
@@ -97,7 +97,7 @@ export function readPulled(
   }));
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net, p.tx_signature, p.occurred_at
-    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_pda text, period_start timestamptz)
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text, period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
@@ -115,7 +115,7 @@ export function readPaidPeriods(
   return sql<{ subscriptionId: string; periodStart: Date; txSignature: string }[]>`
     select p.subscription_id, p.period_start, p.tx_signature
     from payments p
-    join jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (subscription_id uuid, period_start timestamptz)
+    join json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, period_start timestamptz)
       on p.subscription_id = v.subscription_id and p.period_start = v.period_start
     where p.status = 'succeeded'`;
 }

@@ -217,7 +217,7 @@ export function markBlocked(
   const given = plans.map(({ planId: id, reason }) => ({ id, reason }));
   return sql<MarkedPlan[]>`
     update plans p set collection_blocked_reason = v.reason, updated_at = now()
-    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, reason text), apps a, merchants m
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, reason text), apps a, merchants m
     where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason is null and p.status in ('active', 'sunset')
     returning uuid_v7() as event_id, p.app_id, p.id as plan_id, p.plan_pda, p.name as plan_name, m.wallet as merchant_wallet`;
 }

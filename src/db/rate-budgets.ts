@@ -30,7 +30,7 @@ export function spendBudgets(
     insert into rate_budgets as b (subject, number, ends_at, spent, granted, most)
     select wanted.subject, coalesce(newest.number + case when newest.ends_at <= clock_timestamp() then 1 else 0 end, 0),
       clock_timestamp() + ${windowMs} * interval '1 ms', least(wanted.count, wanted.most), wanted.count, wanted.most
-    from jsonb_to_recordset(${JSON.stringify(spendings.map(({ limit, ...rest }) => ({ ...rest, most: limit })))}::text::jsonb)
+    from json_to_recordset(${JSON.stringify(spendings.map(({ limit, ...rest }) => ({ ...rest, most: limit })))}::text::json)
         as wanted (subject text, count int, most int)
       left join lateral (
         select number, ends_at from rate_budgets where subject = wanted.subject order by number desc limit 1

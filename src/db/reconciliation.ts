@@ -49,7 +49,7 @@ export async function listKnown(
   return sql<{ signature: string; subscriptionPda: string; open: boolean }[]>`
     with given as materialized (
       select signature, decode(hex, 'hex') as bytes
-      from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (signature text, hex text)
+      from json_to_recordset(${JSON.stringify(given)}::text::json) as v (signature text, hex text)
     )
     select p.tx_signature as signature, p.subscription_pda, false as open
     from payments p where ${paidBy(sql, signatures)} and p.status = 'succeeded'

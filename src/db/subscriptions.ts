@@ -166,7 +166,7 @@ export async function writeStates(
           is distinct from
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
         then now() else s.updated_at end
-    from jsonb_to_recordset(${JSON.stringify(given)}::text::jsonb) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int)

@@ -85,10 +85,11 @@ export async function commit(
     const settled = await settle(sql, assessments, timeOf(snapshot.now));
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
-      left.delete(one.row.id);
-      written.push({ ...one.row, ...one.draft.state });
+      const row = { ...one.row, ...one.draft.state };
+      left.delete(row.id);
+      written.push(row);
       report(context, one.draft, one.decision.alert?.reason, one.decision.alert?.detail);
-      taken.push(...openAttempt(one, settled.attempts, snapshot, lease.leasedAt));
+      taken.push(...openAttempt({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
     }
     for (const one of settled.blocked) reportBlocked(context, one);
     for (const key of settled.recorded) recorded.add(key);
@@ -135,7 +136,7 @@ function attemptsOf(
   );
 }
 
-/** The committed payment of an assessment; nothing where it had none. */
+/** The committed payment of an assessment, whose row is as it was written; nothing where it had none. */
 function openAttempt(
   { row, decision, attempt, claim }: Assessment & { decision: Decision },
   ids: ReadonlyMap<string, string>,
@@ -148,7 +149,7 @@ function openAttempt(
     {
       ...claim,
       leasedAt,
-      row: { ...row, ...decision.draft.state },
+      row,
       periodEnd: decision.collect.periodEnd,
       afterwards: afterwardsOf(row, snapshot, decision.collect),
       attempt: { id, subscriptionId: row.id, ...attempt },
