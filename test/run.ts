@@ -13,7 +13,7 @@ import type { Order, Report } from './worker.ts';
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '3' },
+    jobs: { type: 'string', default: '4' },
     timeout: { type: 'string', default: '300' },
   },
 });
@@ -22,7 +22,7 @@ const mostMemory = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Folders whose files take longest; they start first, so that no long file runs alone at the end. */
-const longest = ['sandbox', 'commands', 'keeper', 'contract', 'docs', 'soak'];
+const longest = ['soak', 'sandbox', 'keeper', 'commands', 'docs', 'contract'];
 
 /** Every test file, relative to the root. */
 async function testFiles(): Promise<string[]> {
@@ -74,11 +74,15 @@ function ask(worker: ChildProcess, order: Order): Promise<Report | undefined> {
   });
 }
 
-/** Takes files from the queue and runs them in one process; in a fresh one after a failure or when it has grown. Prints a line for each, and what failed in it. */
-async function work(queue: string[], compiled: string, env: NodeJS.ProcessEnv): Promise<Totals> {
+/** Takes files with `next` and runs them in one process; in a fresh one after a failure or when it has grown. Prints a line for each, and what failed in it. */
+async function work(
+  next: () => string | undefined,
+  compiled: string,
+  env: NodeJS.ProcessEnv,
+): Promise<Totals> {
   const totals: Totals = { passed: 0, failed: 0 };
   let worker: ChildProcess | undefined;
-  for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+  for (let file = next(); file !== undefined; file = next()) {
     worker ??= fork(join(compiled, 'test/worker.js'), {
       cwd: root,
       env,
@@ -124,7 +128,10 @@ try {
       : await testFiles();
   const env = { ...process.env, DATABASE_URL: databaseUrl, NO_COLOR: '1' };
   const queue = [...files];
-  const workers = Array.from({ length: Number(flags.jobs) }, () => work(queue, compiled, env));
+  // The files at the front wait for blocks, those at the back compute: every other worker takes from the back.
+  const workers = Array.from({ length: Number(flags.jobs) }, (_, place) =>
+    work(() => (place % 2 === 0 ? queue.shift() : queue.pop()), compiled, env),
+  );
   totals = await Promise.all(workers);
 } finally {
   await server?.stop();
