@@ -81,7 +81,7 @@ export function createResolver(
 async function settleLanded(parts: Parts, batch: readonly Landed[]): Promise<Ends> {
   const { context } = parts;
   const { log, programId } = context;
-  const rows = new Map(batch.map(({ row }) => [row.id, row]));
+  const rows = batch.map(({ row }) => row);
   const charged = new Set(
     batch
       .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
@@ -90,7 +90,7 @@ async function settleLanded(parts: Parts, batch: readonly Landed[]): Promise<End
   const minSlot = newestSlot(batch.map(({ status }) => status.slot));
   const [snapshot, times] = await Promise.all([
     // For a landed payment only the period matters; the one that failed needs the other accounts too.
-    readSnapshot(context, [...rows.values()], {
+    readSnapshot(context, rows, {
       periodsOnly: ({ id }) => !charged.has(id),
       commitment: 'finalized',
       minSlot,

@@ -22,21 +22,15 @@ const CHECKS = 3;
 /** The longest wait for a round of sends. Sends without an answer by then go on beside the next round. */
 const ROUND_MS = 1000;
 
-/** What became of transactions to send. */
-export interface Sent {
-  /** Never sent, and not to be sent any more. */
-  readonly dropped: Outgoing[];
-}
-
 /**
- * Sends each transaction that may be sent once. Throws when chain or database cannot be reached. What was not sent for that or for lack of time is to be
- * sent in a later round: its `sentAt` is -Infinity.
+ * Sends each transaction that may be sent once; returns those that were never sent and must not be any more. What could not be sent in time is to be
+ * sent in a later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
  */
 export async function sendAll(
   context: Context,
   versions: Pick<TransactionVersions, 'refused'>,
   ready: readonly Outgoing[],
-): Promise<Sent> {
+): Promise<Outgoing[]> {
   const dropped: Outgoing[] = [];
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
@@ -55,7 +49,7 @@ export async function sendAll(
     left = isFresh ? unread : [...allowed, ...unread];
   }
   for (const one of left) one.sentAt = -Infinity;
-  return { dropped };
+  return dropped;
 }
 
 /** The counts of notices of the subscriptions that may still be collected from, under the claims of these payments. */

@@ -73,7 +73,7 @@ void t.test(
       const { context } = stage.parts({ sendTransaction });
       await cancelled(stage, idsOf(alone)[0]!, cancel);
       await cancelled(stage, idsOf(pack)[2]!, cancel);
-      const { dropped } = await sendAll(context, versions, [alone, pack, other]);
+      const dropped = await sendAll(context, versions, [alone, pack, other]);
       t.same(begun, [other.signature]);
       t.same(dropped, [alone, pack], 'their other payments are signed again');
       t.same([alone.sends, pack.sends, other.sends], [0, 0, 1]);
