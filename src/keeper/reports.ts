@@ -4,7 +4,7 @@ import type { SignatureStatus, UnreadableTransaction } from '../chain/answers.ts
 import { transactionFee } from '../chain/collection.ts';
 import type { Notifier } from '../db/notify.ts';
 import { isCharged } from '../domain/attempt-end.ts';
-import type { Outgoing } from '../domain/in-flight.ts';
+import type { InFlight, OpenAttempt, Outgoing } from '../domain/in-flight.ts';
 import type { BlockedPlan } from '../domain/plan-block.ts';
 import type { Draft } from '../domain/transitions.ts';
 import type { Log } from '../log.ts';
@@ -92,6 +92,19 @@ export function reportTransaction(
   metrics.paymentsPerTransaction.observe(size);
   for (let payment = 0; payment < size; payment += 1)
     metrics.lamportsPerPayment.observe(lamports / size);
+}
+
+/** Observes how long payments in flight took that are settled now. Only the process that signed one knows since when. */
+export function reportSettled(
+  { metrics }: { metrics: KeeperMetrics },
+  inFlight: InFlight,
+  settled: readonly OpenAttempt[],
+): void {
+  for (const { id, periodEnd } of settled) {
+    const carrier = inFlight.carrierOf(id);
+    if (carrier !== undefined && periodEnd !== null)
+      metrics.settleSeconds.observe((performance.now() - carrier.takenAt) / 1000);
+  }
 }
 
 /** Raises the one alert of a plan of which no payment can be collected, and has its event delivered. */

@@ -14,7 +14,7 @@ import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-sc
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
-import { reportTransaction } from './reports.ts';
+import { reportSettled, reportTransaction } from './reports.ts';
 import type { Context } from './preflight.ts';
 import type { Ends, Resolver, Unsettled } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
@@ -116,11 +116,8 @@ export class Tracker implements Queue {
   async stop(ms: number): Promise<void> {
     if (this.inFlight.size > 0) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
-        this.#onEmpty = () => {
-          clearTimeout(timer);
-          resolve();
-        };
+        this.#onEmpty = resolve;
+        setTimeout(resolve, ms).unref();
       });
     }
     const loops = [...this.#senders, ...this.#settlers, ...this.#others];
@@ -144,7 +141,7 @@ export class Tracker implements Queue {
     if (ready.length > 0) {
       this.#beingSent += ready.length;
       const sent = sendAll(this.#context, this.#versions, ready);
-      const { dropped } = await sent.finally(() => (this.#beingSent -= ready.length));
+      const dropped = await sent.finally(() => (this.#beingSent -= ready.length));
       const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
       if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));
     } else if (this.#unsent.length > 0) await pause(SEND_PAUSE_MS);
@@ -223,8 +220,11 @@ export class Tracker implements Queue {
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
-    const settle = async (some: readonly (typeof batch)[number][]) =>
-      this.#conclude(await this.#resolver.landed(some));
+    const settle = async (some: readonly (typeof batch)[number][]) => {
+      const ends = await this.#resolver.landed(some);
+      reportSettled(this.#context, this.inFlight, ends.done);
+      this.#conclude(ends);
+    };
     if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
     return this.inFlight.settleable(performance.now()).length > 0;
   }

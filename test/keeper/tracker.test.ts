@@ -66,7 +66,7 @@ void t.test(
 
 void t.test('only final transactions are settled', async (t) => {
   const landed: string[] = [];
-  const { stage, tracker, taken, statuses, inFlight } = await aloft(t, 3, {
+  const { stage, tracker, taken, statuses, inFlight, metrics } = await aloft(t, 3, {
     landed: async (batch) => {
       landed.push(...batch.map(({ id }) => id));
       return { done: [...batch], unknown: [], isDue: false };
@@ -82,6 +82,10 @@ void t.test('only final transactions are settled', async (t) => {
   t.equal(await inFlight(), 2);
   statuses.set(first.attempt.signature, 'finalized');
   await stage.until('the other is too', async () => landed.includes(first.id));
+  await stage.until('both are forgotten', async () => (await inFlight()) === 1);
+  const { values } = await metrics.settleSeconds.get();
+  const count = values.find(({ metricName }) => metricName?.endsWith('_count') === true);
+  t.equal(count?.value, 2, 'the time of each is observed');
 });
 
 void t.test(
