@@ -22,19 +22,25 @@ export function watchRpc(
   metrics: { readonly rpcReachable: { set(value: 0 | 1): void } },
 ): WatchedRpc {
   let outage: string | undefined;
-  const answered = () => {
+  let calls = 0;
+  // The latest call that was answered. A failure of an earlier one comes late and says nothing of now.
+  let answeredCall = 0;
+  const answered = (call: number) => {
+    answeredCall = Math.max(answeredCall, call);
     if (outage !== undefined) log.info('the Solana RPC is back');
     outage = undefined;
     metrics.rpcReachable.set(1);
   };
-  const watch = async (call: Promise<unknown>): Promise<unknown> => {
+  const watch = async (answering: Promise<unknown>): Promise<unknown> => {
+    calls += 1;
+    const call = calls;
     try {
-      const answer = await call;
-      answered();
+      const answer = await answering;
+      answered(call);
       return answer;
     } catch (error) {
-      if (!(error instanceof RpcUnreachable)) answered();
-      else if (!isThere(error)) {
+      if (!(error instanceof RpcUnreachable)) answered(call);
+      else if (!isThere(error) && call > answeredCall) {
         if (outage === undefined)
           log.error({ reason: error.message }, 'no Solana RPC endpoint answers; the keeper waits');
         outage = messageOf(error);

@@ -20,7 +20,7 @@ const unreachable = (...faults: EndpointFault[]) =>
   );
 
 /** A client whose getSlot answers, one after the other, what it is given. */
-function watched(...answers: (bigint | Error)[]) {
+function watched(...answers: (bigint | Error | Promise<bigint>)[]) {
   const said: string[] = [];
   const log = {
     error: (_: unknown, text: string) => said.push(text),
@@ -30,8 +30,8 @@ function watched(...answers: (bigint | Error)[]) {
   const metrics = createMetrics(registry);
   const getSlot = async () => {
     const answer = answers.shift();
-    if (typeof answer !== 'bigint') throw answer!;
-    return answer;
+    if (answer instanceof Error) throw answer;
+    return answer!;
   };
   const watch = watchRpc(
     { getSlot, health: () => [], close: async () => undefined } as unknown as Rpc,
@@ -42,6 +42,19 @@ function watched(...answers: (bigint | Error)[]) {
   const reachable = async () => (await metrics.rpcReachable.get()).values[0]?.value;
   return { ask, outage: () => watch.outage(), said, reachable };
 }
+
+void t.test('a call that fails after a later one was answered begins no outage', async (t) => {
+  let fail: (error: Error) => void = () => undefined;
+  const slow = new Promise<bigint>((_, reject) => (fail = reject));
+  const { ask, outage, said } = watched(unreachable('http'), slow, 1n);
+  await ask();
+  const earlier = ask();
+  await ask();
+  fail(unreachable('http'));
+  await earlier;
+  t.equal(outage(), undefined);
+  t.same(said, ['no Solana RPC endpoint answers; the keeper waits', 'the Solana RPC is back']);
+});
 
 void t.test('the beginning and the end of an outage are logged once each', async (t) => {
   const { ask, outage, said, reachable } = watched(
