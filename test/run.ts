@@ -13,7 +13,7 @@ import type { Order, Report } from './worker.ts';
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '4' },
+    jobs: { type: 'string', default: '3' },
     timeout: { type: 'string', default: '300' },
   },
 });
