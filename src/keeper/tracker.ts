@@ -115,10 +115,9 @@ export class Tracker implements Queue {
   /** Waits up to `ms` until nothing is in flight, then releases the claims of what is left. */
   async stop(ms: number): Promise<void> {
     if (this.inFlight.size > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onEmpty = resolve;
-        setTimeout(resolve, ms).unref();
-      });
+      const empty = new AbortController();
+      this.#onEmpty = () => empty.abort();
+      await pause(ms, undefined, { signal: empty.signal }).catch(() => undefined);
     }
     const loops = [...this.#senders, ...this.#settlers, ...this.#others];
     await Promise.all(loops.map((loop) => loop.stop()));
