@@ -127,10 +127,9 @@ try {
       ? positionals.map((path) => relative(root, join(process.cwd(), path)))
       : await testFiles();
   const env = { ...process.env, DATABASE_URL: databaseUrl, NO_COLOR: '1' };
-  const queue = [...files];
   // The files at the front wait for blocks, those at the back compute: every other worker takes from the back.
   const workers = Array.from({ length: Number(flags.jobs) }, (_, place) =>
-    work(() => (place % 2 === 0 ? queue.shift() : queue.pop()), compiled, env),
+    work(() => (place % 2 === 0 ? files.shift() : files.pop()), compiled, env),
   );
   totals = await Promise.all(workers);
 } finally {

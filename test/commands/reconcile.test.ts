@@ -2,7 +2,13 @@ import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
 import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
-import { HOUR, silent, startStage } from '../fixtures/billing.ts';
+import { paidOnce } from '../fixtures/agreement.ts';
+import { HOUR, silent, type Stage, startStage } from '../fixtures/billing.ts';
+
+/** What `billing reconcile` works with; `rpc` in place of the stage's. */
+function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
+  return { sql, rpc: other, programId: net.programId, keepers: [keeper.address] };
+}
 
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
@@ -29,12 +35,7 @@ void t.test(
     stage.net.passSeconds(24 * HOUR + 5);
     await paid(6);
     await keeper.stop();
-    const reconciler = {
-      sql: stage.sql,
-      rpc: stage.rpc,
-      programId: stage.net.programId,
-      keepers: [stage.keeper.address],
-    };
+    const reconciler = reconcilerOf(stage);
     t.same(await reconcile(reconciler, { ...range, repair: false }), {
       recorded: 6,
       onChain: 6,
@@ -94,12 +95,7 @@ void t.test(
     await collector.turn();
     await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
     stage.net.mineBlocks(40);
-    const reconciler = {
-      sql: stage.sql,
-      rpc: stage.rpc,
-      programId: stage.net.programId,
-      keepers: [stage.keeper.address],
-    };
+    const reconciler = reconcilerOf(stage);
     t.same(await reconcile(reconciler, { ...range, repair: true }), {
       recorded: 0,
       onChain: 1,
@@ -140,10 +136,7 @@ void t.test(
           ? { signature, unreadable: 'missing' }
           : stage.rpc.getTransaction(signature, options),
     };
-    const { differences } = await reconcile(
-      { sql: stage.sql, rpc, programId: stage.net.programId, keepers: [stage.keeper.address] },
-      { ...range, repair: true },
-    );
+    const { differences } = await reconcile(reconcilerOf(stage, rpc), { ...range, repair: true });
     t.same(
       differences.map(({ kind, signature, repaired }) => [kind, signature, repaired]),
       [
@@ -160,17 +153,11 @@ void t.test(
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
     const keeper = await stage.startKeeper();
-    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-    await stage.quiet();
+    await paidOnce(stage, subscription);
     await keeper.stop();
     const [{ at }] = await stage.sql<[{ at: Date }]>`select occurred_at as at from payments`;
     const compared = async (since: number, until: number, rpc = stage.rpc) => {
-      const reconciler = {
-        sql: stage.sql,
-        rpc,
-        programId: stage.net.programId,
-        keepers: [stage.keeper.address],
-      };
+      const reconciler = reconcilerOf(stage, rpc);
       const { recorded, onChain, differences } = await reconcile(reconciler, {
         since: new Date(at.getTime() + since),
         until: new Date(at.getTime() + until),
@@ -191,15 +178,11 @@ void t.test(
         })),
     };
     await stage.sql`delete from payments`;
-    const { differences } = await reconcile(
-      {
-        sql: stage.sql,
-        rpc: timeless,
-        programId: stage.net.programId,
-        keepers: [stage.keeper.address],
-      },
-      { since: new Date(at.getTime() + 1), until: range.until, repair: false },
-    );
+    const { differences } = await reconcile(reconcilerOf(stage, timeless), {
+      since: new Date(at.getTime() + 1),
+      until: range.until,
+      repair: false,
+    });
     t.match(
       differences,
       [{ kind: 'not_recorded', subscriptionPda: subscription.pda }],
@@ -214,18 +197,14 @@ void t.test(
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
     const keeper = await stage.startKeeper();
-    await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
-    await stage.quiet();
+    await paidOnce(stage, subscription);
     const [before] = await stage.payments(subscription);
     await stage.sql`delete from payments`;
     const repairs = await Promise.all(
       [1, 2].map(async () => {
         const rpc = createRpc({ urls: [stage.net.rpcUrl], log: silent });
         t.teardown(() => rpc.close());
-        return reconcile(
-          { sql: stage.sql, rpc, programId: stage.net.programId, keepers: [stage.keeper.address] },
-          { ...range, repair: true },
-        );
+        return reconcile(reconcilerOf(stage, rpc), { ...range, repair: true });
       }),
     );
     t.ok(repairs.some(({ differences }) => differences.some(({ repaired }) => repaired)));

@@ -7,16 +7,14 @@ import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { createRpc } from '../../src/chain/rpc.ts';
 import { addSignature, signatureOf, unsignedTransaction } from '../../src/chain/message.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
+import { paidOnce } from '../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 import { naming } from '../fixtures/junk.ts';
 
-async function paidOnce(stage: Stage): Promise<Subscription> {
+async function paidSubscription(stage: Stage): Promise<Subscription> {
   const subscription = await stage.subscriber(await stage.plan());
   const keeper = await stage.startKeeper();
-  await stage.until(
-    'the first payment is settled',
-    async () => (await stage.row(subscription)).paidThrough !== null,
-  );
+  await paidOnce(stage, subscription);
   await keeper.stop();
   return subscription;
 }
@@ -79,7 +77,7 @@ void t.test(
   'a refund is recorded once its transfer is final: the payment, one event, and nothing more when it is looked for again',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { context } = stage.parts();
     const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
     await recordRefunds(context);
@@ -106,7 +104,7 @@ void t.test(
   'an expired refund whose transfer landed after all is recorded, but never more than the net in all',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { context } = stage.parts();
     const first = await ask(stage, subscription, null);
     await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
@@ -127,7 +125,7 @@ void t.test(
   'another amount, another receiver and a stranger’s transfer are not taken for the refund',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { context } = stage.parts();
     const { refund } = await ask(stage, subscription, 1_000_000n);
     const { reference } = refund;
@@ -157,7 +155,7 @@ void t.test(
   'a refund is found however many later transactions name its reference: more than are read, more than a page lists',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { context } = stage.parts();
     for (const [count, amount] of [
       [60, 1_000_000n],
@@ -179,7 +177,7 @@ void t.test(
   'before a refund expires all endpoints are asked: one that has no history does not decide',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
     const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
     const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
@@ -205,7 +203,7 @@ void t.test(
   'a refund expires only when its whole history was read: one with too many transactions, or without an answer, stays pending and reserved',
   async (t) => {
     const stage = await startStage(t);
-    const subscription = await paidOnce(stage);
+    const subscription = await paidSubscription(stage);
     const { refund } = await ask(stage, subscription, null);
     await stage.sql`update refunds set created_at = now() - interval '2 days'`;
     const pending = { status: 'pending', lookAt: Date };

@@ -5,6 +5,7 @@ import { updatePlan } from '../../src/chain/plan-instructions.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { paidOnce } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const DAY = 24 * HOUR;
@@ -23,14 +24,6 @@ const cancelOnChain = (stage: Stage, { wallet, pda, plan }: Subscription) =>
 
 const force = (stage: Stage, { id }: Subscription) =>
   stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
-
-async function paidOnce(stage: Stage, subscription: Subscription) {
-  await stage.until(
-    'the first payment is settled',
-    async () => (await stage.row(subscription)).paidThrough !== null,
-  );
-  await stage.quiet();
-}
 
 /** A running keeper, and a subscription whose rent it paid and whose first day it collected. */
 async function started(t: Test) {

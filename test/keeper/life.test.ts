@@ -11,6 +11,7 @@ import { createPlan, deletePlan, updatePlan } from '../../src/chain/plan-instruc
 import { revokeApproval } from '../../src/chain/system-instructions.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
+import { paidOnce } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const DAY = 24 * HOUR;
@@ -44,14 +45,6 @@ async function resumeOnChain(stage: Stage, subscription: Subscription) {
   const { expiresAt } = (await stage.onChain(subscription))!;
   const accounts = { ...parties(subscription), mint: stage.net.mint, expiresAt };
   await stage.send([subscription.wallet], [resumeSubscription(stage.net.programId, accounts)]);
-}
-
-async function paidOnce(stage: Stage, subscription: Subscription) {
-  await stage.until(
-    'the first payment is settled',
-    async () => (await stage.row(subscription)).paidThrough !== null,
-  );
-  await stage.quiet();
 }
 
 async function endPlan(stage: Stage, plan: Plan, endTs: bigint) {
