@@ -20,7 +20,7 @@ export interface TransactionBudget {
 const VERSION = 0x81;
 // Bits 0 and 1: priority fee; 2: compute units; 3: loaded data; 4, the heap, is left at its default.
 const CONFIG_MASK = 0b01111;
-/** What stands before the keys: version, header, mask, blockhash, and the counts of instructions and keys. */
+/** Bytes before the keys: version, header, mask, blockhash, and the counts of instructions and keys. */
 const FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1;
 
 /** The bytes that a transaction's signers sign. Throws a RangeError for a count, length or amount that has no room in its field. */
@@ -61,7 +61,7 @@ export function compileMessageV1(
   ]);
 }
 
-/** The priority fee in lamports of a transaction that `signTransactionV1` signed. It stands behind the keys; decoding the whole takes 0.3 ms. */
+/** The priority fee in lamports of a transaction that `signTransactionV1` signed. It follows the keys; decoding the whole transaction takes 0.3 ms. */
 export function priorityFeeV1(bytes: Uint8Array): bigint {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return header.readBigUInt64LE(FIXED_BYTES + 32 * header.readUInt8(FIXED_BYTES - 1));

@@ -1,4 +1,4 @@
-// An RPC client that tells whether the chain can be reached.
+// An RPC client that records whether the chain can be reached.
 import { messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { RpcUnreachable } from './rpc-errors.ts';
@@ -23,7 +23,7 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // The latest call that was answered. A failure of an earlier one comes late and says nothing of now.
+  // Number of the latest answered call. An earlier call that fails after it is no sign of an outage.
   let answeredCall = 0;
   const answered = (call: number) => {
     answeredCall = Math.max(answeredCall, call);

@@ -94,7 +94,7 @@ export function reportTransaction(
     metrics.lamportsPerPayment.observe(lamports / size);
 }
 
-/** Observes how long payments in flight took that are settled now. Only the process that signed one knows since when. */
+/** Observes the time from signature to settlement of these payments. Only the process that signed a payment knows its start. */
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
   inFlight: InFlight,
