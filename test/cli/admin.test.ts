@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import type { ReservedSql } from 'postgres';
 import t, { type Test } from 'tap';
 import { run, start, type Outcome, type Running } from '../fixtures/command.ts';
 import { randomAddress } from '../fixtures/http.ts';
@@ -42,23 +43,47 @@ const everyCommand: string[][] = [
 /** Every third command: twelve that start at once take so long that the first has given up before the last waits. */
 const thirds = [0, 1, 2].map((n) => everyCommand.filter((_, place) => place % 3 === n));
 
+/** Takes locks in a transaction of its own; returns what gives them back, at the latest when the test ends. */
+async function hold(
+  t: Test,
+  take: (session: ReservedSql) => Promise<unknown>,
+): Promise<() => Promise<void>> {
+  const session = await sql.reserve();
+  await session`begin`;
+  await take(session);
+  let isHeld = true;
+  const release = async () => {
+    if (!isHeld) return;
+    isHeld = false;
+    await session`commit`;
+    session.release();
+  };
+  t.teardown(release);
+  return release;
+}
+
+/** The sessions of commands, but not of this test. */
+const ofCommands = sql`datname = current_database() and application_name like 'billing %' and application_name <> 'billing test'`;
+
+/** Ends the sessions of commands; returns how many there were. */
+async function endSessions(): Promise<number> {
+  const ended = await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where ${ofCommands}`;
+  return ended.length;
+}
+
 /** Starts these commands while what each of them needs is locked, and resolves when all of them wait for it. */
 async function allWaiting(
   t: Test,
   some: string[][],
   databaseUrl: string,
-): Promise<{ commands: { name: string; running: Running }[]; release: () => void }> {
-  let release: () => void = () => undefined;
-  const released = new Promise<void>((resolve) => (release = resolve));
-  const held = sql.begin(async (tx) => {
-    await tx`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
+): Promise<{ name: string; running: Running }[]> {
+  // Sessions of commands that a test before cut off still wait for locks, and would wait for ours in the middle of taking them.
+  await until(async () => (await endSessions()) === 0);
+  await hold(t, async (session) => {
+    await session`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
     // Of "billing migrate" (src/db/migrate.ts).
-    await tx`select pg_advisory_xact_lock(2455464)`;
-    await released;
-  });
-  t.teardown(async () => {
-    release();
-    await held;
+    await session`select pg_advisory_xact_lock(2455464)`;
   });
   const commands = some.map((args) => {
     const given = { ...(args[0] === 'reconcile' ? chainEnv : env), DATABASE_URL: databaseUrl };
@@ -67,10 +92,10 @@ async function allWaiting(
   await until(async () => {
     const [{ waiting }] = await sql<[{ waiting: number }]>`
       select count(*)::int as waiting from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' and application_name like 'billing %'`;
+      where wait_event_type = 'Lock' and ${ofCommands}`;
     return waiting === commands.length;
   }, 30_000);
-  return { commands, release };
+  return commands;
 }
 
 function isClear(
@@ -133,7 +158,7 @@ for (const some of thirds) {
       const wire = await startProxy(t, Number(new URL(url).port));
       const behind = new URL(url);
       behind.port = String(wire.port);
-      const { commands } = await allWaiting(t, some, behind.href);
+      const commands = await allWaiting(t, some, behind.href);
       const listing = commands.find(({ name }) => name === 'keys list');
       await listing?.running.says('billing: reading keys: 1 s');
       wire.cut();
@@ -157,7 +182,7 @@ for (const some of thirds) {
   );
 
   void t.test(`ctrl-C ends each at once, with exit code 130: ${names}`, async (t) => {
-    const { commands } = await allWaiting(t, some, url);
+    const commands = await allWaiting(t, some, url);
     for (const { running } of commands) running.child.kill('SIGINT');
     for (const { name, running } of commands) {
       const outcome = await running.ended;
@@ -222,20 +247,13 @@ void t.test(
     t.match(await shown({}), '\u001b[1mID');
     t.notMatch(await shown({ NO_COLOR: '1' }), '\u001b[1m');
 
-    let release: () => void = () => undefined;
-    const released = new Promise<void>((resolve) => (release = resolve));
-    let isHeld: () => void = () => undefined;
-    const holding = new Promise<void>((resolve) => (isHeld = resolve));
-    const held = sql.begin(async (tx) => {
-      await tx`lock table merchants in access exclusive mode`;
-      isHeld();
-      await released;
-    });
-    await holding;
+    const release = await hold(
+      t,
+      (session) => session`lock table merchants in access exclusive mode`,
+    );
     const slow = startTerminal(t, ['merchants', 'list'], { columns: 200, env });
     await slow.waitFor('reading merchants: 1 s');
-    release();
-    await held;
+    await release();
     t.match(await slow.ended, { code: 0 });
     t.notMatch(slow.screen(), 'reading merchants');
   },
