@@ -1,7 +1,7 @@
-// Who follows an app's events, over all serve processes.
+// Counts the readers of each app's event feed, across all serve processes.
 import type { Queryable } from './connect.ts';
 
-/** Counts a reader for so many seconds more. Returns the time until which it counts. */
+/** Adds a reader or extends it by `seconds`; returns the time at which it lapses. */
 export async function renewReader(
   sql: Queryable,
   { id, appId, seconds }: { id: string; appId: string; seconds: number },
@@ -15,7 +15,7 @@ export async function renewReader(
   return row.until;
 }
 
-/** Counts a reader no longer, unless it has been renewed. */
+/** Removes a reader, unless it has been renewed meanwhile. */
 export async function removeReader(
   sql: Queryable,
   { id, until }: { id: string; until: Date },
@@ -23,14 +23,14 @@ export async function removeReader(
   await sql`delete from event_readers where id = ${id} and until = ${until}`;
 }
 
-/** How many follow the app's events now. */
+/** Counts the current readers of an app's feed. */
 export async function countReaders(sql: Queryable, appId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from event_readers where app_id = ${appId} and until > clock_timestamp()`;
   return row?.count ?? 0;
 }
 
-/** Deletes readers that no longer count, at most a thousand; returns how many. */
+/** Deletes up to 1,000 lapsed readers; returns how many. */
 export async function deleteGoneReaders(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from event_readers where id in (select id from event_readers where until < now() limit 1000)`;

@@ -142,7 +142,7 @@ void t.test(
       }
       t.match(
         outcome.stderr,
-        /billing: Postgres at 127\.0\.0\.1:\d+, database "billing_test_\w+" was lost on the way \([A-Z0-9_]+\)/,
+        /billing: Postgres at 127\.0\.0\.1:\d+, database "billing_test_\w+" was lost during the command \([A-Z0-9_]+\)/,
         name,
       );
       t.equal(outcome.stdout, '', name);
