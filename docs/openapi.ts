@@ -35,7 +35,7 @@ const refusals: Record<
   '401': {
     code: 'UNAUTHORIZED',
     about: 'the credentials are missing, invalid, expired or revoked.',
-    says: 'The API key is not valid here or has been revoked.',
+    says: 'The API key is unknown or has been revoked.',
   },
   '403': {
     code: 'FORBIDDEN',

@@ -1,4 +1,4 @@
-// A discount as a merchant gives it and as it is shown.
+// Schemas of discounts: as a merchant sets one and as the API returns it.
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { discounted, discountOf } from '../domain/price.ts';
@@ -16,7 +16,7 @@ export const Discount = Type.Object(
   { description: 'What the next payments are reduced by; null when nothing.' },
 );
 
-/** The discount that reduces the next payment, as it is shown; null when none does. */
+/** The discount on the next payment, as the API returns it; null without one. */
 export function discountView(terms: DiscountTerms): Static<typeof Discount> | null {
   const discount = discountOf(terms);
   return discount && { ...discount, amountOff: discount.amountOff?.toString() ?? null };
@@ -55,8 +55,8 @@ const none: DiscountTerms = {
 };
 
 /**
- * What is stored of it, for a plan of `amount` base units; null takes a discount back. Throws VALIDATION_ERROR unless it has one of percentOff and amountOff,
- * and leaves at least `minimum` base units.
+ * The columns of a discount on `amount` base units; null removes the discount. Throws VALIDATION_ERROR unless the input has exactly one of percentOff
+ * and amountOff and leaves at least `minimum` base units.
  */
 export function discountTermsOf(
   input: Static<typeof DiscountInput> | null,

@@ -1,4 +1,4 @@
-// The envelope of every answer (docs/contract.md): success, data, and error only on error.
+// The envelope of every response (docs/contract.md): success, data, and error only on error.
 import { Type, type TSchema } from '@sinclair/typebox';
 import type { ErrorCode, Fault } from '../errors.ts';
 
@@ -13,7 +13,7 @@ export const statusOf: Record<ErrorCode, number> = {
   INTERNAL_ERROR: 500,
 };
 
-/** The schema of a successful answer. */
+/** The schema of a successful response. */
 export function success<T extends TSchema>(data: T) {
   return Type.Object({
     success: Type.Literal(true, { description: 'Whether the request was carried out.' }),
@@ -21,7 +21,7 @@ export function success<T extends TSchema>(data: T) {
   });
 }
 
-/** A successful answer. */
+/** A successful response. */
 export function ok<T>(data: T): { success: true; data: T } {
   return { success: true, data };
 }
@@ -50,7 +50,7 @@ const Failure = Type.Object(
   { title: 'Failure' },
 );
 
-/** A refusal. */
+/** An error response. */
 export function refusal(code: ErrorCode, message: string, details?: readonly Fault[]) {
   return {
     success: false as const,
@@ -59,7 +59,7 @@ export function refusal(code: ErrorCode, message: string, details?: readonly Fau
   };
 }
 
-/** The schemas of a route's refusals; those that every route may give are included. */
+/** The schemas of a route's error responses, including the statuses that every route can return. */
 export function failures<const C extends 400 | 401 | 403 | 404 | 409>(...statuses: C[]) {
   const all = [...statuses, 429, 500, 503];
   return Object.fromEntries(all.map((status) => [status, Failure])) as Record<

@@ -1,4 +1,4 @@
-// What a plan looks like to clients, and what a merchant may ask for.
+// Schemas of plans: as the API returns them and as a merchant creates them.
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../db/plans.ts';
 import { amountDisplay } from '../domain/money.ts';
@@ -56,7 +56,7 @@ const trialHours = Type.Integer({
     'New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.',
   examples: [168],
 });
-/** No part of the chain's terms: they can be changed at any time. */
+/** Terms that are not stored on chain, so they can be changed at any time. */
 export const ownTerms = {
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
@@ -110,7 +110,7 @@ const ownFields = {
     },
   ),
 };
-/** What its merchant sees of a plan. */
+/** A plan as its merchant sees it. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
   { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
@@ -140,7 +140,7 @@ export const PlanInput = Type.Object(
     examples: [{ name: 'Coffee club', amount: '10000000', periodHours: 730 }],
   },
 );
-/** Either a new plan's terms or the address of one that has them. Throws VALIDATION_ERROR. */
+/** Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an existing one. */
 export function refuseMixture(body: Static<typeof PlanInput>): void {
   const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
   const faults: Fault[] =
@@ -159,21 +159,21 @@ export function refuseMixture(body: Static<typeof PlanInput>): void {
     throw new ServiceError('VALIDATION_ERROR', `${first.path} ${first.message}.`, faults);
 }
 
-/** Throws VALIDATION_ERROR for a plan that collects less than the operator allows. */
+/** Throws VALIDATION_ERROR for an amount below the operator's minimum. */
 export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
   if (amount >= minimum) return;
   const message = `must collect at least ${minimum} base units per period`;
   throw new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }
 
-/** Of the input, with defaults. */
+/** The off-chain terms of the input, with null for defaults. */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null } = body;
   return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
 }
 
-/** Throws VALIDATION_ERROR for delays that do not ascend. */
+/** Throws VALIDATION_ERROR unless the delays ascend. */
 export function refuseUnordered(delays: readonly number[] | null | undefined): void {
   if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
     return;
@@ -183,7 +183,7 @@ export function refuseUnordered(delays: readonly number[] | null | undefined): v
   ]);
 }
 
-/** The new plan that is asked for. */
+/** The draft of a new plan from the input. */
 export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
   const {
     name,

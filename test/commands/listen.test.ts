@@ -292,7 +292,7 @@ void t.test(
     await happen();
     t.match(await listening.ended, {
       code: 1,
-      stderr: 'billing: The API key is not valid here or has been revoked.\n',
+      stderr: 'billing: The API key is unknown or has been revoked.\n',
     });
   },
 );
@@ -351,7 +351,7 @@ void t.test(
           BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')),
         },
         1,
-        /not valid here or has been revoked/,
+        /unknown or has been revoked/,
       ],
       [
         listen,

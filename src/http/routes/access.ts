@@ -27,7 +27,7 @@ const Access = Type.Object(
   { title: 'Access' },
 );
 
-/** Whether a customer has access: one question, answered fast enough to be asked for each request of a merchant's server. */
+/** The access check, fast enough for a merchant's server to call on each of its own requests. */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(
     (questions) => readAccess(sql, questions),

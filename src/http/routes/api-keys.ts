@@ -23,7 +23,7 @@ const NewApiKey = Type.Object({
 const tags = ['API keys'];
 const security = [{ walletJwt: [] }];
 
-/** API keys, with a wallet's JWT alone. */
+/** Manages API keys; only a wallet's JWT is accepted. */
 export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, environment, log } = deps;
   api.get(

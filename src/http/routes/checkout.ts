@@ -81,7 +81,7 @@ const SessionInput = Type.Object(
 );
 const tags = ['checkout'];
 
-/** The merchant's side: sessions for its customers. */
+/** The merchant's routes: creates and reads sessions. */
 export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   createRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -184,7 +184,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** The plan. Throws VALIDATION_ERROR for one that takes no subscriptions, or is another app's. */
+/** The app's plan. Throws VALIDATION_ERROR when the plan belongs to another app or takes no subscriptions. */
 async function checkPlan(
   { sql, chain, network }: ApiDeps,
   appId: string,
@@ -192,7 +192,7 @@ async function checkPlan(
 ): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidPlan('is no plan of this app');
-  // A plan that was published just now may not have been seen on chain yet.
+  // A plan that was just published may not have been seen on chain yet.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidPlan(`is a plan that is ${now}: only an active one takes subscriptions`);
@@ -203,7 +203,7 @@ function invalidPlan(message: string): ServiceError {
   return new ServiceError('VALIDATION_ERROR', `planId ${message}.`, [{ path: 'planId', message }]);
 }
 
-/** What the page of a session shows, limited per address. The session's id is the secret. */
+/** The public view of a session, rate limited per address. The session id is the secret that grants access. */
 export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/checkout-sessions/:checkoutSessionId',
@@ -224,7 +224,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // An origin may have been taken off the app since.
+      // The app may have removed the origin since the session was created.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;

@@ -66,7 +66,7 @@ const WholeDelivery = Type.Object(
 );
 const params = Type.Object({ appId: PathId, deliveryId: PathId });
 const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
-/** Filters of the lists. */
+/** Filters of both lists. */
 const deliveryFilters = {
   status: several(statuses, 'Only with this status.'),
   type: several(eventTypes, 'Events of this type.'),
@@ -92,7 +92,7 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
   until: timeOrNull(until),
 });
 
-/** What became of the events of an app: of all its endpoints, deleted ones too, and of one endpoint. */
+/** Deliveries of an app (all its endpoints, deleted ones included) and of one endpoint. */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   api.get(

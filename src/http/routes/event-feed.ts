@@ -1,4 +1,4 @@
-// An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
+// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -15,11 +15,11 @@ import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
-/** Seconds that a request may wait: less than proxies do. */
+/** Longest wait of a request in seconds: less than common proxy timeouts. */
 const longestWait = 15;
-/** Seconds that a reader still counts as one after its request: it posts the events on before it asks again. */
+/** Seconds that a reader still counts after its request, because it forwards the events before it polls again. */
 const betweenSeconds = 15;
-/** Requests of one merchant that may wait at once, in this process. */
+/** Waiting requests per merchant in this process. */
 const mostWaiting = 4;
 
 const FeedEvent = Type.Object(
@@ -94,9 +94,9 @@ const nextQuery = Type.Object(
   { additionalProperties: false },
 );
 
-/** What a cursor stands for. */
+/** The content of a cursor. */
 interface Place extends FeedPage {
-  /** The id of event_readers, the same in all cursors that follow from one start. */
+  /** Id in event_readers; all cursors of one follower share it. */
   reader: string;
 }
 
@@ -159,7 +159,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   );
 }
 
-/** The requests of each merchant that wait in this process. */
+/** Limits the waiting requests of each merchant in this process. */
 class WaitingPlaces {
   private readonly taken = new Map<string, number>();
   private readonly closing = new AbortController();
@@ -169,7 +169,10 @@ class WaitingPlaces {
     this.closing.abort();
   }
 
-  /** Runs `work` in a place of the request's merchant; its signal is aborted when the client leaves or the server closes. Throws RATE_LIMITED where a request that waits finds no place. */
+  /**
+   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or the server closes. Throws RATE_LIMITED when a request
+   * that wants to wait finds no place.
+   */
   async use<T>(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -180,7 +183,7 @@ class WaitingPlaces {
     const others = this.taken.get(id) ?? 0;
     if (waitSeconds > 0 && others >= mostWaiting) {
       reply.header('retry-after', 1);
-      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests wait for events already.`);
+      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests already wait for events.`);
     }
     const gone = new AbortController();
     const leave = () => gone.abort();

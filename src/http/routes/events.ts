@@ -20,7 +20,7 @@ const fields = {
   payload: Type.Unsafe<unknown>({
     type: 'object',
     additionalProperties: true,
-    // The document's component (docs/webhook-event.ts).
+    // Component of the OpenAPI document (docs/webhook-event.ts).
     component: 'WebhookEvent',
   }),
 };

@@ -22,7 +22,7 @@ const pausing = {
   },
 };
 
-/** A merchant stops collecting for a while, and goes on. */
+/** Pauses and unpauses a subscription. */
 export function pauseRoutes(api: Api, deps: ApiDeps): void {
   const { chain, wakeDispatchers, wakeKeepers } = deps;
   for (const verb of ['pause', 'unpause'] as const) {

@@ -51,7 +51,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   pullersRoute(api, deps);
 }
 
-/** The plan of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The plan of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 async function ownPlan(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; planId: string } }>,
@@ -155,7 +155,7 @@ function readRoute(api: Api, deps: ApiDeps): void {
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
-        // What we know can be read without the chain.
+        // Without the chain, the stored plan is still a valid response.
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },
@@ -275,7 +275,7 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** The fields of the schema `OwnPlan`, of plans of one app. */
+/** The fields of the schema `OwnPlan`, for plans of one app. */
 async function ownPlanViews(sql: Queryable, appId: string, plans: readonly PlanRow[]) {
   const prices = plans.length === 0 ? [] : await listOuterPrices(sql, appId);
   return plans.map((plan) => ({ ...planView(plan), warnings: priceWarnings(plan, prices) }));

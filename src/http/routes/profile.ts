@@ -32,7 +32,7 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
         response: { 200: success(Profile), ...failures(401, 403) },
       },
     },
-    // Who calls was read from the merchant's row just now.
+    // Authentication has just read the merchant's row.
     async (request) => ok(merchantOf(request)),
   );
 

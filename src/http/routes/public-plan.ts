@@ -32,7 +32,7 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** What anyone may read of a plan, limited per address. */
+/** The public terms of a plan, rate limited per address. */
 export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/plans/:planId',

@@ -45,7 +45,7 @@ const NewRefund = Type.Object(
 const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
-/** The merchant's payment of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The payment of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 async function ownPayment(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; transactionId: string } }>,
@@ -57,7 +57,7 @@ async function ownPayment(
   return found;
 }
 
-/** What a merchant gives back of a payment. */
+/** Creates and lists refunds. */
 export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, chain } = deps;
   api.post(

@@ -1,4 +1,4 @@
-// Sending events again over the API: one event, or all that a filter matches, with the run that `billing replay` has (domain/replay.ts).
+// Replays through the API: one event, or all that match a filter, with the same runs as `billing replay` (domain/replay.ts).
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
 import { eventTypes } from '../../db/events.ts';
@@ -63,7 +63,7 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/** Queues events again. */
+/** Replays one event, or starts and reads a run. */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);

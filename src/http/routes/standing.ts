@@ -46,7 +46,7 @@ const Standing = Type.Object(
   { title: 'Standing' },
 );
 
-/** How the caller's wallet stands to a plan on chain. */
+/** The on-chain state of the caller's wallet for a plan. */
 export function standingRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   api.get(

@@ -29,7 +29,7 @@ const warnings = Type.Array(
   { description: 'What the wallet lacks; empty when nothing.', examples: [[]] },
 );
 
-/** A plan's terms, and the transaction that subscribes to it. */
+/** A plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
 

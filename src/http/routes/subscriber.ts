@@ -37,7 +37,7 @@ const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
 
-/** A wallet's own subscriptions, and the transactions that it signs for them. */
+/** A wallet's own subscriptions, and unsigned transactions for them. */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   registerRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -45,7 +45,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   signingRoutes(api, deps);
 }
 
-/** The wallet's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when it is another wallet's. */
+/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when it belongs to another wallet. */
 async function ownSubscription(
   { sql }: ApiDeps,
   request: FastifyRequest<{ Params: { subscriptionId: string } }>,
@@ -170,7 +170,7 @@ function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** What the wallet can sign for its subscription. */
+/** The transactions that a wallet can sign for its subscription. */
 const transactions = {
   cancel: {
     summary: 'Get the transaction that cancels at the end of the period',

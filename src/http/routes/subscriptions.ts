@@ -93,7 +93,7 @@ export const Subscription = Type.Object(
   },
   { title: 'Subscription' },
 );
-/** What the subscriber sees of it: not the merchant's own ids. */
+/** A subscription as its subscriber sees it: without the merchant's own ids. */
 export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
   title: 'OwnSubscription',
 });
@@ -101,7 +101,7 @@ const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'What to show in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
 
-/** The merchant's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 export async function ownSubscription(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
@@ -113,7 +113,7 @@ export async function ownSubscription(
   return found;
 }
 
-/** A merchant's view of its subscriptions. */
+/** The merchant's routes for subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   listRoutes(api, deps, pages);
   readRoute(api, deps);
@@ -239,7 +239,7 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
   until: timeOrNull(query.until),
 });
 
-/** How these rows are shown: the fields of the schema `Subscription`; with `expand=plan` their plans, too. */
+/** A function from a row to the fields of the schema `Subscription`, including the plan with `expand=plan`. */
 async function viewOf(
   { sql }: ApiDeps,
   rows: readonly SubscriptionRow[],

@@ -22,7 +22,7 @@ const TimelineEntry = Type.Object(
   { title: 'TimelineEntry' },
 );
 
-/** One subscription's story. */
+/** The history of one subscription. */
 export function timelineRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId/timeline',

@@ -60,7 +60,7 @@ const Transaction = Type.Object(
   { title: 'Transaction' },
 );
 
-/** What the subscriber sees of it: not the merchant's own id. */
+/** A payment as the subscriber sees it: without the merchant's own id. */
 export const OwnTransaction = Type.Omit(Transaction, ['externalId'], { title: 'OwnTransaction' });
 
 /** Filters of the list and of the export. */
@@ -80,7 +80,7 @@ interface GivenFilters {
   until?: string;
 }
 
-/** What the statements take of a query. */
+/** The query as filters of the list statements. */
 export function transactionFiltersOf({
   status,
   planId,
@@ -99,7 +99,7 @@ export function transactionFiltersOf({
 
 const tags = ['transactions'];
 
-/** A merchant's view of its payments. */
+/** The merchant's routes for payments. */
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const description =

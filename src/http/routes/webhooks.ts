@@ -81,7 +81,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   testRoute(api, deps);
 }
 
-/** Why no endpoint may have this URL. Names are checked when they are connected to; an address can be told at once. */
+/** Why an endpoint must not have this URL; undefined when it may. A literal address is checked now, a host name on every connection. */
 function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
   const fault = urlFault(text, environment);
   if (fault !== undefined) return fault;
@@ -107,7 +107,7 @@ function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      // One is never more than a page: no cursor is issued, and so none is taken.
+      // The list has at most one row, so no cursor is ever issued: this refuses every cursor.
       pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok(await listEndpoints(sql, id));
@@ -229,7 +229,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** The new secret signs from now on; the one before signs as well for a while. */
+/** Rotates the signing secret. The previous secret also signs during the overlap. */
 function rotationRoute(api: Api, deps: ApiDeps): void {
   const { secretBox } = deps;
   api.post(
