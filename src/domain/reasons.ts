@@ -1,7 +1,7 @@
-// The words by which merchants are told why, each with its meaning: for the API's schemas and the table in docs/merchants.md.
+// Reason codes in the API and in events, each with its meaning. The API's schemas and a table in docs/merchants.md are made from these.
 import type { OursReason, SubscriberReason } from '../chain/errors.ts';
 
-/** `failureReason` of a failed payment: it is the subscriber's to put right. */
+/** `failureReason` of a failed payment; the subscriber has to fix it. */
 export const failureReasons = {
   insufficient_funds: 'The wallet holds less USDC than the payment takes.',
   allowance_exhausted: 'The wallet’s approval covers less than the payment.',
@@ -29,7 +29,7 @@ export const renewalIssues = {
   account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
 } as const;
 
-/** `endReason` of a subscription; null when it was cancelled at the end of what was paid. */
+/** `endReason` of a subscription; null after a cancellation at the end of the paid time. */
 export const endReasons = {
   past_due: 'Payments failed for as long as the plan allows.',
   forced: 'The merchant ended it at once.',
@@ -39,7 +39,7 @@ export const endReasons = {
   resubscribed: 'The wallet closed it and subscribed again: the new registration goes on.',
 } as const;
 
-/** `collectionBlockedReason` of a plan: none of its payments can be collected until it is put right. */
+/** `collectionBlockedReason` of a plan; none of its payments can be collected until the merchant or operator fixes it. */
 export const blockReasons = {
   not_a_puller: 'The plan does not name our keeper as a puller any more.',
   destination_refused:
