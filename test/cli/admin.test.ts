@@ -88,7 +88,7 @@ void t.test(
       [
         ['keys', 'create', randomAddress()],
         1,
-        /There is no merchant .*: a merchant is made by the wallet's first sign-in/,
+        /There is no merchant .*: the wallet's first sign-in creates it/,
       ],
       [['keys', 'revoke', 'sk_test_1'], 2, /"sk_test_1" is not an id: it should be a UUID/],
       [['keys', 'revoke', nobody], 1, /There is no key .*"billing keys list" shows them/],

@@ -52,7 +52,7 @@ void t.test(
     t.match(again, {
       code: 1,
       stdout: '',
-      stderr: `billing: Key ${stored!.id} was revoked already, at ${revokedAt.toISOString()}. Nothing was changed.\n`,
+      stderr: `billing: Key ${stored!.id} was already revoked, at ${revokedAt.toISOString()}. Nothing was changed.\n`,
     });
     t.same(await sql`select revoked_at from api_keys where id = ${stored!.id}`, [{ revokedAt }]);
   },

@@ -130,7 +130,7 @@ void t.test(
     t.equal(code, 0);
     t.match(
       stderr,
-      /does not answer.*nothing is missed meanwhile\.[^]*The API answers again; nothing was missed\./,
+      /does not answer.*no event is lost meanwhile\.[^]*The API is reachable again; no event was lost\./,
     );
     t.notMatch(stderr, /\n\s+at /);
   },
@@ -155,7 +155,7 @@ void t.test(
     listening.child.kill('SIGINT');
     t.match(await listening.ended, {
       code: 0,
-      stderr: /does not answer[^]*answers again; nothing was missed\.[^]*6 forwarded, 0 failed/,
+      stderr: /does not answer[^]*reachable again; no event was lost\.[^]*6 forwarded, 0 failed/,
     });
   },
 );
@@ -378,7 +378,7 @@ void t.test(
         ['trigger', 'payment'],
         env,
         2,
-        /"payment" is not a type of event: give one of subscription_created/,
+        /"payment" is not an event type: use one of subscription_created/,
       ],
       [['trigger'], env, 2, /missing required argument 'type'/],
       [

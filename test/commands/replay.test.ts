@@ -107,12 +107,12 @@ void t.test(
       code: 130,
       stdout: /"queued":0,"finished":false/,
       stderr:
-        /Interrupted after 0\. Run the same command again to go on; nothing is queued twice\./,
+        /Interrupted after 0\. Run the same command again to continue; nothing is queued twice\./,
     });
 
     const yes = startTerminal(t, args, { env });
     await yes.waitFor('Queue 3 again? [y/N]');
-    t.match(yes.screen(), /was interrupted after 0 of 3: it goes\s+on\s+from\s+there/);
+    t.match(yes.screen(), /was interrupted after 0 of 3: it\s+continues/);
     yes.press('y', 'enter');
     t.match(await yes.ended, { code: 0 });
     t.match(yes.screen(), 'Queued 3.');

@@ -213,7 +213,7 @@ void t.test('billing migrate --roles says what to do where it cannot', async (t)
   await sql.unsafe(`alter role ${name}_owner nocreaterole`);
   const refused = await run(t, ['migrate', '--roles', directory], env);
   t.equal(refused.code, 1);
-  t.match(refused.stderr, /may not make roles.*alter role <user> createrole/s);
+  t.match(refused.stderr, /cannot create roles.*alter role <user> createrole/s);
   await sql.unsafe(`alter role ${name}_owner createrole`);
   const made = await run(t, ['migrate', '--roles', directory], env);
   t.equal(made.code, 0, made.stderr);
