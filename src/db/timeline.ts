@@ -18,7 +18,7 @@ export interface TimelineRow {
 
 const most = 200;
 
-/** The newest 200 entries of a subscription, newest first: events, payments, attempts that have not landed, and deliveries. */
+/** The newest 200 entries of a subscription, newest first: events, payments, open, failed and expired attempts, and deliveries. */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
   // No index leads from an event to its first delivery. Its id is close to the event's, since both are written together, so the id range finds it.
   const rows = await sql<

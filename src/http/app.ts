@@ -160,7 +160,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       done(
         new ServiceError(
           'RATE_LIMITED',
-          `More than ${connectionLimits.inHand} requests at once on one connection.`,
+          `More than ${connectionLimits.inHand} concurrent requests on one connection.`,
         ),
       );
     }

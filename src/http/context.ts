@@ -127,7 +127,7 @@ export function absent(what: string): ServiceError {
 }
 
 export function foreign(what: string): ServiceError {
-  return new ServiceError('FORBIDDEN', `This ${what} belongs to somebody else.`);
+  return new ServiceError('FORBIDDEN', `This ${what} belongs to another account.`);
 }
 
 type FindApp = Find<{ id: string }, AppRow>;

@@ -10,10 +10,10 @@ export const Discount = Type.Object(
     percentOff: nullable(Type.Integer({ description: 'Percent of the amount, 1 to 99.' })),
     amountOff: { ...AmountOrNull, description: 'USDC base units off each payment.' },
     periodsLeft: nullable(
-      Type.Integer({ description: 'Payments that it still reduces; null: all.' }),
+      Type.Integer({ description: 'Remaining payments that it reduces; null: all.' }),
     ),
   },
-  { description: 'What the next payments are reduced by; null when nothing.' },
+  { description: 'The discount of the next payments; null if there is none.' },
 );
 
 /** The discount on the next payment, as the API returns it; null without one. */
@@ -43,7 +43,7 @@ export const DiscountInput = Type.Object(
   },
   {
     additionalProperties: false,
-    description: 'percentOff or amountOff. What is left of the amount is rounded down.',
+    description: 'Either percentOff or amountOff. The reduced amount is rounded down.',
     examples: [{ percentOff: 25, periods: 3 }],
   },
 );

@@ -16,8 +16,8 @@ export const statusOf: Record<ErrorCode, number> = {
 /** The schema of a successful response. */
 export function success<T extends TSchema>(data: T) {
   return Type.Object({
-    success: Type.Literal(true, { description: 'Whether the request was carried out.' }),
-    data: data.title === undefined ? { description: 'The answer.', ...data } : data,
+    success: Type.Literal(true, { description: 'Whether the request succeeded.' }),
+    data: data.title === undefined ? { description: 'The result.', ...data } : data,
   });
 }
 
@@ -28,23 +28,23 @@ export function ok<T>(data: T): { success: true; data: T } {
 
 const Failure = Type.Object(
   {
-    success: Type.Literal(false, { description: 'Whether the request was carried out.' }),
-    data: Type.Null({ description: 'Nothing.' }),
+    success: Type.Literal(false, { description: 'Whether the request succeeded.' }),
+    data: Type.Null({ description: 'Always null.' }),
     error: Type.Object(
       {
-        code: Type.String({ enum: Object.keys(statusOf), description: 'For programs.' }),
-        message: Type.String({ description: 'For people.' }),
+        code: Type.String({ enum: Object.keys(statusOf), description: 'Machine-readable.' }),
+        message: Type.String({ description: 'Human-readable; may change.' }),
         details: Type.Optional(
           Type.Array(
             Type.Object({
               path: Type.String({ description: 'The field or parameter.' }),
-              message: Type.String({ description: 'What would be right.' }),
+              message: Type.String({ description: 'The rule that the value breaks.' }),
             }),
-            { description: 'With VALIDATION_ERROR: what is wrong with which field.' },
+            { description: 'With VALIDATION_ERROR: the invalid fields.' },
           ),
         ),
       },
-      { description: 'Why not.' },
+      { description: 'The reason of the failure.' },
     ),
   },
   { title: 'Failure' },

@@ -133,15 +133,14 @@ export const TimeInput = Type.String({
 /** The merchant's own id of a customer. */
 export const ExternalId = Type.String({
   format: 'name',
-  description:
-    'Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.',
+  description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
   examples: ['customer-1'],
 });
 const mostMetadataBytes = 4096;
 const metadata = {
   type: 'object',
   additionalProperties: { type: 'string', format: 'text' },
-  description: 'Your own notes: up to 20 strings by name, 4 KiB in all.',
+  description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
 /** The merchant's own notes. */

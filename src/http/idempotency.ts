@@ -14,7 +14,7 @@ export const idempotencyHeaders = Type.Object({
     Type.String({
       format: 'idempotency-key',
       description:
-        'Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer.',
+        'Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first.',
     }),
   ),
 });

@@ -10,7 +10,7 @@ export const pageQuery = {
   cursor: Type.Optional(
     Type.String({
       maxLength: 100,
-      description: 'Where the next page starts: X-Next-Cursor of the page before.',
+      description: 'Start of the next page: X-Next-Cursor of the previous page.',
     }),
   ),
 };

@@ -33,27 +33,26 @@ const graceHours = Type.Integer({
   minimum: 0,
   maximum: 72,
   description:
-    'Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72.',
+    'Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72.',
 });
 const retryHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
   minItems: 1,
   maxItems: 10,
   uniqueItems: true,
   description:
-    'Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.',
+    'Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120.',
   examples: [[1, 12, 48]],
 });
 const pastDueDays = Type.Integer({
   minimum: 1,
   maximum: 90,
   description:
-    'An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed.',
+    'Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7).',
 });
 const trialHours = Type.Integer({
   minimum: 1,
   maximum: 8760,
-  description:
-    'New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.',
+  description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
   examples: [168],
 });
 /** Terms that are not stored on chain, so they can be changed at any time. */
@@ -75,10 +74,13 @@ const planFields = {
   planPda: Pda,
   mint: Wallet,
   amount: Amount,
-  amountDisplay: Type.String({ description: 'The amount for people.', examples: ['10.00 USDC'] }),
+  amountDisplay: Type.String({
+    description: 'The amount in human-readable form.',
+    examples: ['10.00 USDC'],
+  }),
   periodHours,
   endsAt: nullable(Time),
-  metadataUri: Type.String({ description: 'As it stands on chain; empty when there is none.' }),
+  metadataUri: Type.String({ description: 'As stored on chain; empty if there is none.' }),
   graceHours: nullable(graceHours),
   retryHours: nullable(retryHours),
   pastDueDays: nullable(pastDueDays),
@@ -101,11 +103,11 @@ const ownFields = {
   ...planFields,
   warnings: Type.Array(
     Type.Object({
-      code: meaning(priceCodes, 'For programs.'),
-      message: Type.String({ description: 'For people.' }),
+      code: meaning(priceCodes, 'Machine-readable.'),
+      message: Type.String({ description: 'Human-readable; may change.' }),
     }),
     {
-      description: 'What looks like a slip of the decimal point. The plan works as it is.',
+      description: 'Likely misplaced decimal points. The plan is valid regardless.',
       examples: [[]],
     },
   ),
@@ -131,7 +133,7 @@ export const PlanInput = Type.Object(
     planPda: Type.Optional({
       ...Pda,
       description:
-        'A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.',
+        'Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it.',
     }),
     ...ownTerms,
   },

@@ -31,7 +31,7 @@ import { PublicPlan } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
-  description: 'Of one of the app’s returnOrigins. It gets session_id as a query parameter.',
+  description: 'URL of one of the app’s returnOrigins. session_id is added as a query parameter.',
   examples: ['https://coffee.example/welcome'],
 });
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
@@ -40,7 +40,7 @@ const CheckoutSession = Type.Object(
     id: Id,
     appId: Id,
     planId: Id,
-    url: Type.String({ description: 'Send the customer there.' }),
+    url: Type.String({ description: 'The checkout page: redirect the customer to it.' }),
     status,
     externalId: nullable(ExternalId),
     metadata: Metadata,
@@ -48,7 +48,7 @@ const CheckoutSession = Type.Object(
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
     subscriberWallet: nullable(Wallet),
-    subscriptionId: nullable({ ...Id, description: 'What the session led to.' }),
+    subscriptionId: nullable({ ...Id, description: 'The subscription created in the session.' }),
     createdAt: Time,
     expiresAt: Time,
   },
@@ -59,9 +59,11 @@ const PublicCheckoutSession = Type.Object(
     id: Id,
     status,
     expiresAt: Time,
-    successUrl: nullable(Type.String({ description: 'Where the page leads afterwards.' })),
+    successUrl: nullable(
+      Type.String({ description: 'Where the page redirects after the subscription.' }),
+    ),
     cancelUrl: nullable(
-      Type.String({ description: 'Where the page leads when nothing was bought.' }),
+      Type.String({ description: 'Where the page redirects when the customer gives up.' }),
     ),
     plan: PublicPlan,
     discount: nullable(Discount),
@@ -103,7 +105,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
+          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -168,7 +170,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Read a checkout session',
-        description: 'Read it when the customer comes back: the return URL proves nothing.',
+        description: 'Read it when the customer comes back, because the return URL proves nothing.',
         tags,
         params: Type.Object({ appId: PathId, checkoutSessionId: PathId }),
         response: { 200: success(CheckoutSession), ...failures(401, 403, 404) },
@@ -209,7 +211,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
     '/checkout-sessions/:checkoutSessionId',
     {
       schema: {
-        summary: 'Read what a checkout page shows',
+        summary: 'Read the content of a checkout page',
         tags,
         params: Type.Object({ checkoutSessionId: PathId }),
         response: { 200: success(PublicCheckoutSession), ...failures(404) },

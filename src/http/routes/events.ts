@@ -9,11 +9,12 @@ import { pageQuery, type Pages } from '../pages.ts';
 const fields = {
   id: Id,
   appId: Id,
-  subscriptionId: nullable({ ...Id, description: 'Null for an event of a plan.' }),
-  type: oneOf(eventTypes, 'What happened.'),
+  subscriptionId: nullable({ ...Id, description: 'null for an event of a plan.' }),
+  type: oneOf(eventTypes, 'The event type.'),
   sequence: nullable(
     Type.Integer({
-      description: 'Counts the events of a subscription without gaps; null for an event of a plan.',
+      description:
+        'Sequence number of the event in its subscription, without gaps; null for an event of a plan.',
     }),
   ),
   createdAt: Time,
@@ -28,7 +29,7 @@ const Event = Type.Object(fields, { title: 'Event' });
 const WholeEvent = Type.Object(
   {
     ...fields,
-    body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
+    body: Type.String({ description: 'The payload, byte for byte as it is signed and sent.' }),
   },
   { title: 'WholeEvent' },
 );

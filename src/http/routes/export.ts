@@ -55,7 +55,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Export transactions as CSV (Pro)',
         description:
-          'The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.',
+          'The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.',
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(transactionFilters, { additionalProperties: false }),

@@ -9,14 +9,14 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
   const Status = (word: string) =>
     success(
       Type.Object({
-        status: Type.Literal(word, { description: 'The same word in every answer.' }),
+        status: Type.Literal(word, { description: 'The same word in every response.' }),
       }),
     );
   api.get(
     '/healthz',
     {
       schema: {
-        summary: 'The process runs',
+        summary: 'Liveness: the process runs',
         tags: ['service'],
         response: { 200: Status('ok'), ...failures() },
       },
@@ -27,7 +27,7 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
     '/readyz',
     {
       schema: {
-        summary: 'The service can do its work',
+        summary: 'Readiness: the service can handle requests',
         tags: ['service'],
         response: { 200: Status('ready'), ...failures() },
       },

@@ -33,7 +33,7 @@ const outcome = {
     ['confirmed', 'pending', 'lapsed', 'failed'],
     'pending: send the same request again. lapsed: it never landed; ask for a new transaction.',
   ),
-  reason: nullable(Type.String({ description: 'Why it failed.' })),
+  reason: nullable(Type.String({ description: 'The reason of the failure.' })),
 };
 const description =
   'Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. ' +
@@ -46,8 +46,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     '/transactions',
     {
       schema: {
-        summary: 'Send a transaction that your wallet has signed',
-        description: `${description} One that subscribes is registered, too.`,
+        summary: 'Send a transaction signed by your wallet',
+        description: `${description} A subscription that it creates is registered.`,
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         body,
@@ -94,8 +94,8 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     '/transactions',
     {
       schema: {
-        summary: 'Send a transaction that your wallet has signed',
-        description: `${description} One that publishes a plan makes it active.`,
+        summary: 'Send a transaction signed by your wallet',
+        description: `${description} A plan that it publishes becomes active.`,
         tags: ['plans'],
         body,
         response: {

@@ -63,7 +63,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Register a subscription that is on chain',
-        description: 'From then on the keeper collects its payments, the first one at once.',
+        description: 'The keeper then collects its payments, the first one immediately.',
         tags,
         security,
         headers: idempotencyHeaders,
@@ -77,7 +77,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
             checkoutSessionId: Type.Optional({
               ...Id,
               description:
-                'The checkout in which you subscribed; it gives externalId and metadata.',
+                'The checkout session in which you subscribed; externalId and metadata are taken from it.',
             }),
           },
           { additionalProperties: false },
@@ -181,7 +181,7 @@ const transactions = {
     make: repairingTransaction,
   },
   resume: {
-    summary: 'Get the transaction that takes a cancellation back',
+    summary: 'Get the transaction that reverts a cancellation',
     make: resumingTransaction,
   },
   close: {
@@ -199,8 +199,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
       {
         schema: {
           summary,
-          description:
-            'Sign it and send it: the chain stays the truth, and the service sees it there.',
+          description: 'Sign and send it. The service reads the result from the chain.',
           tags,
           security,
           params,

@@ -36,13 +36,13 @@ const Transaction = Type.Object(
     subscriptionPda: Pda,
     subscriberWallet: Wallet,
     externalId: nullable(ExternalId),
-    status: oneOf(statuses, 'failed: nothing was moved.'),
+    status: oneOf(statuses, 'failed: no USDC was transferred.'),
     amountGross: Amount,
     platformFee: Amount,
     amountNet: Amount,
     amountRefunded: {
       ...Amount,
-      description: 'What the merchant has given back, USDC base units: at most amountNet.',
+      description: 'Total of the refunds, USDC base units; at most amountNet.',
     },
     txSignature: nullable(
       Type.String({
@@ -50,8 +50,10 @@ const Transaction = Type.Object(
           'Signature of the transaction on chain, in Base58. Several payments may share one.',
       }),
     ),
-    failureReason: nullable(meaning(failureReasons, 'Why it failed; null when it succeeded.')),
-    attempt: Type.Integer({ description: 'Which try in its period this was.' }),
+    failureReason: nullable(
+      meaning(failureReasons, 'The reason of the failure; null if it succeeded.'),
+    ),
+    attempt: Type.Integer({ description: 'Number of the attempt in its period, from 1.' }),
     periodStart: Time,
     periodEnd: Time,
     occurredAt: Time,
