@@ -251,7 +251,7 @@ void t.test(
     });
     t.match(refused, {
       status: 403,
-      body: { error: { code: 'FORBIDDEN', message: /development alone/ } },
+      body: { error: { code: 'FORBIDDEN', message: /only be sent in development/ } },
     });
   },
 );
