@@ -123,7 +123,7 @@ void t.test(
   },
 );
 
-void t.test('a missing systemd-notify is reported once and changes nothing', async (t) => {
+void t.test('a missing systemd-notify is reported once and has no other effect', async (t) => {
   const reasons: string[] = [];
   const notifying = startNotifying(
     { socket: '/nowhere', watchdogMs: 20, path: t.testdir() },

@@ -30,7 +30,7 @@ void t.test('its name is scheme, host and port: paths and queries hold keys', as
 });
 
 void t.test(
-  'a failure makes it down for a while, one at a time tries it again, and an answer makes it well',
+  'after a failure an endpoint is down for a while, then tried by one request at a time, and up after a response',
   async (t) => {
     const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
       answer(response, 'no', 500),

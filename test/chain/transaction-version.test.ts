@@ -54,7 +54,7 @@ void t.test(
 );
 
 void t.test(
-  'where an endpoint refuses version 1, legacy transactions are signed for ten minutes; another refusal says nothing',
+  'if an endpoint refuses version 1, legacy transactions are signed for ten minutes; other refusals have no effect',
   async (t) => {
     const { versions, clock, setV1, refusal } = await versionsOn(t);
     t.equal(await versions.current(), 1);
@@ -70,7 +70,7 @@ void t.test(
   },
 );
 
-void t.test('a version that is set stays, whatever the cluster says', async (t) => {
+void t.test('a configured version is used regardless of the cluster', async (t) => {
   const [one, legacy] = [await versionsOn(t, '1'), await versionsOn(t, 'legacy')];
   one.versions.refused(await one.refusal());
   t.equal(await one.versions.current(), 1);

@@ -65,7 +65,7 @@ void t.test('the beginning and the end of an outage are logged once each', async
 });
 
 void t.test(
-  'an endpoint that is not yet at the slot asked for is there: no outage, and no end of one',
+  'an endpoint that has not reached the requested slot counts as reachable: it neither begins nor ends an outage',
   async (t) => {
     const behind = unreachable('behind');
     const { ask, outage, said } = watched(

@@ -122,7 +122,7 @@ void t.test(
 );
 
 void t.test(
-  'Postgres gone in the middle: each says so in one line, with exit code 1, and how long it is at work after a second',
+  'Postgres lost during a command: one error line, exit code 1, and a progress line after a second',
   async (t) => {
     const wire = await startProxy(t, Number(new URL(url).port));
     const behind = new URL(url);
@@ -150,7 +150,7 @@ void t.test(
   },
 );
 
-void t.test('ctrl-C ends each at once, with exit code 130', async (t) => {
+void t.test('ctrl-C ends each command immediately, with exit code 130', async (t) => {
   const { commands } = await allWaiting(t, url);
   for (const { running } of commands) running.child.kill('SIGINT');
   for (const { name, running } of commands) {

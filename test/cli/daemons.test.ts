@@ -21,7 +21,7 @@ void t.test(
 );
 
 void t.test(
-  'every session of the daemons makes Postgres read by index: sessions outlive the statistics of their plans',
+  'every session of the daemons disables sequential scans, because cached plans outlive their statistics',
   async (t) => {
     const env = await daemonEnv(t);
     for (const daemon of daemons) {

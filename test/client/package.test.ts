@@ -138,7 +138,7 @@ void t.test(
 );
 
 void t.test(
-  'billing-client has less than 200 KB and neither dependencies nor anything else',
+  'billing-client has less than 200 KB, no dependencies and no other files',
   async (t) => {
     const folder = join(root, 'dist/client-package');
     const files = await readdir(folder);

@@ -95,7 +95,7 @@ void t.test('a terminal that cannot be drawn on gets the table', async (t) => {
   t.notMatch(terminal.written(), /\x1b\[\?1049h/);
 });
 
-void t.test('a reader that goes away (| head) is no failure', async (t) => {
+void t.test('a closed stdout (| head) is not a failure', async (t) => {
   const { env } = await withDeliveries(t, 3000);
   const child = spawn(
     '/bin/sh',

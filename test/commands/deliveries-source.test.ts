@@ -63,7 +63,7 @@ async function withDeliveries(t: Test) {
 }
 
 void t.test(
-  'Postgres goes away and comes back: rows stay on the screen, keys work, and then it is live again',
+  'Postgres outage: rows stay on the screen, keys work, and updates resume afterwards',
   async (t) => {
     const { database, app } = await withDeliveries(t);
     const way = await startWay(t, database);

@@ -187,7 +187,7 @@ void t.test('list, filters and one delivery, at 80x24 and 200x50', async (t) => 
 });
 
 void t.test(
-  'replay: the marked rows after yes, the row under the cursor, nothing after no; the list shows the results',
+  'replay: the marked rows after yes, the row under the cursor, no row after no; the list shows the results',
   async (t) => {
     const { database, receiver, ids } = await scene(t);
     const { sql } = database;

@@ -13,7 +13,7 @@ const reads = (key: string) =>
   );
 
 void t.test(
-  'a new key is printed once, on stdout alone; it opens the API until it is revoked, which cannot be done twice',
+  'a new key is printed once, only on stdout; it gives access to the API until it is revoked, which works once',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await run(t, ['keys', 'create', merchant.wallet], env);

@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'the connection breaks while waiting and within an answer: each event comes once and in order',
+  'the connection breaks while waiting and within a response: each event is forwarded once and in order',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -137,7 +137,7 @@ void t.test(
 );
 
 void t.test(
-  'the server is killed and comes back: events of the meantime come once each',
+  'the server is killed and restarted: events in between are forwarded once each',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'a sample of each type reaches the endpoint and who listens, marked, and leaves subscriptions, events and payments as they are',
+  'a marked sample of each type reaches the endpoint and the listeners, without a change to subscriptions, events and payments',
   async (t) => {
     const { env, merchant, endpoint: createEndpoint } = await developer();
     const { sql } = served;
@@ -232,7 +232,7 @@ void t.test(
 );
 
 void t.test(
-  'a sample to a failing endpoint is exit code 1; without an endpoint it says so; refused in production',
+  'a sample to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
     t.match(await run(t, ['trigger', 'ping'], env), {
@@ -257,7 +257,7 @@ void t.test(
 );
 
 void t.test(
-  'a local server that is away: the event is reported as not answered, and the next one comes',
+  'an unreachable local server: the event is reported as failed, and the next one is forwarded',
   async (t) => {
     const { env, happen } = await developer();
     const receiver = await startReceiver(t, (_response, _received, request) =>
@@ -409,7 +409,7 @@ void t.test(
 );
 
 void t.test(
-  'the key of a file, and of a question on a terminal, where it is not shown; ctrl-C there does nothing',
+  'the key is read from a file, or from a hidden prompt on a terminal, where ctrl-C stops without an effect',
   async (t) => {
     const { env, merchant } = await developer();
     const keyless = { BILLING_API_URL: env.BILLING_API_URL };

@@ -49,7 +49,7 @@ void t.test('wrong usage names the correct one, with exit code 2', async (t) => 
 });
 
 void t.test(
-  'it counts, asks on a terminal, wants --yes off one, and goes on after an interruption without queueing twice',
+  'it counts, asks on a terminal, requires --yes without one, and resumes after an interruption without queueing twice',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const merchant = await insertMerchant(sql);

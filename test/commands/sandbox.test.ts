@@ -122,7 +122,7 @@ void t.test(
 );
 
 void t.test(
-  'interrupted while it starts, and a second time while it stops: nothing is left either',
+  'interrupted during the start, and again while it stops: no process is left',
   { timeout: 120_000 },
   async (t) => {
     const running = start(t, ['sandbox', '--once']);

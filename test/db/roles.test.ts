@@ -24,7 +24,7 @@ void t.test('every table is granted to a daemon by name', async (t) => {
   );
 });
 
-void t.test('a role may do what is listed and nothing else, whatever it had before', async (t) => {
+void t.test('a role has exactly the listed rights, regardless of earlier ones', async (t) => {
   const { sql, url } = await testDatabase(t);
   await sql.unsafe('grant all on all tables in schema public to postgres_serve');
   await grantRights(sql);
@@ -163,7 +163,7 @@ async function installation(t: Test) {
 }
 
 void t.test(
-  'billing migrate --roles: an owner that is no superuser makes the roles and files that only their owner can read, and keeps them',
+  'billing migrate --roles: an owner without superuser rights creates the roles, and files that only the owner can read, and keeps them',
   async (t) => {
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
@@ -208,7 +208,7 @@ void t.test(
   },
 );
 
-void t.test('billing migrate --roles says what to do where it cannot', async (t) => {
+void t.test('billing migrate --roles: a failure contains the remedy', async (t) => {
   const { sql, name, directory, env } = await installation(t);
   await sql.unsafe(`alter role ${name}_owner nocreaterole`);
   const refused = await run(t, ['migrate', '--roles', directory], env);

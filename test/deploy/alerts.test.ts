@@ -184,36 +184,39 @@ function pointsOf(values: string): Series['points'] {
     .map((value, minute) => ({ at: minute * 60, value }));
 }
 
-void t.test('no alert fires in normal operation, and each fires alone for its fault', async (t) => {
-  const { groups } = parse(await readFile(rules, 'utf8')) as {
-    groups: { rules: { alert: string; expr: string; for?: string }[] }[];
-  };
-  const alerts = groups
-    .flatMap(({ rules }) => rules)
-    .map(({ alert, expr, for: wait = '0s' }) => ({
-      alert,
-      holds: promql(expr),
-      wait: wait.endsWith('m') ? Number.parseInt(wait, 10) * 60 : Number.parseInt(wait, 10),
-    }));
-  const end = 3600;
-  for (const { name, series, firing } of scenarios) {
-    const recorded = Object.entries(series).flatMap(([text, values]) =>
-      values === null
-        ? []
-        : readSamples(`${text} 0`).map((sample) => ({ ...sample, points: pointsOf(values) })),
-    );
-    const found = alerts.filter(({ holds, wait }) => {
-      for (let at = end; at >= end - wait; at -= 60)
-        if (holds(recorded, at).length === 0) return false;
-      return true;
-    });
-    t.same(
-      found.map(({ alert }) => alert),
-      firing,
-      name,
-    );
-  }
-});
+void t.test(
+  'no alert fires in normal operation, and each fault fires exactly its alert',
+  async (t) => {
+    const { groups } = parse(await readFile(rules, 'utf8')) as {
+      groups: { rules: { alert: string; expr: string; for?: string }[] }[];
+    };
+    const alerts = groups
+      .flatMap(({ rules }) => rules)
+      .map(({ alert, expr, for: wait = '0s' }) => ({
+        alert,
+        holds: promql(expr),
+        wait: wait.endsWith('m') ? Number.parseInt(wait, 10) * 60 : Number.parseInt(wait, 10),
+      }));
+    const end = 3600;
+    for (const { name, series, firing } of scenarios) {
+      const recorded = Object.entries(series).flatMap(([text, values]) =>
+        values === null
+          ? []
+          : readSamples(`${text} 0`).map((sample) => ({ ...sample, points: pointsOf(values) })),
+      );
+      const found = alerts.filter(({ holds, wait }) => {
+        for (let at = end; at >= end - wait; at -= 60)
+          if (holds(recorded, at).length === 0) return false;
+        return true;
+      });
+      t.same(
+        found.map(({ alert }) => alert),
+        firing,
+        name,
+      );
+    }
+  },
+);
 
 void t.test('the same by promtool', async (t) => {
   const promtool = await installed(t, 'promtool');

@@ -205,17 +205,14 @@ void t.test(
   },
 );
 
-void t.test(
-  'promtool finds nothing wrong with the rules, the queries and the configuration',
-  async (t) => {
-    const promtool = await installed(t, 'promtool');
-    if (promtool === undefined) return;
-    const queries = join(t.testdir(), 'queries.yaml');
-    const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
-    await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
-    const file = (name: string) => fileURLToPath(new URL(name, deploy));
-    await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
-    await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
-    t.pass();
-  },
-);
+void t.test('promtool accepts the rules, the queries and the configuration', async (t) => {
+  const promtool = await installed(t, 'promtool');
+  if (promtool === undefined) return;
+  const queries = join(t.testdir(), 'queries.yaml');
+  const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
+  await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
+  const file = (name: string) => fileURLToPath(new URL(name, deploy));
+  await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
+  await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
+  t.pass();
+});

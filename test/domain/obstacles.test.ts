@@ -166,7 +166,7 @@ void t.test('an obstacle of the plan is never the subscriber’s', async (t) => 
   }
 });
 
-void t.test('a merchant who receives nothing needs no account', async (t) => {
+void t.test('a merchant with a net of zero needs no account', async (t) => {
   t.equal(planObstacle({ ...good, merchantTokens: null }, 0n, parties), undefined);
   const treasuryOnly = { ...good.plan!, destinations: ['treasury'] };
   t.equal(planObstacle({ ...good, plan: treasuryOnly }, 0n, parties), undefined);

@@ -56,7 +56,7 @@ async function stateOf(sql: Sql, id: string) {
 }
 
 void t.test(
-  'a plan is marked once, with one event, and its end makes due what waits',
+  'a plan is blocked once, with one event, and unblocking makes its waiting subscriptions due',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 3);

@@ -121,7 +121,7 @@ const ask = (
   });
 
 void t.test(
-  'every operation refuses who does not say who it is, and who is of the wrong kind',
+  'every operation refuses callers without credentials, and with the wrong role',
   async (t) => {
     for (const operation of [...of('/merchant'), ...of('/subscriber')]) {
       const url = fill(operation.path, mine.ids);

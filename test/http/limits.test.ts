@@ -44,7 +44,7 @@ void t.test(
   },
 );
 
-void t.test('also when all of them come at once', async (t) => {
+void t.test('also for concurrent requests', async (t) => {
   const { all } = await limiters(t, 4);
   for (const limit of [100, 1000]) {
     const spent = await Promise.all(

@@ -5,7 +5,7 @@ import t from 'tap';
 import { publicUrl, testApi } from '../fixtures/http.ts';
 
 void t.test(
-  'the next page of a list that was asked for by its whole URL, as proxies do, is of this API',
+  'the next page of a list requested with an absolute URL, as proxies do, points to this API',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.merchant();

@@ -179,7 +179,7 @@ void t.test(
 );
 
 void t.test(
-  'an account notification has the account in the encoding asked for, an empty one when it is gone',
+  'an account notification has the account in the requested encoding, and an empty one when it is gone',
   async (t) => {
     const { chain, socket } = await setup(t);
     const { keypair, address } = chain.wallet({ lamports: 1_000_000n, usdc: 7n });
@@ -465,7 +465,7 @@ void t.test('a subscription ends on request, and only for the client that opened
   t.same(await socket.told(), []);
 });
 
-void t.test('malformed frames get JSON-RPC errors, and the connection goes on', async (t) => {
+void t.test('malformed frames get JSON-RPC errors, and the connection stays open', async (t) => {
   const { chain, socket } = await setup(t);
   const key = Keypair.generate().publicKey.toBase58();
   const request = (method: unknown, params?: unknown, id: unknown = 1) =>

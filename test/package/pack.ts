@@ -119,7 +119,7 @@ void t.test(
 );
 
 void t.test(
-  'it installs into an empty folder; nothing is compiled, and nothing with a known fault comes along',
+  'it installs into an empty folder, without compilation and without packages with known vulnerabilities',
   { timeout: 300_000 },
   async (t) => {
     // As docs/development.md says: npm applies the overrides of the root project only.

@@ -203,7 +203,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.sees(subscribed);
   });
 
-  await t.test('the wallet signs something else', async (t) => {
+  await t.test('the wallet signs another transaction', async (t) => {
     const one = await scene(stage, { signsSomethingElse: true });
     await one.press();
     await one.sees('Your wallet changed the transaction');

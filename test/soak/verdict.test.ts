@@ -141,7 +141,7 @@ void t.test('sound books are not accused', (t) => {
   t.end();
 });
 
-void t.test('what failed transactions cost is divided among the payments that succeeded', (t) => {
+void t.test('the cost of failed transactions is divided among the succeeded payments', (t) => {
   const books = sound();
   books.attempts.push({ ...signedLate(5 * HOUR), signature: 'failed', state: 'failed' });
   books.fees = new Map([...books.fees, ['failed', 5_000n], ["somebody else's", 5_000n]]);

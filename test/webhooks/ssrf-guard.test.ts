@@ -28,7 +28,7 @@ async function lookup(
   );
 }
 
-void t.test('an IPv4 address inside is refused in every spelling that a URL takes', async (t) => {
+void t.test('a private IPv4 address is refused in every spelling that a URL allows', async (t) => {
   const spellings = [
     'http://127.0.0.1/',
     'http://2130706433/',

@@ -128,7 +128,7 @@ void t.test(
 );
 
 void t.test(
-  'registrations of other wallets with the same externalId take no access away, however many there are, and cost no further reads',
+  'any number of registrations of other wallets with the same externalId neither removes access nor costs further reads',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

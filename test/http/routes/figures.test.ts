@@ -151,7 +151,7 @@ const sumOf = (rows: readonly Transaction[]): Money =>
     .reduce(add, nothing);
 
 void t.test(
-  'list, export and analytics say what moved, with trials, discounts, pauses and refunds',
+  'list, export and analytics show the transferred amounts, with trials, discounts, pauses and refunds',
   { timeout: 200_000 },
   async (t) => {
     const api = await testApi(t);

@@ -146,7 +146,7 @@ void t.test('assertion instructions that the wallet appended are allowed', async
   t.match(body.data, { status: 'confirmed', subscription: { status: 'active' } });
 });
 
-void t.test('anything else is refused, and nothing is sent', async (t) => {
+void t.test('other transactions are refused and not sent', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction, plan } = await opening(api);
   const other = api.funded();
@@ -215,7 +215,7 @@ void t.test('anything else is refused, and nothing is sent', async (t) => {
   t.equal(value, null, 'nothing is on chain');
 });
 
-void t.test('any byte changed, 10,000 times: refused, nothing sent', async (t) => {
+void t.test('any changed byte, 10,000 times: refused and not sent', async (t) => {
   let sent = 0;
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
@@ -254,7 +254,7 @@ void t.test('a wallet without SOL is refused before anything is sent', async (t)
 });
 
 void t.test(
-  'a transaction that is not confirmed in eight seconds is pending, and can be asked for again',
+  'a transaction that is not confirmed in eight seconds is pending, and can be requested again',
   async (t) => {
     const api = await chainApi(t);
     const { subscriber, keypair, transaction } = await opening(api);
