@@ -47,7 +47,7 @@ function readInstructions(reader: Reader, count: number): WireInstruction[] {
   }));
 }
 
-/** Reads a version 1 message; the reader stands after its version byte. Throws WireError. */
+/** Reads a version 1 message; the reader is positioned after its version byte. Throws WireError. */
 export function readV1Message(reader: Reader): WireMessage {
   const [requiredSignatures, readonlySigned, readonlyUnsigned] = [
     reader.byte(),

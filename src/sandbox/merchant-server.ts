@@ -13,7 +13,7 @@ export interface ReceivedEvent {
 export interface MerchantServer {
   /** Where the endpoint of `merchant` is. */
   urlFor(merchant: number): string;
-  /** The secret of that endpoint, told once by the API. */
+  /** The secret of that endpoint, shown once by the API. */
   setSecret(merchant: number, secret: string): void;
   /** While true it answers 503, as a merchant whose database is down would. */
   setFailing(merchant: number, failing: boolean): void;

@@ -2,7 +2,7 @@ import type { Part } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { moment, span } from './time.ts';
 
-/** How fresh something on the screen is. */
+/** Age of the data on the screen. */
 export interface Freshness {
   /** When it was read; null before the first answer. */
   asOf: Date | null;
