@@ -136,7 +136,7 @@ void t.test(
   'unreachable RPC: the keeper waits, logs it once, is not ready, and continues once the chain is reachable',
   async (t) => {
     const { url } = await testDatabase(t);
-    // Nobody listens on it until the chain does.
+    // No server listens on it until the chain starts.
     const [port = 0] = await freePorts(1);
 
     const running = start(
@@ -186,7 +186,7 @@ void t.test(
     );
     const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
     running.child.stdout?.destroy();
-    // What it says to nobody: its stream breaks and its requests fail.
+    // Its errors without a chain: the stream breaks and the requests fail.
     await chain.close();
     let failed = false;
     for (let tries = 0; !failed && tries < 200; tries += 1) {

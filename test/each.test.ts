@@ -1,7 +1,7 @@
 import t from 'tap';
 import { each } from '../src/each.ts';
 
-/** Work that ends when it is told to. */
+/** Work that the test completes. */
 function gates() {
   const begun: number[] = [];
   const ends = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();

@@ -1,4 +1,4 @@
-// What `npm ci` checks: the hash of each package, from the registry and nowhere else.
+// The checks of `npm ci`: the hash of each package, and the registry as its only source.
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 

@@ -53,7 +53,7 @@ interface Result {
   failed: number;
 }
 
-/** Runs one compiled file and prints a line for it, and what failed in it. */
+/** Runs one compiled file and prints a line for it, and its failures. */
 async function runFile(file: string, compiled: string, env: NodeJS.ProcessEnv): Promise<Result> {
   const started = performance.now();
   const script = join(compiled, file.replace(/\.tsx?$/, '.js'));

@@ -63,7 +63,7 @@ void t.test(
   },
 );
 
-// Callers ask only about what their own read does not show: nobody asks about an account that is there.
+// Callers only ask about accounts that are missing in their own read, never about existing ones.
 void t.test(
   'an account that one endpoint lacks only momentarily, repeatedly, never counts as gone, even without reads in between',
   async (t) => {

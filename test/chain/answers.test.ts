@@ -1,4 +1,4 @@
-// What nodes answer is read as it is or refused as the endpoint's fault: never a TypeError, never a value of another kind.
+// Responses of nodes are either decoded or refused as a fault of the endpoint: never a TypeError, never a value of another type.
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';

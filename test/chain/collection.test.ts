@@ -1,4 +1,4 @@
-// The keeper's transactions: what is in them, how many payments fit, and which instruction is whose.
+// The keeper's transactions: their content, the number of payments that fit, and the payment of each instruction.
 import assert from 'node:assert/strict';
 import { Transaction, VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import bs58 from 'bs58';

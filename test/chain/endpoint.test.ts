@@ -1,4 +1,4 @@
-// What one endpoint's health says after what it did: failover and operators go by it. How endpoints stand in for each other: failover.test.ts.
+// The health of one endpoint after its responses, used by failover and operators. The failover between endpoints: failover.test.ts.
 import t, { type Test } from 'tap';
 import { Endpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../src/chain/rpc-errors.ts';

@@ -14,7 +14,7 @@ const text = (result: unknown) => {
   return result;
 };
 
-/** Servers that behave as told, behind one client; both end with the test. */
+/** Servers with scripted behaviour behind one client; both are closed at the end of the test. */
 async function setup(t: Test, behaviours: Behaviour[], options: Partial<FailoverOptions> = {}) {
   const servers = await Promise.all(behaviours.map(startRpcServer));
   // Probes have tests of their own.

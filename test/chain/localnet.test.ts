@@ -193,7 +193,7 @@ async function setup(t: Test) {
   };
 }
 
-/** Signs what a wallet was given, sends it, and waits for its fate: null, or the error. */
+/** Signs the transaction for a wallet, sends it, and waits for its result: null, or the error. */
 async function land(rpc: Rpc, base64: string, ...signers: Keypair[]): Promise<unknown> {
   const signed = signers.reduce((transaction, signer) => addSignature(signer, transaction), base64);
   const bytes = Buffer.from(signed, 'base64');

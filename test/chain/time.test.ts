@@ -2,7 +2,7 @@ import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { createChainClock } from '../../src/chain/time.ts';
 
-/** A chain at a time that the test sets, which counts how often it is asked. */
+/** A chain with a time set by the test, which counts the requests. */
 function chainAt(seconds: bigint) {
   const chain = { seconds, asked: 0, away: false };
   const getClock = async () => {

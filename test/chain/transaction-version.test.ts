@@ -18,10 +18,10 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
   const versions = new TransactionVersions(rpc, setting, silent, () => clock.now);
   const setV1 = async (active: boolean) => {
     await net.rpc('localnet_setTransactionV1', active);
-    // The client reads what is confirmed.
+    // The client reads at commitment confirmed.
     net.mineBlocks(2);
   };
-  /** What the chain says to a transaction of version 1 that it does not take. */
+  /** The chain's error for a version 1 transaction that it does not support. */
   const refusal = async () => {
     await setV1(false);
     const { blockhash } = await rpc.getLatestBlockhash();

@@ -19,7 +19,7 @@ const unreachable = (...faults: EndpointFault[]) =>
     ),
   );
 
-/** A client whose getSlot answers, one after the other, what it is given. */
+/** A client whose getSlot returns the given results one after the other. */
 function watched(...answers: (bigint | Error)[]) {
   const said: string[] = [];
   const log = {

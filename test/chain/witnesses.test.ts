@@ -120,7 +120,7 @@ void t.test('a clock over ten minutes off is only accepted with a second witness
         onDisbelief: (seconds) => reported.push(seconds),
       },
     );
-  /** What is said of a reading once the endpoints were asked about it. */
+  /** The verdict on a reading after the endpoints were asked about it. */
   const believed = async (believes: BelievesClock, seconds: number) => {
     believes(BigInt(seconds));
     await new Promise(setImmediate);

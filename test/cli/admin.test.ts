@@ -1,4 +1,4 @@
-// What holds for every admin command alike, as operators meet it: wrong usage, a Postgres that goes away, ctrl-C, a closed pipe, a terminal or none.
+// Common behaviour of all admin commands: wrong usage, a Postgres outage, ctrl-C, a closed pipe, with and without a terminal.
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -39,7 +39,7 @@ const everyCommand: string[][] = [
   ['migrate'],
 ];
 
-/** Starts every command while what each of them needs is locked, and resolves when all of them wait for it. */
+/** Starts every command while the tables that it needs are locked, and resolves when all of them wait. */
 async function allWaiting(
   t: Test,
   databaseUrl: string,
@@ -135,7 +135,7 @@ void t.test(
       const outcome = await running.ended;
       t.equal(outcome.code, 1, name);
       isClear(t, name, outcome);
-      // It shows what it knows without Postgres.
+      // It shows the results that do not need Postgres.
       if (name === 'status') {
         t.match(outcome.stdout, /Postgres/);
         continue;

@@ -1,4 +1,4 @@
-// What runs all the time, as far as the command line goes; how the daemons start and end: test/cli.test.ts.
+// The command line of the daemons; their start and end: test/cli.test.ts.
 import { join } from 'node:path';
 import t from 'tap';
 import { run } from '../fixtures/command.ts';

@@ -1,4 +1,4 @@
-// `billing deliveries` where there is no terminal, and what it says when something is wrong.
+// `billing deliveries` without a terminal, and its errors.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -99,7 +99,7 @@ void t.test(
         ).length > 0,
     );
     cut.child.kill('SIGINT');
-    // It is told of the signal before it is let go on.
+    // It receives the signal before it may continue.
     await new Promise((resolve) => setTimeout(resolve, 500));
     release();
     await held;

@@ -1,4 +1,4 @@
-// A connection that ends in the middle of a transaction, at each of its steps: the caller is told, and the process lives.
+// A connection that ends in the middle of a transaction, at each of its steps: the caller gets an error, and the process survives.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';

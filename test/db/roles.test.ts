@@ -172,7 +172,7 @@ void t.test(
     t.equal(first.code, 0, first.stderr);
     t.match(JSON.parse(first.stdout), {
       roles: { serve: `${name}_serve`, keeper: `${name}_keeper`, dispatch: `${name}_dispatch` },
-      // Before Postgres 16 whoever may make roles may grant this one.
+      // Before Postgres 16, any role with createrole may grant this one.
       seesStatistics: (version?.number ?? 0) < 160_000,
     });
     const urls = () =>

@@ -48,12 +48,12 @@ const expressions = [
   })),
 ];
 
-/** What Prometheus itself puts on every sample. */
+/** The labels that Prometheus adds to every sample. */
 const added = ['instance', 'job'];
 /** Values that a healthy service does not show. */
 const unseen: Partial<Record<string, string[]>> = { status: ['500'] };
 
-/** What is said with a merchant's first payment (src/keeper/metrics.ts). */
+/** The series that start with a merchant's first payment (src/keeper/metrics.ts). */
 const withPayments: Sample[] = ['landed', 'failed'].map((outcome) => ({
   metric: 'billing_merchant_lamports_total',
   labels: { merchant: 'a', outcome },

@@ -93,7 +93,7 @@ void t.test(
           delay,
         );
         t.equal(receiver.requests.length, index + 1, 'nothing is sent before it is due');
-        // Twelve hours pass: what was signed then would be refused now.
+        // Twelve hours pass: the first signature would now be refused.
         await sql`update delivery_queue set due_at = clock_timestamp() where id = ${id}`;
       }
     }

@@ -277,7 +277,7 @@ void t.test(
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
-    // One dispatcher would need a minute: enough for another to start, whatever else the machine does.
+    // One dispatcher needs a minute, which is enough for another to start even on a busy machine.
     const receiver = await startReceiver(t, (response) =>
       setTimeout(() => response.end('ok'), 100),
     );

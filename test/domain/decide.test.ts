@@ -40,7 +40,7 @@ interface World {
   pulls: Pull[];
   happenings: Draft['happenings'][number][];
   payments: Draft['payments'][number][];
-  /** The address was closed and subscribed anew since the row was first looked at. */
+  /** The account was closed and recreated since the row was first processed. */
   reopened: boolean;
 }
 
@@ -136,7 +136,7 @@ function write(world: World, { state, happenings, payments }: Draft): void {
   world.payments.push(...payments);
 }
 
-/** What a period costs: the discounted amount, of it the part that no trial, pause or plan's end takes away. */
+/** The cost of a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
 function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
   const isOff = discountPeriods !== 0;
@@ -173,7 +173,7 @@ function decided(world: World, closes: boolean): Decision {
   }
 }
 
-/** A due payment of an active subscription is announced when the keeper looks within a quarter of its period before, with what the wallet can pay. */
+/** Checks that a payment of an active subscription is announced within a quarter of its period before it is due, and whether the wallet can pay. */
 function checkLookAhead(world: World, { happenings }: Draft): void {
   const { row, account, tokens, authority, now } = world;
   for (const { type, extra } of happenings) {
@@ -199,7 +199,7 @@ function checkLookAhead(world: World, { happenings }: Draft): void {
     throw new Error('a payment is due that will not be announced');
 }
 
-/** One turn of the keeper: what it decides is written, what it signs lands `delay` seconds later (or is lost). */
+/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later (or is lost). */
 function turn(
   world: World,
   { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number },

@@ -5,7 +5,7 @@ import { InFlight, type OpenAttempt } from '../../src/domain/in-flight.ts';
 
 const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
 
-/** What the book reads of a committed attempt. */
+/** A committed attempt with the fields that are tracked. */
 function signed({
   id = '',
   address = 'another',

@@ -1,4 +1,4 @@
-// Which accounts let a payment through, and who is told to be the reason when they do not.
+// The account states that allow a payment, and the party that causes a failure otherwise.
 import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount, TokenAccount } from '../../src/chain/layouts.ts';
@@ -63,7 +63,7 @@ const good: ChainView = {
   treasuryTokens: tokens('treasury'),
 };
 
-/** What can be wrong with the subscriber's side, in the order in which it counts. */
+/** Faults on the subscriber's side, in the order of their precedence. */
 const wrongs: [reason: string, spoil: (view: ChainView) => ChainView][] = [
   ['account_closed', (view) => ({ ...view, subscriberTokens: null })],
   [

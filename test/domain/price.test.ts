@@ -1,4 +1,4 @@
-// What is due for a period, over random terms: never above the ceiling, rounded down, and nothing for the time before a trial or a pause ended.
+// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for the time before the end of a trial or a pause.
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../src/chain/time.ts';

@@ -1,4 +1,4 @@
-// 24 periods of random customers (test/fixtures/random-life.ts), each held to what a model beside it expects.
+// 24 periods of random customers (test/fixtures/random-life.ts), compared with a model.
 import fc from 'fast-check';
 import t from 'tap';
 import { customer, play } from '../fixtures/random-life.ts';

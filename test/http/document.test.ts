@@ -159,7 +159,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
           notFound,
           `${name} ${parameter} ${id}`,
         );
-      // Below an app of one's own, what is another app's is not there.
+      // Objects of another app are not found below one's own app.
       if (names.includes('appId') && parameter !== 'appId')
         t.match(
           await ask(

@@ -1,4 +1,4 @@
-// The strict envelope, and what a client can do wrong below the routes; over real sockets where it takes one.
+// The strict envelope, and client errors below the routes; over real sockets if needed.
 import { connect } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';

@@ -1,4 +1,4 @@
-// docs/contract.md, Limits: how requests are counted over all serve processes. Each limiter here has its own pool, as a process has.
+// docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its own pool, like a process.
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { createLimiter, type Limiter } from '../../src/http/limits.ts';

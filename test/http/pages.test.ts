@@ -1,4 +1,4 @@
-// Pages. What holds for every list is in document.test.ts.
+// Pagination. Rules of every list are in document.test.ts.
 import { get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// The browser pages as files: headers, sizes, what is not served.
+// The browser pages as files: headers, sizes, files that are not served.
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';

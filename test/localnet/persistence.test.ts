@@ -1,4 +1,4 @@
-// What a data directory keeps, over a stop, a kill and a record that was cut short.
+// The content of a data directory after a stop, a kill and a truncated record.
 import { cpSync, readdirSync, statSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Keypair, type PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
@@ -342,7 +342,7 @@ void t.test(
         times.push(performance.now() - begin);
         await chain.close();
       }
-      // The fastest of three: what else the machine does meanwhile is not the chain's.
+      // The fastest of three, to exclude other load of the machine.
       t.ok(Math.min(...times) < 1_000, `${times.map((time) => Math.round(time)).join(', ')} ms`);
     }
   },

@@ -1,4 +1,4 @@
-// Version 1 transactions: @solana/kit builds and sends them, @solana/web3.js decodes what the chain answers.
+// Version 1 transactions: @solana/kit builds and sends them, @solana/web3.js decodes the responses.
 import { Connection, Keypair, PublicKey, VersionedTransaction } from '@solana/web3.js';
 import fc from 'fast-check';
 import {

@@ -69,7 +69,7 @@ async function httpServer(t: Test, listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
 }
 
-/** Writes one byte each 200 ms for as long as anybody listens. */
+/** Writes one byte each 200 ms until the client disconnects. */
 async function drip(
   socket: { write(text: string): boolean; destroyed: boolean },
   text: string,

@@ -8,7 +8,7 @@ const blocked = { code: 'BLOCKED_ADDRESS' };
 const guardOf = (options: Partial<SsrfGuardOptions> = {}) =>
   createSsrfGuard({ enabled: true, allow: [], deny: [], nameServers: [], ...options });
 
-/** What a connection to a URL's host would be allowed to use as a literal: the host as the URL parser leaves it. */
+/** Checks the host of a URL, as normalized by the URL parser, as a literal address. */
 function literal(url: string, options: Partial<SsrfGuardOptions> = {}): void {
   guardOf(options).checkLiteral(new URL(url).hostname);
 }

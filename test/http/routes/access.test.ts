@@ -91,7 +91,7 @@ void t.test(
       subscriptionId: pending,
     });
 
-    // Asked for at the same time, each gets its own.
+    // Concurrent requests each get their own response.
     const names = ['paid', 'grace', 'late', 'cancelled', 'pending', 'nobody'];
     const answers = await Promise.all(names.map((name) => ask(`externalId=${name}`)));
     t.same(

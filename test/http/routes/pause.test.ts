@@ -1,4 +1,4 @@
-// A merchant pauses a subscription: nothing is collected, and access ends with what is paid.
+// A merchant pauses a subscription: no payment is collected, and access ends with the paid period.
 import t from 'tap';
 import { chainApi, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';

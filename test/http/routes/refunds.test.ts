@@ -1,4 +1,4 @@
-// A merchant gives back what a payment brought it: at most the net, in one transfer that its wallet signs.
+// A merchant refunds a payment: at most the net amount, by a transfer that its wallet signs.
 import t from 'tap';
 import { tokenAccountIn } from '../../../src/chain/accounts.ts';
 import { tokenAccountAddress } from '../../../src/chain/addresses.ts';
@@ -14,7 +14,7 @@ interface Refund {
   transaction: string;
 }
 
-/** A payment of 10 USDC with a fee of 0.1, of a merchant who holds `funds` base units. */
+/** A payment of 10 USDC with a fee of 0.1, and a merchant with a balance of `funds` base units. */
 async function paid(t: Parameters<typeof chainApi>[0], funds = 50_000_000n) {
   const api = await chainApi(t);
   const merchant = await api.merchant();
