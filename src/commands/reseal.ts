@@ -1,6 +1,7 @@
 // `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older keys can be removed from the list.
 import { required } from '../config.ts';
 import { listSealedSecrets, replaceSealedSecret } from '../db/endpoints.ts';
+import { firstId } from '../db/ids.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -27,7 +28,7 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
     let current = 0;
     const unreadable: string[] = [];
     await withProgress('re-encrypting webhook secrets', async () => {
-      let after = '00000000-0000-0000-0000-000000000000';
+      let after = firstId;
       for (;;) {
         const rows = await listSealedSecrets(sql, { after, limit: batch });
         const sealed = rows.flatMap(({ id, secret, previousSecret }) =>

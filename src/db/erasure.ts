@@ -1,6 +1,7 @@
 // Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook responses. Payments, plan terms and subscription states are
 // the books and stay, as do wallet addresses, which are public on chain.
 import type { Queryable, Sql } from './connect.ts';
+import { firstId } from './ids.ts';
 
 /** Number of rows erased per table. */
 export interface Erased {
@@ -17,7 +18,6 @@ export interface Erased {
 /** Replaces a name: the schema does not allow an empty one. */
 const blank = 'Erased';
 const batch = 1000;
-const nothing = '00000000-0000-0000-0000-000000000000';
 
 /** Counts the merchant's active and past-due subscriptions. */
 export async function countLiveSubscriptions(sql: Queryable, merchantId: string): Promise<number> {
@@ -126,7 +126,7 @@ async function eraseDeliveries(
 
 async function inBatches(erase: (after: string) => Promise<Batch | undefined>): Promise<number> {
   let erased = 0;
-  for (let after: string | null = nothing; after !== null;) {
+  for (let after: string | null = firstId; after !== null;) {
     const done = await erase(after);
     erased += done?.erased ?? 0;
     after = done?.seen === batch ? done.last : null;

@@ -1,6 +1,7 @@
 // Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
 import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
+import { firstId } from './ids.ts';
 
 export interface Claim {
   claimId: string;
@@ -28,7 +29,7 @@ export function claimDue(
     after,
   }: Claim & { chainNow: Date; after?: DuePlace | undefined },
 ): Promise<DuePlace[]> {
-  const { dueAt, id } = after ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  const { dueAt, id } = after ?? { dueAt: new Date(0), id: firstId };
   return sql<DuePlace[]>`
     with due as (
       select s.id

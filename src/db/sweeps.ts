@@ -1,5 +1,6 @@
 // The position of the keepers' sweep through the subscriptions. All keepers share one sweep.
 import type { Queryable } from './connect.ts';
+import { firstId } from './ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
 /** Pace of the sweep, in seconds. */
@@ -28,7 +29,7 @@ export interface SweepStep {
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
     select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc limit 1`;
-  return last ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  return last ?? { dueAt: new Date(0), id: firstId };
 }
 
 /**
