@@ -1,8 +1,12 @@
 import bs58 from 'bs58';
 import type { ChainAccount } from './accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from './events.ts';
-import { EndpointFailure, RpcUnreachable, UNREADABLE_REASONS } from './rpc-errors.ts';
-import type { UnreadableReason } from './rpc-errors.ts';
+import {
+  EndpointFailure,
+  RpcUnreachable,
+  UNREADABLE_REASONS,
+  type UnreadableReason,
+} from './rpc-errors.ts';
 
 // Parses RPC responses and checks their shape on arrival, so that a response of another shape is a fault of the endpoint (`malformed`), not a TypeError
 // later.

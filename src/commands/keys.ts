@@ -1,6 +1,5 @@
 // `billing keys`: lists, creates and revokes API keys on behalf of a merchant.
-import { insertApiKey } from '../db/api-keys.ts';
-import { listKeysAdmin, revokeLiveKey } from '../db/api-keys.ts';
+import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../db/api-keys.ts';
 import { generateKey } from '../domain/keys.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';

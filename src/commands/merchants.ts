@@ -1,13 +1,13 @@
 // `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator can.
 import {
   listMerchantsAdmin,
-  readMerchantTotals,
-  updateFee,
-  updateTier,
   type MerchantAdminRow,
   type MerchantTotals,
+  readMerchantTotals,
+  type Tier,
+  updateFee,
+  updateTier,
 } from '../db/merchants.ts';
-import type { Tier } from '../db/merchants.ts';
 import { requestsPerMinute } from '../domain/tiers.ts';
 import { runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';

@@ -1,6 +1,11 @@
 import { Type } from '@sinclair/typebox';
-import { eventTypes } from '../../db/events.ts';
-import { type EventListRow, findEvent, listEvents, listEventsOfMerchant } from '../../db/events.ts';
+import {
+  type EventListRow,
+  eventTypes,
+  findEvent,
+  listEvents,
+  listEventsOfMerchant,
+} from '../../db/events.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, nullable, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';

@@ -1,8 +1,7 @@
 // Replays through the API: one event, or all that match a filter, with the same runs as `billing replay` (domain/replay.ts).
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
-import { eventTypes } from '../../db/events.ts';
-import { findEvent } from '../../db/events.ts';
+import { eventTypes, findEvent } from '../../db/events.ts';
 import { findRun } from '../../db/replays.ts';
 import {
   everything,
