@@ -5,7 +5,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import type { ObservedRequest } from './chain/failover.ts';
 import { messageOf } from './errors.ts';
 
-/** Why the daemon cannot work, as text; undefined when it can. */
+/** The reason why the daemon is not ready, as text; undefined when it is. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
 
 export interface MetricsServer {

@@ -37,7 +37,7 @@ export async function witnessAbsence(
   };
 }
 
-/** Why missing accounts are not treated as gone: endpoints disagree for minutes, or too many accounts vanished at once. */
+/** The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too many accounts vanished at once. */
 export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
@@ -58,13 +58,13 @@ export interface AbsenceOptions {
 const AT_ONCE = 100;
 /** Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on their own. */
 const TOGETHER_MS = 600_000;
-/** How long (ms) an account must be missing when only one endpoint answers. Longer than the window, so that a mass disappearance shows first. */
+/** Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so that a mass disappearance is detected first. */
 const ALONE_MS = 900_000;
-/** How long (ms) endpoints may disagree without an alarm, because their finalized slots differ by seconds. */
+/** Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ by seconds. */
 const DISPUTE_MS = 120_000;
 /** Minimum number of accounts for a mass disappearance. */
 const FEWEST = 3;
-/** How long (ms) accounts of a mass disappearance are not treated as gone, so that an operator can act. */
+/** Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator can act. */
 const HELD_MS = 86_400_000;
 /**
  * An account that no caller has reported missing for this long (ms) counts as present, because callers only report missing accounts. The slowest caller,

@@ -10,7 +10,7 @@ export interface PullLayout {
   readonly pulls: readonly number[];
 }
 
-/** Why the subscriber cannot be charged; reported as `failureReason`. */
+/** The reason why the subscriber cannot be charged; reported as `failureReason`. */
 export type SubscriberReason =
   | 'insufficient_funds'
   | 'allowance_exhausted'
@@ -21,7 +21,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** Why a payment cannot be collected for a reason that is not the subscriber's. */
+/** The reason, not caused by the subscriber, why a payment cannot be collected. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',

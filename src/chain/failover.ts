@@ -139,7 +139,7 @@ export class Failover {
     return answers;
   }
 
-  /** As `callAll`, but resolves with the first result while the other requests continue. */
+  /** Like `callAll`, but resolves with the first result while the other requests continue. */
   async callAny<T>(
     method: string,
     params: readonly unknown[],

@@ -29,7 +29,7 @@ export type UnreadableReason = (typeof UNREADABLE_REASONS)[number];
 export const isUnreadable = (fault: EndpointFault): fault is UnreadableReason =>
   UNREADABLE_REASONS.some((reason) => reason === fault);
 
-/** Why a call to one endpoint failed. */
+/** The kind of failure of a call to one endpoint. */
 export type EndpointFault =
   | UnreadableReason
   | 'unreachable'

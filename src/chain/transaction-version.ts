@@ -11,7 +11,7 @@ export type VersionSetting = 'auto' | '1' | 'legacy';
 const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
 const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
 const ACTIVATED = 1;
-/** How long the feature state, or a refusal of a version 1 transaction, is cached. */
+/** Cache time (ms) of the feature state, and of a refusal of a version 1 transaction. */
 const KNOWN_MS = 600_000;
 const INVALID_PARAMS = -32602;
 

@@ -6,7 +6,7 @@ import type { Rpc } from './rpc.ts';
 
 export interface WatchedRpc {
   readonly rpc: Rpc;
-  /** Why the chain is unreachable; undefined while an endpoint answers. */
+  /** The reason why the chain is unreachable; undefined while an endpoint responds. */
   outage(): string | undefined;
 }
 

@@ -156,7 +156,7 @@ async function findKey(
 /** Characters after the marker: Base58 of 32 bytes. */
 const keyLengths = { least: 40, most: 44 };
 
-/** Why this cannot be an API key, without quoting it; undefined when it can. */
+/** The reason why this cannot be an API key, without quoting it; undefined when it can. */
 export function keyFault(key: string): string | undefined {
   const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
   if (key === '') return 'it is empty';

@@ -8,7 +8,7 @@ export interface DaemonRow {
   startedAt: Date;
   /** Time of the last heartbeat. */
   seenAt: Date;
-  /** Why the daemon cannot work, as the daemon reports it; null while it works. */
+  /** The reason why the daemon is not ready, as it reports it; null while it is. */
   trouble: string | null;
 }
 

@@ -1,7 +1,7 @@
 // Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write under a claim repeats the claim id.
 import type { Queryable } from './connect.ts';
 
-/** How much of one endpoint's queue to claim. */
+/** A claim of up to `room` deliveries from the queue of one endpoint. */
 export interface ClaimRequest {
   endpointId: string;
   room: number;

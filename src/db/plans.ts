@@ -32,7 +32,7 @@ export interface PlanRow {
   observedAt: Date | null;
   /** Slot at which the plan was first seen on chain; 0 before. */
   observedSlot: bigint;
-  /** Why payments cannot be collected (domain/reasons.ts); null while they can. */
+  /** The reason why payments cannot be collected (domain/reasons.ts); null while they can. */
   collectionBlockedReason: string | null;
   createdAt: Date;
   updatedAt: Date;

@@ -7,7 +7,7 @@ const graceMs = 500;
 /** Milliseconds after a drop of silent connections during which other connections are suspect too. */
 const suspectMs = 5000;
 
-/** Why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
+/** The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
   const waitingMs = silence?.waitingMs() ?? 0;

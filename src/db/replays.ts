@@ -28,7 +28,7 @@ export interface Matching {
   /** `unsent`: events that never had a delivery. */
   status: string;
   count: number;
-  /** How many of them have a live endpoint. */
+  /** Number of these with a live endpoint. */
   deliverable: number;
 }
 

@@ -132,7 +132,7 @@ export class Dispatcher {
     await this.queue.listen(deliveriesQueued, onNotify, () => onNotify(''));
   }
 
-  /** Why deliveries are not sent; undefined while they are. */
+  /** The reason why no deliveries are sent; undefined while they are. */
   async ready(): Promise<string | undefined> {
     return this.trouble ?? (await databaseTrouble(this.queue));
   }

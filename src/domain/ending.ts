@@ -17,7 +17,7 @@ import { applyEnd, coverOf, type Draft } from './transitions.ts';
 
 const DAY = 86_400n;
 
-/** Why the plan ends the subscription; null when it does not. */
+/** The reason why the plan ends the subscription; null when it does not. */
 export function planEnd(
   row: HeldSubscription,
   { plan, now }: ChainView,

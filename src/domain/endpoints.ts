@@ -38,7 +38,7 @@ export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
-/** Why events cannot be sent to this URL, as a message to the merchant; undefined when they can. Production requires HTTPS (docs/contract.md). */
+/** The reason why events cannot be sent to this URL, as a message to the merchant; undefined if valid. Production requires HTTPS (docs/contract.md). */
 export function urlFault(
   text: string,
   environment: 'development' | 'production',

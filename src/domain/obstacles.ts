@@ -4,7 +4,7 @@ import type { PlanAccount, SubscriptionAccount } from '../chain/layouts.ts';
 import type { ChainView, Receiver } from './chain-view.ts';
 import type { BlockReason } from './reasons.ts';
 
-/** How the wallet revoked its delegation; undefined while it is in place. A missing token account is not a revocation. */
+/** The way in which the wallet revoked its delegation; undefined while it is in place. A missing token account is not a revocation. */
 export function delegationObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -17,7 +17,7 @@ export function delegationObstacle(
   return undefined;
 }
 
-/** Why `gross` base units cannot be taken from the subscriber; undefined when they can. */
+/** The reason why `gross` base units cannot be collected from the subscriber; undefined when they can. */
 export function subscriberObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -42,7 +42,7 @@ export function pullerAmong(
   return keepers.find((keeper) => keeper === owner || pullers.includes(keeper));
 }
 
-/** Why this receiver cannot be paid under the plan; undefined when it can. */
+/** The reason why this receiver cannot be paid under the plan; undefined when it can. */
 function receiverObstacle(
   { destinations }: PlanAccount,
   { wallet, tokens }: Receiver,
@@ -61,7 +61,7 @@ export interface Parties {
   readonly mint: string;
 }
 
-/** Why no payment of the plan can be collected, if each moves `net` to the merchant; undefined when they can. Never caused by a subscriber. */
+/** The reason why no payment of the plan with this `net` can be collected; undefined when they can. Never caused by a subscriber. */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
   net: bigint,

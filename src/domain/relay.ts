@@ -28,7 +28,7 @@ export interface SignedOffer {
 /** `lapsed`: the blockhash expired before the transaction landed. `pending`: unknown so far. */
 export interface RelayOutcome {
   status: 'confirmed' | 'pending' | 'lapsed' | 'failed';
-  /** Why it failed, as a message to the wallet's owner. */
+  /** The reason of the failure, as a message to the wallet's owner. */
   reason: string | null;
 }
 

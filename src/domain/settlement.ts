@@ -39,7 +39,7 @@ export interface Outcome {
   keep?: true;
   /** The end of the attempt in flight. */
   resolution?: Resolution;
-  /** Why the plan is blocked; it is marked in the same transaction. */
+  /** The reason why the plan is blocked; the plan is marked in the same transaction. */
   blocks?: BlockReason | undefined;
 }
 

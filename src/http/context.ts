@@ -18,7 +18,7 @@ export interface ApiDeps {
   sql: Sql;
   /** A separate small pool for analytics, exports and replay counts, which read more rows than other routes. */
   reports: Sql;
-  /** Why this process cannot work (Postgres or one of its loops), for /readyz; undefined when it can. */
+  /** The reason why this process is not ready (Postgres or one of its loops), for /readyz; undefined when it is. */
   trouble?: () => string | undefined;
   log: Log;
   chain: ChainSender;
@@ -64,7 +64,7 @@ export interface PingResult {
   /** null without a response. */
   status: number | null;
   durationMs: number;
-  /** Why there was no response. */
+  /** The reason why there is no response. */
   error: string | null;
   /** The start of the response body. */
   response: string | null;

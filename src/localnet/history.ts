@@ -115,7 +115,7 @@ export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer)
   return namesKey(bytes, keyBytes);
 }
 
-// As a validator joins them: each with its length.
+// Joined like in a validator: each prefixed with its length.
 function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions

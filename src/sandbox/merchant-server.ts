@@ -6,12 +6,12 @@ import { createServer, type IncomingMessage } from 'node:http';
 export interface ReceivedEvent {
   id: string;
   type: string;
-  /** As it came, byte for byte. */
+  /** The raw body. */
   body: string;
 }
 
 export interface MerchantServer {
-  /** Where the endpoint of `merchant` is. */
+  /** URL of the endpoint of `merchant`. */
   urlFor(merchant: number): string;
   /** The secret of that endpoint, shown once by the API. */
   setSecret(merchant: number, secret: string): void;

@@ -26,7 +26,7 @@ export interface SuperviseOptions {
   /** Node's own options, before the program. */
   nodeArgs?: string[];
   env: Record<string, string>;
-  /** Where its stdout and stderr go. */
+  /** File of its stdout and stderr. */
   logFile: string;
   /** Answers 200 when it can do its work. */
   readyUrl: string;

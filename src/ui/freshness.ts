@@ -8,7 +8,7 @@ export interface Freshness {
   asOf: Date | null;
   /** When the question was asked that has no answer yet. */
   askedAt: Date | null;
-  /** Why the last question had none. */
+  /** The reason why the last poll failed. */
   trouble: string | null;
 }
 

@@ -23,7 +23,7 @@ export interface PingResult {
   /** HTTP status; null without a response. */
   status: number | null;
   durationMs: number;
-  /** Why there was no response (errors.ts); null when there was one. */
+  /** The reason why there is no response (errors.ts); null with a response. */
   error: string | null;
   /** The start of the response body as text, at most 4 KiB; invalid UTF-8 is replaced. */
   response: string | null;

@@ -16,7 +16,7 @@ export interface EndpointStatus {
   /** Slots behind the best endpoint. */
   lag: number | null;
   answeredMs: number | null;
-  /** Why the endpoint cannot be used: it did not answer, or it serves another cluster. */
+  /** The reason why the endpoint cannot be used: it did not respond, or it serves another cluster. */
   fault: string | null;
 }
 

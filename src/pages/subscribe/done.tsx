@@ -7,7 +7,7 @@ import { formatUsdc } from '../shared/money.ts';
 
 const pollMs = 2000;
 
-/** Nothing is collected before the trial's end. */
+/** Whether the subscription is in its trial: its next payment is due at the end of the trial. */
 const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
