@@ -1,5 +1,5 @@
-// What a payment costs Postgres, from its claim to its delivered webhook: WAL and disk, in batches of 200 through the statements of the daemons; a
-// claim of deliveries behind an open snapshot; and how long a month of events and deliveries takes to drop.
+// Measures the cost of a payment in Postgres from its claim to its delivered webhook (WAL and disk, in batches of 200 through the statements of the
+// daemons), a claim of deliveries behind an open snapshot, and the time to drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
 import { dropMonth } from '../src/db/partitions.ts';

@@ -1,5 +1,5 @@
-// The dispatcher beside undici alone, graphile-worker and pg-boss, doing the same job on the same durable Postgres with the same light receiver in
-// a process of its own. Rounds are interleaved, the limit is taken before and after each, ratios are of the same round, results are medians.
+// Compares the dispatcher with plain undici, graphile-worker and pg-boss for the same job, on the same durable Postgres with the same light receiver in
+// another process. Rounds are interleaved, the limit is measured before and after each, ratios are of the same round, results are medians.
 import { claimCost } from './dispatch/claim-cost.ts';
 import { deliverGraphile, prepareGraphile } from './dispatch/graphile.ts';
 import {
@@ -20,7 +20,7 @@ import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
 import type { Result } from './run.ts';
 
 const rounds = 3;
-// Some 8 s: what a dispatcher does once (start, learn that its endpoints answer, write the last outcomes) takes 0.1 s of a round.
+// Some 8 s, because the one-time work of a dispatcher (start, learn that its endpoints respond, write the last outcomes) takes 0.1 s of a round.
 const deliveries = 100_000;
 const peerDeliveries = 15_000;
 const limitConcurrency = 100;
@@ -41,7 +41,7 @@ interface Rates {
   toLimit: number[];
 }
 
-/** One round of ours between two of the limit. */
+/** One round of the dispatcher between two of the limit. */
 async function besideLimit(
   rates: Rates,
   receivers: Receivers,
@@ -200,7 +200,7 @@ async function headOfLine(server: Server): Promise<Result> {
   };
 }
 
-/** A healthy endpoint's deliveries a second beside slow ones that always have more to do. */
+/** Deliveries per second of a healthy endpoint next to slow ones with a permanent backlog. */
 async function fairness(server: Server): Promise<Result> {
   const scenes = {
     alone: await startReceivers(1),
@@ -236,7 +236,7 @@ const parts = {
   fairness,
 };
 
-/** All parts on one server, or the one that is named. */
+/** Runs all parts on one server, or the given part. */
 export async function run(only?: string): Promise<Result> {
   const chosen = Object.entries(parts).filter(([name]) => only === undefined || name === only);
   if (chosen.length === 0)

@@ -13,7 +13,7 @@ const ROUND_MS = 250;
 const median = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-/** How often per second. */
+/** Operations per second. */
 function rate(work: () => void): number {
   const began = performance.now();
   let done = 0;

@@ -1,6 +1,6 @@
-// The keeper beside the local chain's own limit for the same payments, pre-signed and each in a transaction of its own; the same with payers who have spent
-// their money; through a provider with narrow limits; and what claims and sweeps cost in tables of three sizes. The chain, the keeper and Postgres
-// (durable) are processes of their own. Rounds alternate; the figures are medians.
+// Compares the keeper with the limit of the local chain for the same payments, pre-signed, one per transaction. Also measures payers who have spent their
+// money, a provider with low rate limits, and the cost of claims and sweeps in tables of three sizes. The chain, the keeper and a durable Postgres are
+// separate processes. Rounds alternate; the figures are medians.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
@@ -13,11 +13,11 @@ import { AMOUNT, openPlan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-// A round's end (blocks until the last payment is final, 0.8 s here) and its beginning are no part of what a keeper can do in the long run: rounds are
-// so long that they weigh little. SUBSCRIBERS in the environment makes them shorter.
+// Rounds are long, so that their start and their end (blocks until the last payment is finalized, 0.8 s here) have little weight. SUBSCRIBERS in the
+// environment makes them shorter.
 const SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 16_000);
 const ROUNDS = 3;
-/** One payer in so many is stopped. */
+/** One payer in this number cannot pay. */
 const STOPPED_ONE_OF = 10;
 const PROVIDER_SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 10_000);
 const SIZES = [10_000, 1_000_000, 10_000_000] as const;
@@ -30,7 +30,7 @@ const medianOf = (rounds: readonly Round[], figure: keyof Round) =>
 /** Payments per second, and RPC requests and lamports for each. */
 async function throughput(): Promise<Result> {
   const server = await startServer();
-  // The limit is that of a chain that nobody else listens to.
+  // The limit is measured on a chain without subscribers of its streams.
   const [chain, alone] = [await startChain(), await startChain(LIMIT_BLOCK_MS)];
   const database = await server.database('payments');
   const [plan, due] = await Promise.all([
@@ -45,7 +45,7 @@ async function throughput(): Promise<Result> {
   for (let number = 1; number <= ROUNDS; number += 1) {
     const round = await collecting.round();
     const limit = await singleLimit(alone, plan, 2 * number);
-    // The limit before a round and the one after it: the machine is not equally fast all the time.
+    // The limit is measured before and after each round, because the speed of the machine varies.
     ratio.push((2 * round.perSecond) / ((single.at(-1) ?? limit) + limit));
     single.push(limit);
     rounds.push(round);
@@ -71,7 +71,7 @@ async function throughput(): Promise<Result> {
   };
 }
 
-/** Payments per second where one payer in ten has spent its money after its balance was read, beside the same with payers who have not. */
+/** Payments per second when one payer in ten has spent its money after its balance was read, compared with payers who can pay. */
 async function payerStopped(): Promise<Result> {
   const server = await startServer();
   const chain = await startChain();
@@ -84,14 +84,14 @@ async function payerStopped(): Promise<Result> {
   const [without, stopped]: [Round[], Round[]] = [[], []];
   for (let number = 0; number < ROUNDS; number += 1) {
     const chosen = wallets.filter((_, place) => place % STOPPED_ONE_OF === number);
-    // The same balances are written in both, so that the chain has as much to do.
+    // Both write the same number of balances, so that the load of the chain is equal.
     drain.arm(chosen, enough);
     without.push(await collecting.round());
     drain.arm(chosen, 0);
     stopped.push(await collecting.round(wallets.length - chosen.length));
     if (drain.armed() > 0) throw new Error(`${drain.armed()} balances were not read`);
     await setBalances(chain, chosen, enough);
-    // The keeper reads what is confirmed.
+    // The keeper reads at commitment confirmed.
     await chain.call('localnet_mineBlocks', 2);
     await collecting.recovered();
   }
@@ -127,9 +127,9 @@ async function provider(): Promise<Result> {
   }
 }
 
-/** The dearest of the three sizes to the cheapest. */
+/** Ratio of the slowest to the fastest of the three sizes. */
 async function claims(): Promise<Result> {
-  // Big tables are filled without going through the WAL as well; what is measured goes there as ever.
+  // Big tables are filled without WAL; the measured statements write WAL as usual.
   const server = await startServer({ wal_level: 'minimal', max_wal_senders: '0' });
   const databases = [];
   const costs: Costs[] = [];

@@ -1,5 +1,5 @@
-// RPC requests that a keeper makes in a month, from what a running keeper made: at rest, for a lap of the sweep, and for payments that come one by one.
-// Chain time is moved to each payment; the sweep's lap is begun in the database. Blocks come every 400 ms, so that finality takes as long as on mainnet.
+// Extrapolates the RPC requests of a keeper in a month from measurements: at rest, for a lap of the sweep, and for payments that are due one by one.
+// Chain time is moved to each payment; the lap is started in the database. Blocks are mined every 400 ms, so that finality takes as long as on mainnet.
 import { execFileSync } from 'node:child_process';
 import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
@@ -16,21 +16,21 @@ import type { Result } from './run.ts';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const BLOCK_MS = 400;
 const SUBSCRIBERS = 4000;
-/** Payments that come one by one. */
+/** Number of payments that are due one by one. */
 const PAYMENTS = 10;
 const DAY = 86_400;
 /** Between those payments: all of them are in one period. */
 const STEP_SECONDS = 600;
 const MONTH_SECONDS = 30 * DAY;
 const LAPS_A_MONTH = MONTH_SECONDS / 3600;
-/** Longer than any interval at which a keeper at rest reads something. */
+/** Longer than any read interval of a keeper at rest. */
 const REST_SECONDS = 360;
 const SETTLING_MS = 20_000;
 const PATIENCE_MS = 180_000;
 
 interface Proxy {
   readonly url: string;
-  /** Bytes that came from the chain. */
+  /** Bytes received from the chain. */
   bytes(): number;
   close(): void;
 }
@@ -86,7 +86,7 @@ async function ofLap(keeper: KeeperProcess, { sql }: Database): Promise<number> 
   return (await keeper.requests()) - requests;
 }
 
-/** Requests of one payment that nothing else falls due with; the first is due at `first` (Unix seconds). */
+/** Requests of one payment that is due alone; the first is due at `first` (Unix seconds). */
 async function ofPayment(
   keeper: KeeperProcess,
   chain: Chain,

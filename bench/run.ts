@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-/** What a benchmark measures: figures carry their unit in the name, ratios compare two figures of the same run. */
+/** The results of a benchmark: figures have their unit in the name, ratios compare two figures of the same run. */
 export interface Result {
   readonly figures: Readonly<Record<string, number>>;
   readonly ratios: Readonly<Record<string, number>>;

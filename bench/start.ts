@@ -1,4 +1,4 @@
-// How long a start takes: `billing --help`, and `billing serve` on a migrated database until /readyz says 200.
+// Measures start times: `billing --help`, and `billing serve` on a migrated database until /readyz returns 200.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,7 +1,7 @@
-// Examples out of schemas: each property's own example, or the plainest value that fits.
+// Generates examples from schemas: each property's own example, or the simplest valid value.
 type Json = Record<string, unknown>;
 
-/** A value of a schema. `schemas`: what `$ref` names. */
+/** An example value of a schema. `schemas`: the components that `$ref` refers to. */
 export function exampleOf(schema: Json, schemas: Readonly<Record<string, Json>>): unknown {
   const { $ref, examples, enum: words, oneOf, anyOf, type, properties, items } = schema;
   if (typeof $ref === 'string')

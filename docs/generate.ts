@@ -1,5 +1,5 @@
-// `npm run docs` writes .env.example and docs/configuration.md from the configuration's own description, and the tables of reasons in
-// docs/merchants.md from src/domain/reasons.ts; with --check it fails when they differ.
+// `npm run docs` generates .env.example and docs/configuration.md from src/config/variables.ts, and the tables of reasons in docs/merchants.md from
+// src/domain/reasons.ts; with --check it fails when they differ.
 import { readFile, writeFile } from 'node:fs/promises';
 import { format, resolveConfig } from 'prettier';
 import { describeVariables } from '../src/config/describe.ts';
@@ -58,7 +58,7 @@ const [start, end] = ['<!-- reasons: made by "npm run docs" -->', '<!-- /reasons
 const merchants = await readFile(new URL('merchants.md', import.meta.url), 'utf8');
 const reasonTables = reasons.map(([of, words]) =>
   [
-    `| ${of} | What it says |`,
+    `| ${of} | Meaning |`,
     '|---|---|',
     ...Object.entries(words).map(([word, about]) => `| \`${word}\` | ${about} |`),
   ].join('\n'),
@@ -68,7 +68,7 @@ const merchantsText = merchants.replace(
   () => `${start}\n\n${reasonTables.join('\n\n')}\n\n${end}`,
 );
 
-// The code in the page keeps the project's style.
+// Formats the pages with prettier.
 const style = await resolveConfig(import.meta.filename);
 
 for (const [path, text] of [

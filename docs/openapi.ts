@@ -1,4 +1,4 @@
-// The OpenAPI document, made from the schemas of the routes. "npm run build" writes it to dist/public/openapi.json.
+// Generates the OpenAPI document from the schemas of the routes. "npm run build" writes it to dist/public/openapi.json.
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { createRpc } from '../src/chain/rpc.ts';
@@ -15,13 +15,13 @@ import { webhookEvent, webhooks } from './webhook-event.ts';
 
 const description = `Recurring USDC payments on Solana.
 
-Every answer is an envelope: \`success\`, \`data\`, and \`error\` (code, message, for invalid input details) only when something went wrong.
+Every response is an envelope: \`success\`, \`data\`, and on a failure \`error\` (code, message, and details for invalid input).
 Amounts are strings of USDC base units (6 decimals). Times are ISO 8601 in UTC with milliseconds. Lists are newest first and keyset-paginated:
-follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`. Every answer carries \`RateLimit-Limit\`, \`RateLimit-Remaining\` and
-\`RateLimit-Reset\`; one with status 429 says in \`Retry-After\` how many seconds to wait. Requests are checked in this order: credentials (401), rate
+follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`. Every response carries \`RateLimit-Limit\`, \`RateLimit-Remaining\` and
+\`RateLimit-Reset\`; with status 429, \`Retry-After\` is the number of seconds to wait. Requests are checked in this order: credentials (401), rate
 (429), role (403), input (400), existence (404), ownership (403).`;
 
-/** Refusals as they are sent: code, what it says, and for what is not valid the details. */
+/** Examples of error responses by status. */
 const refusals: Record<
   string,
   { code: ErrorCode; about: string; says: string; details?: Fault[] }
@@ -35,31 +35,31 @@ const refusals: Record<
   '401': {
     code: 'UNAUTHORIZED',
     about: 'the credentials are missing, invalid, expired or revoked.',
-    says: 'The API key is not valid here or has been revoked.',
+    says: 'The API key is unknown or has been revoked.',
   },
   '403': {
     code: 'FORBIDDEN',
-    about: 'not for this kind of caller, or of another merchant.',
-    says: 'This app belongs to somebody else.',
+    about: 'the role of the caller does not allow this, or the object belongs to another merchant.',
+    says: 'This app belongs to another account.',
   },
   '404': {
     code: 'NOT_FOUND',
-    about: 'it does not exist.',
+    about: 'the object does not exist.',
     says: 'There is no such app.',
   },
   '409': {
     code: 'CONFLICT',
-    about: 'it exists already, or its state does not allow this.',
+    about: 'the object already exists, or its state does not allow this.',
     says: 'This Idempotency-Key was used for another request.',
   },
   '429': {
     code: 'RATE_LIMITED',
-    about: 'wait for as many seconds as Retry-After says.',
+    about: 'wait for the seconds in Retry-After.',
     says: 'More than 100 requests in a minute: wait 42 s.',
   },
   '500': {
     code: 'INTERNAL_ERROR',
-    about: 'the fault is the service’s.',
+    about: 'a fault of the service.',
     says: 'Something went wrong on our side. If you report it, name the request 3f1c8f0e-8f0b-4f0a-9f57-0d9a4c0f3c55.',
   },
   '503': {
@@ -72,21 +72,24 @@ const refusals: Record<
 const header = (description: string, schema: Json) => ({ description, schema });
 const count = { type: 'integer', minimum: 0 };
 const headers = {
-  'X-Request-Id': header('The request’s id, as it stands in the service’s log.', {
+  'X-Request-Id': header('The request id, as in the log of the service.', {
     type: 'string',
   }),
-  'RateLimit-Limit': header('Requests that the caller has in a minute.', count),
-  'RateLimit-Remaining': header('Requests that are left in this minute.', count),
+  'RateLimit-Limit': header('Requests per minute of the caller.', count),
+  'RateLimit-Remaining': header('Requests left in this minute.', count),
   'RateLimit-Reset': header('Whole seconds until the minute ends.', count),
   'Retry-After': header('Whole seconds to wait.', { type: 'integer', minimum: 1 }),
   Link: header('The next page, as <URL>; rel="next". Absent on the last page.', { type: 'string' }),
-  'X-Next-Cursor': header('What to send as "cursor" for the next page. Absent on the last page.', {
+  'X-Next-Cursor': header('The "cursor" of the next page. Absent on the last page.', {
     type: 'string',
   }),
-  'Idempotency-Replayed': header('"true" when this is the first answer of the same key.', {
-    type: 'string',
-    enum: ['true'],
-  }),
+  'Idempotency-Replayed': header(
+    '"true" if this is the stored response of an earlier request with the same key.',
+    {
+      type: 'string',
+      enum: ['true'],
+    },
+  ),
 };
 const everywhere = [
   'X-Request-Id',
@@ -101,7 +104,7 @@ type Json = Record<string, unknown>;
 export async function openApiDocument(version: string): Promise<Json> {
   const routes = await apiRoutes();
   const app = Fastify({ exposeHeadRoutes: false, ajv: { customOptions: { strict: false } } });
-  // Nothing is asked of this instance: schemas need no compilation.
+  // This instance serves no requests, so schemas need no compilation.
   app.setValidatorCompiler(() => () => true);
   app.setSerializerCompiler(() => () => '');
   await app.register(swagger, {
@@ -135,10 +138,10 @@ export async function openApiDocument(version: string): Promise<Json> {
   return document;
 }
 
-/** The routes of the API as they are registered. Nothing is asked of Postgres or of a chain. */
+/** The registered routes of the API. Neither Postgres nor an RPC endpoint is called. */
 async function apiRoutes(): Promise<RouteOptions[]> {
   const log = createLog('docs', { level: 'silent', pretty: false, stream: 'stderr' });
-  // A handle connects when it is first asked.
+  // The handle only connects on its first query.
   const sql = connect('postgres://nobody@127.0.0.1:1/none', { max: 1, name: 'docs' });
   const chain = createRpc({ urls: ['http://127.0.0.1:1'], log });
   const app = buildApp({
@@ -165,7 +168,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
   });
   const routes: RouteOptions[] = [];
   app.addHook('onRoute', (route) => {
-    // Files and pages have no summary: they are no part of the API.
+    // Routes of files and pages have no summary and are not part of the API.
     if (route.method !== 'HEAD' && route.schema?.summary !== undefined) routes.push(route);
   });
   await app.ready();
@@ -191,18 +194,18 @@ const securitySchemes = {
 
 const tags: [string, string][] = [
   ['sign-in', 'Wallet sign-in.'],
-  ['profile', 'The merchant itself.'],
-  ['API keys', 'Keys for a merchant’s servers; managed with a wallet sign-in alone.'],
-  ['apps', 'What a merchant sells under.'],
+  ['profile', 'The merchant’s own data.'],
+  ['API keys', 'Keys for a merchant’s servers; only a wallet sign-in can manage them.'],
+  ['apps', 'A merchant’s products or brands.'],
   ['plans', 'Amount and period, published on chain by the merchant’s wallet.'],
-  ['subscriptions', 'Who subscribes to what. Grant access while now is before accessUntil.'],
-  ['checkout', 'Links that lead one customer to a subscription.'],
+  ['subscriptions', 'A wallet’s subscriptions to plans. Grant access until accessUntil.'],
+  ['checkout', 'Hosted pages in which one customer subscribes.'],
   ['transactions', 'Payments, succeeded and failed.'],
-  ['analytics', 'Figures over time.'],
-  ['webhooks', 'Where events are sent.'],
-  ['deliveries', 'What became of the events that were sent.'],
-  ['events', 'Everything that happened.'],
-  ['subscriber', 'For a subscriber’s page.'],
+  ['analytics', 'Metrics over time.'],
+  ['webhooks', 'The endpoints that events are sent to.'],
+  ['deliveries', 'Events sent to endpoints, with their attempts.'],
+  ['events', 'The event log.'],
+  ['subscriber', 'Routes for a subscriber’s page.'],
   ['service', 'Health.'],
 ];
 
@@ -246,14 +249,14 @@ function tidy(document: Json): Json {
   };
 }
 
-/** What follows from the schemas of an operation: which parameters may be absent, headers, examples. */
+/** Completes an operation from its schemas: optional parameters, headers, examples. */
 function complete(operation: Operation, schemas: Record<string, Json>): void {
   const parameters = operation.parameters ?? [];
   for (const parameter of parameters) {
     if ('default' in parameter.schema) parameter.required = false;
-    // Several values are one text with commas.
+    // Several values are sent comma-separated in one parameter.
     if (parameter.schema.type === 'array') parameter.explode = false;
-    // A malformed id is 404, so no schema of a route refuses it.
+    // Only in the document: the routes answer a malformed id with 404, so their schemas do not check the format.
     if (parameter.in === 'path' && parameter.name.endsWith('Id')) parameter.schema.format = 'uuid';
   }
   const takes = (name: string) => parameters.some((parameter) => parameter.name === name);

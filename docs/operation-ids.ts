@@ -1,6 +1,6 @@
-// Operation ids: a verb and a noun, since generated clients name their functions by them.
+// Operation ids consist of a verb and a noun, because generated clients name their functions after them.
 
-/** What does not follow from the path by the rules below. */
+/** Exceptions from the rules of operationId. */
 const named: Record<string, string> = {
   'GET /healthz': 'getHealth',
   'GET /readyz': 'getReadiness',
@@ -41,8 +41,8 @@ const named: Record<string, string> = {
 const verbs: Record<string, string> = { POST: 'create', PATCH: 'update', DELETE: 'delete' };
 
 /**
- * The id of an operation. A path that ends with a parameter is one of its kind (getPlan, updatePlan); one that ends with a word after a parameter is
- * an action (cancelSubscription) or a list of what is below it (listPlans). Subscribers' ones say "Own".
+ * The id of an operation. A path that ends with a parameter is one object (getPlan, updatePlan); a path that ends with a word after a parameter is an
+ * action (cancelSubscription) or a list of children (listPlans). Ids of subscriber routes contain "Own".
  */
 export function operationId(method: string, path: string): string {
   const known = named[`${method} ${path}`];

@@ -1,4 +1,4 @@
-// `npm run pictures`: plays the sandbox to its end and takes the README's pictures of its pages into docs/pictures. Needs Chromium (CHROMIUM names
+// `npm run pictures`: runs the sandbox scenario and writes the README's screenshots of its pages to docs/pictures. Needs Chromium (CHROMIUM: path of
 // another one) and `npm run build`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,7 +27,7 @@ const child = spawn(
 try {
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const { demo } = JSON.parse(String((await lines.next()).value)) as Ready;
-  // The second line is the summary of the play, which moves the chain's clock.
+  // The second line is the summary of the scenario, which advances the clock of the chain.
   const { chainSeconds } = JSON.parse(String((await lines.next()).value)) as Summary;
   await takePictures(demo, Date.now() + chainSeconds * 1000);
 } finally {

@@ -1,5 +1,5 @@
-// What is sent to webhook endpoints, for the OpenAPI document and the types made from it. What is sent is written in domain/events.ts;
-// test/contract holds an event of every type to this, and the keeper's tests each one that they bring about.
+// Schemas of webhook events, for the OpenAPI document and the types generated from it. domain/events.ts writes the events; test/contract checks
+// one of every type against these schemas, and the keeper's tests check each event that they cause.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import {
   blockReasons,
@@ -25,7 +25,7 @@ import {
 
 const planName = Type.String({ description: 'The plan’s name.', examples: ['Coffee club'] });
 const test = Type.Optional(
-  Type.Boolean({ description: 'A sample that the merchant triggered, in development.' }),
+  Type.Boolean({ description: 'A sample event that the merchant triggered in development.' }),
 );
 const common = {
   appId: Id,
@@ -37,16 +37,18 @@ const common = {
   merchantWallet: Wallet,
   status: oneOf(
     ['active', 'past_due', 'cancelled', 'expired'],
-    'The subscription’s, after what happened.',
+    'Status of the subscription after the event.',
   ),
-  paidThrough: nullable({ ...Time, description: 'The end of the period that is paid.' }),
-  accessUntil: nullable({ ...Time, description: 'Grant access while now is before this time.' }),
+  paidThrough: nullable({ ...Time, description: 'End of the paid period.' }),
+  accessUntil: nullable({ ...Time, description: 'Grant access until this time.' }),
   externalId: nullable(ExternalId),
   metadata: Metadata,
-  sequence: Type.Integer({ description: '1, 2, 3 ... of each subscription, without gaps.' }),
+  sequence: Type.Integer({
+    description: 'Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps.',
+  }),
   test,
 };
-/** The `data` of plan_blocked is of a plan. */
+/** Fields of `data` in plan_blocked, which has no subscription. */
 const ofPlan = {
   appId: Id,
   planId: Id,
@@ -61,71 +63,81 @@ const signature = Type.String({
     '5VERv8NMvzbJMEkV8xnrLkEaWRtSz9CosKDYjCJjBRnbJLgp8uirBgmQpjKhoR4tjF3ZpRzrFmBV6UjKdiSZkQUW',
   ],
 });
-const due = nullable({ ...Time, description: 'When the next payment is due; null when none is.' });
+const due = nullable({
+  ...Time,
+  description: 'Due time of the next payment; null if none will be due.',
+});
 
 /** Fields of `data` that only some types have. */
 const own: Record<EventType, TProperties> = {
   subscription_created: {},
   payment_success: {
-    amountGross: { ...Amount, description: 'What the subscriber paid, USDC base units.' },
-    platformFee: { ...Amount, description: 'The operator’s part of it.' },
-    amountNet: { ...Amount, description: 'The merchant’s part of it.' },
+    amountGross: { ...Amount, description: 'Amount that the subscriber paid, USDC base units.' },
+    platformFee: { ...Amount, description: 'The share of the operator.' },
+    amountNet: { ...Amount, description: 'The share of the merchant.' },
     txSignature: signature,
-    periodStart: { ...Time, description: 'The paid period’s start.' },
-    periodEnd: { ...Time, description: 'The paid period’s end.' },
-    source: oneOf(['keeper', 'foreign'], 'foreign: somebody else sent the transaction.'),
+    periodStart: { ...Time, description: 'Start of the paid period.' },
+    periodEnd: { ...Time, description: 'End of the paid period.' },
+    source: oneOf(['keeper', 'foreign'], 'foreign: another party sent the transaction.'),
     nextPaymentDue: due,
   },
   payment_failed: {
-    failureReason: meaning(failureReasons, 'Why the payment failed.'),
-    attempt: Type.Integer({ description: 'Which try in its period this was.' }),
-    nextAttemptAt: nullable({ ...Time, description: 'When it is tried again; null: never.' }),
+    failureReason: meaning(failureReasons, 'The reason of the failure.'),
+    attempt: Type.Integer({ description: 'Number of the attempt in its period, from 1.' }),
+    nextAttemptAt: nullable({ ...Time, description: 'Time of the next attempt; null: none.' }),
     nextPaymentDue: due,
-    final: Type.Boolean({ description: 'Nothing more is tried: the subscription has expired.' }),
+    final: Type.Boolean({
+      description: 'Whether it was the last attempt: the subscription has expired.',
+    }),
     txSignature: Type.Optional({
       ...signature,
-      description: 'Where it failed on chain. Other payments of the transaction may be paid later.',
+      description: 'The transaction that failed on chain. Its other payments may succeed later.',
     }),
   },
   cancel_requested: {
-    cancelRequestedAt: { ...Time, description: 'When it was asked for.' },
-    cancelRequestedBy: meaning(cancelRequesters, 'Who asked for it.'),
+    cancelRequestedAt: { ...Time, description: 'Time of the request.' },
+    cancelRequestedBy: meaning(cancelRequesters, 'The party that requested it.'),
   },
   cancel_finalized: {
-    cancelledAt: Type.Optional(nullable({ ...Time, description: 'When it ended.' })),
+    cancelledAt: Type.Optional(nullable({ ...Time, description: 'End of the subscription.' })),
     accountClosed: Type.Boolean({ description: 'Whether the account on chain is closed.' }),
     endReason: Type.Optional(
-      meaning(endReasons, 'Why it ended; absent after a cancellation at the end of a period.'),
+      meaning(
+        endReasons,
+        'The reason of the end; absent after a cancellation at the end of a period.',
+      ),
     ),
   },
   cancel_forced: {
-    cancelledAt: Type.Optional(nullable({ ...Time, description: 'When it ended.' })),
+    cancelledAt: Type.Optional(nullable({ ...Time, description: 'End of the subscription.' })),
   },
   delegation_revoked: {
-    delegationRevokedAt: { ...Time, description: 'When the service saw it.' },
-    reason: meaning(revocationReasons, 'How the wallet took its approval back.'),
+    delegationRevokedAt: { ...Time, description: 'Time at which the service detected it.' },
+    reason: meaning(revocationReasons, 'The way in which the wallet revoked its approval.'),
   },
   subscription_resumed: { nextPaymentDue: due },
   renewal_upcoming: {
-    dueAt: { ...Time, description: 'When the payment will be due.' },
-    amount: { ...Amount, description: 'What will be collected, USDC base units.' },
-    canPay: Type.Boolean({ description: 'Whether the wallet could pay it now.' }),
-    issue: nullable(meaning(renewalIssues, 'Why it could not; null when it could.')),
+    dueAt: { ...Time, description: 'Due time of the payment.' },
+    amount: { ...Amount, description: 'Amount of the payment, USDC base units.' },
+    canPay: Type.Boolean({
+      description: 'Whether the wallet could pay it at the time of the event.',
+    }),
+    issue: nullable(meaning(renewalIssues, 'The reason why it could not; null if it could.')),
   },
   plan_blocked: {
     collectionBlockedReason: meaning(
       blockReasons,
-      'Why nothing can be collected from the plan. The plan’s own field is null again once it can.',
+      'The reason why no payment of the plan can be collected. The field of the plan becomes null again when payments can be collected.',
     ),
   },
   subscription_paused: {
-    pausedAt: { ...Time, description: 'Nothing is collected from then on.' },
+    pausedAt: { ...Time, description: 'No payment is collected after this time.' },
   },
   subscription_unpaused: { nextPaymentDue: due },
   refund_recorded: {
     refundId: { ...Id, description: 'The refund.' },
-    transactionId: { ...Id, description: 'The payment of which it gives back.' },
-    amount: { ...Amount, description: 'What the subscriber got back, USDC base units.' },
+    transactionId: { ...Id, description: 'The refunded payment.' },
+    amount: { ...Amount, description: 'Amount of the refund, USDC base units.' },
     txSignature: signature,
   },
 };
@@ -133,15 +145,24 @@ const own: Record<EventType, TProperties> = {
 const eventOf = (type: EventType) =>
   Type.Object(
     {
-      id: { ...Id, description: 'The same on every attempt and replay: deduplicate by it.' },
-      type: Type.Unsafe<EventType>({ type: 'string', enum: [type], description: 'What happened.' }),
+      id: { ...Id, description: 'The same on every attempt and replay; use it for deduplication.' },
+      type: Type.Unsafe<EventType>({
+        type: 'string',
+        enum: [type],
+        description: 'The event type.',
+      }),
       createdAt: Time,
       data:
         type === 'plan_blocked'
-          ? Type.Object({ ...ofPlan, ...own[type] }, { description: 'The plan and what happened.' })
+          ? Type.Object(
+              { ...ofPlan, ...own[type] },
+              { description: 'The plan, and the fields of the event type.' },
+            )
           : Type.Object(
               { ...common, ...own[type] },
-              { description: 'The subscription after what happened, and what happened.' },
+              {
+                description: 'The subscription after the event, and the fields of the event type.',
+              },
             ),
     },
     { title: `${pascal(type)}Event` },
@@ -150,7 +171,7 @@ const eventOf = (type: EventType) =>
 const ref = (title: string) => `#/components/schemas/${title}`;
 const discriminated = (title: string, byType: Record<string, TSchema>) => ({
   title,
-  description: 'One of the events, told apart by "type".',
+  description: 'One of the events; "type" is the discriminator.',
   oneOf: Object.values(byType),
   discriminator: {
     propertyName: 'type',
@@ -160,7 +181,7 @@ const discriminated = (title: string, byType: Record<string, TSchema>) => ({
   },
 });
 const byType = Object.fromEntries(eventTypes.map((type) => [type, eventOf(type)]));
-/** What the event log holds. */
+/** An event of the event log. */
 export const webhookEvent = discriminated('WebhookEvent', byType);
 
 function pascal(type: string): string {
@@ -169,16 +190,16 @@ function pascal(type: string): string {
 
 const PingEvent = Type.Object(
   {
-    id: { ...Id, description: 'Of this ping.' },
-    type: Type.Unsafe<'ping'>({ type: 'string', enum: ['ping'], description: 'A test.' }),
+    id: { ...Id, description: 'The id of the ping.' },
+    type: Type.Unsafe<'ping'>({ type: 'string', enum: ['ping'], description: 'A test event.' }),
     createdAt: Time,
     data: Type.Object(
       {
         appId: Id,
-        webhookId: nullable({ ...Id, description: 'The endpoint; null when the app has none.' }),
-        test: Type.Optional(Type.Boolean({ description: 'A sample, in development.' })),
+        webhookId: nullable({ ...Id, description: 'The endpoint; null if the app has none.' }),
+        test: Type.Optional(Type.Boolean({ description: 'A sample event, in development.' })),
       },
-      { description: 'Who asked for the ping.' },
+      { description: 'The pinged endpoint.' },
     ),
   },
   { title: 'PingEvent' },
@@ -197,9 +218,9 @@ export const webhooks = {
   event: {
     post: {
       operationId: 'webhookEvent',
-      summary: 'What is sent to the app’s webhook endpoint',
+      summary: 'A request to the webhook endpoint of the app',
       description:
-        'Verify the signature over the raw body, refuse timestamps more than 300 seconds away, answer with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are tried again after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.',
+        'Verify the signature over the raw body, refuse timestamps that differ by more than 300 seconds, respond with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are retried after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.',
       tags: ['webhooks'],
       security: [],
       parameters: [
@@ -210,7 +231,7 @@ export const webhooks = {
         header('X-Service-Timestamp', 'Unix time in seconds.'),
         header(
           'webhook-id',
-          'As in the Standard Webhooks specification, so are webhook-timestamp and webhook-signature.',
+          'As in the Standard Webhooks specification, like webhook-timestamp and webhook-signature.',
         ),
         header('webhook-timestamp', 'Unix time in seconds.'),
         header('webhook-signature', 'v1, and a Base64 HMAC-SHA256.'),
@@ -224,8 +245,8 @@ export const webhooks = {
         },
       },
       responses: {
-        '200': { description: 'Received: any 2xx will do.' },
-        '401': { description: 'The signature does not fit.' },
+        '200': { description: 'Received. Any 2xx is accepted.' },
+        '401': { description: 'The signature is invalid.' },
       },
     },
   },

@@ -1,6 +1,6 @@
--- Merchants and how they and their subscribers prove who they are; apps; what HTTP needs to remember.
+-- Merchants, their apps and API keys, and the nonces of wallet sign-ins.
 
--- RFC 9562 version 7 with microseconds in rand_a, so that ids made one after the other sort that way. By the database's clock.
+-- RFC 9562 version 7 with microseconds in rand_a, so that ids sort by the time of their creation, by the database's clock.
 create function uuid_v7() returns uuid
 language sql volatile parallel safe
 as $$
@@ -29,7 +29,7 @@ create table api_keys (
   last_used_at timestamptz,
   revoked_at timestamptz
 );
-comment on column api_keys.hash is 'SHA-256 of the key; the key itself is stored nowhere';
+comment on column api_keys.hash is 'SHA-256 of the key; the key itself is not stored';
 create index api_keys_by_merchant on api_keys (merchant_id, id);
 
 create table auth_nonces (
@@ -39,7 +39,7 @@ create table auth_nonces (
   message text not null,
   expires_at timestamptz not null
 );
-comment on table auth_nonces is 'a row is deleted by the sign-in that uses it: that is what makes a nonce work once';
+comment on table auth_nonces is 'the sign-in that uses a nonce deletes its row, so that it works once';
 create index auth_nonces_by_expiry on auth_nonces (expires_at);
 
 create table apps (

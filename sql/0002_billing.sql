@@ -1,4 +1,4 @@
--- Plans, subscriptions, and the money: attempts (what we signed) and payments (what happened).
+-- Plans, subscriptions, payment attempts (signed by a keeper), payments (their recorded results) and refunds.
 
 create table plans (
   id uuid primary key default uuid_v7(),
@@ -29,13 +29,13 @@ create table plans (
   constraint seen_on_chain_unless_pending check (status in ('pending', 'ended') or chain_created_at is not null)
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
-comment on column plans.grace_hours is 'access is granted so long after paid_through while a payment is due; null: a tenth of the period, 72 at the most';
-comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
-comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
-comment on column plans.trial_hours is 'a new subscription pays nothing for so long, once per wallet and app; null: no trial';
-comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
-comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
-comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
+comment on column plans.grace_hours is 'hours of access after paid_through while a payment is due; null: a tenth of the period, at most 72';
+comment on column plans.retry_hours is 'hours after the first failure at which a payment is retried, ascending; null: 1, 6, 24, 72, 120';
+comment on column plans.past_due_days is 'days from the first failure until an unpaid subscription expires; null: the operator''s setting';
+comment on column plans.trial_hours is 'free hours of a new subscription, once per wallet and app; null: no trial';
+comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
+comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
+comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
 create unique index one_live_plan_per_pda on plans (plan_pda) where status <> 'ended';
 create index plans_by_app on plans (app_id, id);
 create index plans_blocked on plans (collection_blocked_reason) where collection_blocked_reason is not null;
@@ -92,42 +92,42 @@ create table subscriptions (
   constraint past_due_has_start check ((status = 'past_due') = (past_due_since is not null)),
   constraint lease_is_whole check ((lease_until is null) = (claim_id is null))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
-comment on column subscriptions.amount is 'the plan''s amount, which the chain enforces: no period takes more';
-comment on column subscriptions.trial_ends_at is 'nothing is collected before this chain time; null where there was no trial';
-comment on column subscriptions.discount_periods is 'payments that the discount still reduces; null: all, 0: it is used up';
-comment on column subscriptions.paused_at is 'nothing is collected since; null while it is not paused';
-comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended: of the period that ran then, only the rest is charged';
-comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
+comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
+comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
+comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
+comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
+comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended; only the rest of the period at that time is charged';
+comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null when there is nothing left to do';
-comment on column subscriptions.announced_due is 'the next_payment_due that renewal_upcoming announced last: each is announced once';
-comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
-comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
-comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it tells an account from a later one at the same address';
-comment on column subscriptions.chain_period_start is 'period start of the account at registration: a period of the same account starts whole periods away';
-comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
-comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
-comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
-comment on column subscriptions.failed_packs is 'transactions in a row that failed because of another payment in them; from two on the payment goes alone';
+comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
+comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
+comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
+comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
+comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
+comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull by another puller';
+comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
+comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
+comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda) where status in ('active', 'past_due');
 create unique index one_trial_per_wallet on subscriptions (app_id, subscriber_wallet) where trial_ends_at is not null;
 create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
 create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
--- Lists go by the id, which is made in order of time: one index for each column that a list can begin with.
+-- Lists are ordered by id, which is ordered by time: one index for each column that a list can be filtered by first.
 create index subscriptions_by_app on subscriptions (app_id, id);
 create index subscriptions_by_app_end on subscriptions (app_id, ended_at);
 create index subscriptions_by_plan on subscriptions (plan_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
 create index subscriptions_by_external_id on subscriptions (app_id, external_id, id) where external_id is not null;
--- Which of a customer's subscriptions grants access longest. Any wallet may register with any external id: only paid rows and trials are in it.
+-- Finds the subscription of a customer with the longest access. Only has paid rows and trials, because any wallet may register with any external id.
 create index subscriptions_by_coverage on subscriptions
   (app_id, external_id, (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end), id)
   where external_id is not null and (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end) is not null;
 create index subscriptions_by_pda on subscriptions (subscription_pda, id);
 
--- The keepers walk through the subscriptions that have a timer, in the order of due_at, and look each up on the chain. All of them share one place;
--- no row says when it was looked at, so that looking writes nothing to it.
+-- The sweep reads each subscription with a due_at from the chain, in the order of due_at. All keepers share one position. The time of the read is not
+-- stored per subscription, so that the sweep does not write to its row.
 create table sweeps (
   name text primary key,
   lap int8 not null default 0,
@@ -137,10 +137,10 @@ create table sweeps (
   taken int not null default 0,
   length int not null default 0
 );
-comment on column sweeps.starts_at is 'when this lap begins, or began';
-comment on column sweeps.id is 'with due_at: the last subscription that was taken in this lap';
-comment on column sweeps.taken is 'subscriptions taken in this lap';
-comment on column sweeps.length is 'subscriptions taken in the lap before; tells whether this one is behind its time';
+comment on column sweeps.starts_at is 'start of this lap, in the past or future';
+comment on column sweeps.id is 'with due_at: the last subscription read in this lap';
+comment on column sweeps.taken is 'subscriptions read in this lap';
+comment on column sweeps.length is 'subscriptions read in the previous lap, to detect that this lap is late';
 insert into sweeps (name) values ('all');
 
 create table transactions (
@@ -152,8 +152,8 @@ create table transactions (
   created_at timestamptz not null default now(),
   constraint open_has_bytes check ((state = 'open') = (bytes is not null))
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
-comment on table transactions is 'every transaction that a keeper signed, committed before it is first sent; it carries one or more payment attempts';
-comment on column transactions.bytes is 'the signed transaction as it is sent; null once its end is known';
+comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
+comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
 
 create table payment_attempts (
   id uuid primary key default uuid_v7(),
@@ -174,9 +174,9 @@ create table payment_attempts (
   constraint attempt_adds_up check (amount_gross = platform_fee + amount_net),
   constraint resolved_has_time check ((state = 'open') = (resolved_at is null))
 ) with (autovacuum_vacuum_scale_factor = 0.02);
-comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
-comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
-comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
+comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
+comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
+comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 create unique index one_open_attempt_per_period on payment_attempts (subscription_id, period_start) where state = 'open';
 create index attempts_in_vain on payment_attempts (subscription_id, id) where state in ('failed', 'expired');
 
@@ -209,20 +209,20 @@ create table payments (
   constraint further_is_foreign check (not further or (status = 'succeeded' and source = 'foreign')),
   constraint failure_has_reason check ((status = 'failed') = (failure_reason is not null))
 );
-comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
-comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
-comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
-comment on column payments.amount_refunded is 'the sum of its refunds that are final';
-comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
+comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.further is 'a further pull by another puller in a paid period: it moved USDC but does not pay for another period';
+comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; not included in amount_gross';
+comment on column payments.amount_refunded is 'the sum of its finalized refunds';
+comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 create unique index one_payment_per_period on payments (subscription_id, period_start) where status = 'succeeded' and not further;
--- Of hashes: of the texts it would be the largest index of the table (docs/postgres-notes.md, Writing).
+-- Indexes hashes, because an index of the texts would be the largest of the table (docs/postgres-notes.md, Writing).
 create unique index one_payment_per_pull on payments ((md5(tx_signature)::uuid), (md5(subscription_pda)::uuid)) where status = 'succeeded';
--- Postgres takes no statistics of an expression from a partial index; without them it expects one payment in 200 to have a signature, and reads the table.
+-- Postgres keeps no statistics of the expression of a partial index. Without these it expects one payment in 200 per signature, and scans the table.
 create statistics payment_signatures on (md5(tx_signature)::uuid) from payments;
 create index payments_by_app_time on payments (app_id, occurred_at, id);
 create index payments_by_subscription on payments (subscription_id, occurred_at, id);
 
--- What a merchant gives back: a transfer of its own wallet, recognised by the reference that it names.
+-- Refunds: transfers by the merchant's wallet, found on chain by the reference among their accounts.
 create table refunds (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
@@ -237,8 +237,8 @@ create table refunds (
   created_at timestamptz not null default now(),
   constraint succeeded_is_whole check ((status = 'succeeded') = (tx_signature is not null) and (status = 'succeeded') = (occurred_at is not null))
 );
-comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
-comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or has expired and was asked for a day ago';
+comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found';
+comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
 comment on column refunds.occurred_at is 'block time of the transfer';
 create index refunds_by_payment on refunds (payment_id, id);
 create index refunds_to_look_for on refunds (look_at, id) where look_at is not null;

@@ -1,6 +1,6 @@
--- The outbox (events), where they go (endpoints) and how that went (deliveries and their attempts).
+-- The outbox (events), the webhook endpoints, the deliveries to them and their attempts.
 
--- When a version 7 id was made (RFC 9562, with the microseconds that uuid_v7 puts behind the milliseconds).
+-- The creation time of a version 7 id (RFC 9562, with the microseconds that uuid_v7 puts behind the milliseconds).
 create function made_at(id uuid) returns timestamptz
 language sql immutable strict parallel safe
 as $$
@@ -9,20 +9,20 @@ as $$
         + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
     ) / 1000000::float8)
 $$;
--- The lowest version 7 id that can be made at a time: rows made before that time have lower ids.
+-- The lowest version 7 id of a time: rows created before that time have lower ids.
 create function first_id_at(moment timestamptz) returns uuid
 language sql stable strict parallel safe
 as $$
   select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
 $$;
--- The same to the microsecond, as uuid_v7() makes ids.
+-- The same to the microsecond, like the ids of uuid_v7().
 create function id_at(moment timestamptz) returns uuid
 language sql stable strict parallel safe
 as $$
   select (overlay(lpad(to_hex(floor(date_part('epoch', moment) * 4096000)::int8), 15, '0') placing '7' from 13 for 0) || repeat('0', 16))::uuid
 $$;
 
--- Partitioned by month of the id. make_months() makes the partitions, drop_months() drops those that are older than is kept.
+-- Partitioned by month of the id. make_months() creates the partitions, drop_months() drops those past the retention time.
 create table events (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
@@ -37,14 +37,14 @@ create table events (
   constraint of_subscription_or_plan check ((type = 'plan_blocked') = (subscription_id is null) and (subscription_id is null) = (sequence is null))
 ) partition by range (id);
 comment on column events.body is 'the exact text that every attempt and replay sends';
-comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint that takes its type';
-comment on column events.created_at is 'the time of the id, in milliseconds';
+comment on column events.queued is 'whether the statement that wrote the event queued a delivery, because the app had an endpoint for its type';
+comment on column events.created_at is 'the time in the id, in milliseconds';
 create index events_by_app on events (app_id, id);
 create table events_default partition of events (constraint sequence_is_unique_default unique (subscription_id, sequence)) default;
-comment on table events_default is 'holds no row while make_months() runs in time; a gauge and an alert watch it';
+comment on table events_default is 'empty as long as make_months() runs in time; monitored by a gauge and an alert';
 
--- Gapless per subscription: the counter moves by one, an event takes the value to which its own transaction moved the counter, and a moved counter
--- without its event does not commit. A partition alone cannot see that another one holds the same number.
+-- Sequences have no gaps per subscription: the counter increases by one, an event gets the counter value of its own transaction, and an increased
+-- counter without its event does not commit. Unique indexes cannot check this, because they only cover one partition.
 create function check_event_sequence() returns trigger language plpgsql as $$
 begin
   if not exists (select from subscriptions
@@ -56,7 +56,7 @@ end
 $$;
 create function check_event_counter() returns trigger language plpgsql as $$
 begin
-  -- The event is of this transaction: the bound on its id leaves older partitions out, and allows for a clock that is set back.
+  -- The event was written in this transaction. The bound on its id excludes older partitions; a day allows for a clock that is set back.
   if new.event_sequence <> old.event_sequence + 1 or not exists (select from events
     where subscription_id = new.id and sequence = new.event_sequence and id >= first_id_at(now() - interval '1 day')) then
     raise exception 'event sequence % of subscription % has no event', new.event_sequence, new.id using errcode = 'check_violation';
@@ -85,10 +85,10 @@ create table webhook_endpoints (
   constraint rotation_is_whole check ((rotated_at is null) = (previous_secret is null) and (rotated_at is null) = (previous_until is null))
 );
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
-comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; it signs as well until previous_until';
-comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at: attempts before it were signed with a secret that is gone';
-comment on column webhook_endpoints.extra_events is 'event types beyond those that every endpoint gets (takes_event)';
--- Whether an endpoint with these extra_events gets events of a type: extra types only when it asked for them.
+comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
+comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
+comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
+-- Whether an endpoint with these extra_events gets events of a type: opt-in types must be among them.
 create function takes_event(extra_events text[], type text) returns boolean
 language sql immutable parallel safe
 as $$
@@ -98,8 +98,8 @@ $$;
 create unique index one_endpoint_per_app on webhook_endpoints (app_id) where deleted_at is null;
 create index deleted_endpoints_by_app on webhook_endpoints (app_id, id) where deleted_at is not null;
 
--- Deliveries that are not finished. Dispatchers claim rows with FOR UPDATE SKIP LOCKED. The claim's columns are in no index and pages are half full,
--- so that a claim is a HOT update. The table stays small: vacuum goes by a number of dead rows, not by a share of the table.
+-- Unfinished deliveries. Dispatchers claim rows with FOR UPDATE SKIP LOCKED. The columns of the claim are in no index and pages are half full,
+-- so that a claim is a HOT update. The table stays small, so autovacuum uses a number of dead rows as threshold, not a share of the table.
 create table delivery_queue (
   id uuid primary key default uuid_v7(),
   endpoint_id uuid not null references webhook_endpoints,
@@ -114,15 +114,15 @@ create table delivery_queue (
   constraint claim_is_whole check ((claim_id is null) = (claimed_until is null))
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
-comment on column delivery_queue.event_id is 'no foreign key: events are dropped by the month, and none that is queued is';
-comment on column delivery_queue.attempts is 'requests that were made and failed; each is in earlier_attempts';
+comment on column delivery_queue.event_id is 'no foreign key, because events are dropped by the month; months with queued events are kept';
+comment on column delivery_queue.attempts is 'number of failed requests; each is in earlier_attempts';
 comment on column delivery_queue.replayed is 'queued by a replay, not by the statement that wrote the event';
-comment on column delivery_queue.claimed_until is 'database time until which the dispatcher with this claim_id alone may send it';
+comment on column delivery_queue.claimed_until is 'database time until which only the dispatcher with this claim_id may send it';
 create index delivery_queue_by_due on delivery_queue (endpoint_id, due_at, id);
 create index delivery_queue_by_endpoint on delivery_queue (endpoint_id, id);
 create index delivery_queue_replayed on delivery_queue (event_id) where replayed;
 
--- Deliveries that are over: inserted once, by the statement that deletes them from the queue, and never updated. Partitioned by month of the id.
+-- Finished deliveries: inserted once, by the statement that deletes them from the queue, and never updated. Partitioned by month of the id.
 create table deliveries (
   id uuid primary key,
   endpoint_id uuid not null,
@@ -143,18 +143,18 @@ create table deliveries (
     then status = 'cancelled' and last_duration_ms is null and last_http_status is null and last_error is null and last_response is null and last_address is null
     else attempts > 0 and last_duration_ms >= 0 and (last_http_status is null) = (last_error is not null) end)
 ) partition by range (id);
-comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and a month is dropped without a lock on what they refer to';
-comment on column deliveries.last_started_at is 'this and the next five: the last attempt, null when it was cancelled before it was sent again; earlier ones are in earlier_attempts';
+comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and so dropping a month does not lock the referenced tables';
+comment on column deliveries.last_started_at is 'this and the next five columns: the last attempt, null if the delivery was cancelled before its next attempt; earlier ones are in earlier_attempts';
 comment on column deliveries.last_response is 'the first 4 KiB of the answer''s body, as received';
 create index deliveries_by_endpoint on deliveries (endpoint_id, id);
--- For those who look into failures, newest first, of one endpoint or of all. A delivery that goes well never enters these.
+-- Serve lists of failed or cancelled deliveries, newest first, of one endpoint or of all. Delivered rows are not in these indexes.
 create index deliveries_undelivered on deliveries (id) where status in ('failed', 'cancelled');
 create index deliveries_undelivered_by_endpoint on deliveries (endpoint_id, id) where status in ('failed', 'cancelled');
 create index deliveries_replayed on deliveries (event_id) where replayed;
 create table deliveries_default partition of deliveries default;
 comment on table deliveries_default is 'as events_default';
 
--- Attempts that another was to follow. Written by the statement that puts the delivery back, dropped with the month of its delivery.
+-- Attempts with a scheduled retry. Written by the statement that returns the delivery to the queue, dropped with the month of the delivery.
 create table earlier_attempts (
   delivery_id uuid not null,
   number int not null check (number > 0),
@@ -178,17 +178,17 @@ create view all_deliveries as
   union all
   select id, endpoint_id, event_id, event_type, status, attempts, null, replay_of, replayed, made_at(id), finished_at
   from deliveries;
-comment on view all_deliveries is 'the queue and the log, for readers';
+comment on view all_deliveries is 'the queue and the log together, for reads';
 
 create view delivery_attempts as
   select delivery_id, number, started_at, duration_ms, http_status, error, response, address from earlier_attempts
   union all
   select id, attempts, last_started_at, last_duration_ms, last_http_status, last_error, last_response, last_address
   from deliveries where last_started_at is not null;
-comment on view delivery_attempts is 'every request that was made: number 1 is the first of its delivery';
+comment on view delivery_attempts is 'every request; number 1 is the first of its delivery';
 
--- Makes the partitions of this month and of `ahead` more, where they are missing, and returns the names of those it made. With the rights of the
--- tables' owner, so that a daemon needs none of its own but to execute this.
+-- Creates missing partitions of this month and the next `ahead` months, and returns their names. Runs with the rights of the tables' owner, so
+-- that a daemon only needs the right to execute it.
 create function make_months(ahead int default 3) returns setof text
 language plpgsql security definer set search_path = public, pg_temp
 as $$
@@ -203,8 +203,8 @@ begin
     where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC') + n * interval '1 month', '_YYYY_MM')) is null) then
     return;
   end if;
-  -- What the statements below lock (events, then what it refers to), in the order of the transactions that write: they lock subscriptions' rows (waited
-  -- for in exclusive mode) before they store events. In the other order the two would wait for each other.
+  -- Takes the locks of the statements below (events, then the referenced tables) in the order of the writing transactions, which lock rows of
+  -- subscriptions (exclusive mode waits for these) before they insert events. Another order could deadlock.
   lock table apps in share row exclusive mode;
   lock table subscriptions in exclusive mode;
   lock table only events, only deliveries, only earlier_attempts in access exclusive mode;
@@ -224,7 +224,7 @@ end
 $$;
 revoke execute on function make_months(int) from public;
 
--- Whether deliveries of events with ids in [first_id, end_id) are still kept. The first delivery of an event is of the event's month; later ones are replays.
+-- Whether deliveries of events with ids in [first_id, end_id) still exist. The first delivery of an event is in the event's month; later ones are replays.
 create function month_is_used(suffix text, first_id uuid, end_id uuid) returns boolean
 language sql stable
 as $$
@@ -234,7 +234,7 @@ as $$
 $$;
 
 -- Drops the oldest month of deliveries (with their attempts) or of events that ended more than `days` ago, and returns it as YYYY_MM; null when there
--- is none. A month of events goes after all deliveries of it. Call it with a lock_timeout: it waits for every statement on these tables.
+-- is none. A month of events is dropped after all its deliveries. Call it with a lock_timeout, because it waits for every statement on these tables.
 create function drop_month(parent text, days int) returns text
 language plpgsql security definer set search_path = public, pg_temp
 as $$
@@ -265,7 +265,7 @@ begin
     if month_is_used(suffix, first_id, end_id) then
       return null;
     end if;
-    -- A replay that read an event before the lock has committed its delivery by then: looked at again.
+    -- Checked again under the lock, because a replay that read an event before the lock has now committed its delivery.
     lock table only events in access exclusive mode;
     execute format('lock table %I in access exclusive mode', 'events_' || suffix);
     if month_is_used(suffix, first_id, end_id) then
@@ -290,9 +290,9 @@ create table replays (
   created_at timestamptz not null default now(),
   finished_at timestamptz
 );
-comment on table replays is 'runs of billing replay: the cursor moves in the transaction that queues, so that an interrupted run goes on where it was';
-comment on column replays.app_id is 'the app whose merchant asked for the run over the API: serve works on it; null for a run of the command alone';
-comment on column replays.selection is 'the filters or ids, as canonical JSON: the same command finds its interrupted run by it';
-comment on column replays.until is 'rows created later, the run''s own among them, are not part of it';
+comment on table replays is 'replay runs; the transaction that queues also advances the cursor, so that an interrupted run can be resumed';
+comment on column replays.app_id is 'the app of a run requested over the API, which serve executes; null for a run of the command';
+comment on column replays.selection is 'the filters or ids as canonical JSON, by which the same command finds its interrupted run';
+comment on column replays.until is 'upper bound of the creation time, which excludes later rows and those of the run itself';
 create unique index one_open_replay_per_selection on replays (md5(selection)) where finished_at is null;
 create index replays_requested on replays (id) where finished_at is null and app_id is not null;

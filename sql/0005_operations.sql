@@ -1,4 +1,4 @@
--- What operators see of the daemons, and what all daemons of a database must agree on.
+-- The state of the daemons for operators, and the configuration that all daemons of a database share.
 
 create table daemons (
   id uuid primary key,
@@ -9,7 +9,7 @@ create table daemons (
   seen_at timestamptz not null default clock_timestamp(),
   trouble text
 ) with (fillfactor = 50);
-comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one stays for a day';
+comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one is kept for a day';
 
 create table installation (
   single boolean primary key default true check (single),
@@ -20,4 +20,4 @@ create table installation (
   treasuries text[] not null check (cardinality(treasuries) between 1 and 3),
   updated_at timestamptz not null default now()
 );
-comment on table installation is 'written by the first daemon that starts; every other compares its configuration with it';
+comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';

@@ -1,6 +1,6 @@
--- What the browser pages need.
+-- Tables of the browser pages: checkout sessions and offered transactions.
 
--- A plan for one of a merchant's customers. Its id is what the customer's link is known by.
+-- An offer of a plan to one customer of a merchant. The customer's link contains its id.
 create table checkout_sessions (
   id uuid primary key default uuid_v7(),
   app_id uuid not null references apps,
@@ -18,11 +18,11 @@ create table checkout_sessions (
   expires_at timestamptz not null default now() + interval '24 hours',
   constraint completed_by_a_wallet check (subscription_id is null or subscriber_wallet is not null)
 );
-comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent: no other can use the session';
-comment on column checkout_sessions.subscription_id is 'what was registered in the session; null while it is open or when it expired';
+comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
+comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 create index checkout_sessions_by_app on checkout_sessions (app_id, id);
 
--- Every unsigned transaction that the service builds for a wallet. The relay sends a signed one only when it is one of these.
+-- Every unsigned transaction that the service built for a wallet. The relay only sends a signed transaction that matches one of these.
 create table offered_transactions (
   id uuid primary key default uuid_v7(),
   wallet text not null,
@@ -36,7 +36,7 @@ create table offered_transactions (
   created_at timestamptz not null default now(),
   constraint subscription_named_unless_of_plan check ((purpose in ('publish', 'pullers')) = (subscription_pda is null))
 );
-comment on table offered_transactions is 'unsigned transactions that wallets were given to sign; deleted after ten minutes, when their blockhashes have lapsed';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, when their blockhashes have expired';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
 create index offered_transactions_by_wallet on offered_transactions (wallet, blockhash);

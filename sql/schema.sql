@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION public.check_event_counter()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- The event is of this transaction: the bound on its id leaves older partitions out, and allows for a clock that is set back.
+  -- The event was written in this transaction. The bound on its id excludes older partitions; a day allows for a clock that is set back.
   if new.event_sequence <> old.event_sequence + 1 or not exists (select from events
     where subscription_id = new.id and sequence = new.event_sequence and id >= first_id_at(now() - interval '1 day')) then
     raise exception 'event sequence % of subscription % has no event', new.event_sequence, new.id using errcode = 'check_violation';
@@ -60,7 +60,7 @@ begin
     if month_is_used(suffix, first_id, end_id) then
       return null;
     end if;
-    -- A replay that read an event before the lock has committed its delivery by then: looked at again.
+    -- Checked again under the lock, because a replay that read an event before the lock has now committed its delivery.
     lock table only events in access exclusive mode;
     execute format('lock table %I in access exclusive mode', 'events_' || suffix);
     if month_is_used(suffix, first_id, end_id) then
@@ -116,8 +116,8 @@ begin
     where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC') + n * interval '1 month', '_YYYY_MM')) is null) then
     return;
   end if;
-  -- What the statements below lock (events, then what it refers to), in the order of the transactions that write: they lock subscriptions' rows (waited
-  -- for in exclusive mode) before they store events. In the other order the two would wait for each other.
+  -- Takes the locks of the statements below (events, then the referenced tables) in the order of the writing transactions, which lock rows of
+  -- subscriptions (exclusive mode waits for these) before they insert events. Another order could deadlock.
   lock table apps in share row exclusive mode;
   lock table subscriptions in exclusive mode;
   lock table only events, only deliveries, only earlier_attempts in access exclusive mode;
@@ -177,7 +177,7 @@ create table api_keys (
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_hash_key UNIQUE (hash)
 );
-comment on column api_keys.hash is 'SHA-256 of the key; the key itself is stored nowhere';
+comment on column api_keys.hash is 'SHA-256 of the key; the key itself is not stored';
 CREATE INDEX api_keys_by_merchant ON public.api_keys USING btree (merchant_id, id);
 
 create table apps (
@@ -205,7 +205,7 @@ create table auth_nonces (
   constraint auth_nonces_role_check CHECK ((role = ANY (ARRAY['merchant'::text, 'subscriber'::text]))),
   constraint auth_nonces_pkey PRIMARY KEY (nonce)
 );
-comment on table auth_nonces is 'a row is deleted by the sign-in that uses it: that is what makes a nonce work once';
+comment on table auth_nonces is 'the sign-in that uses a nonce deletes its row, so that it works once';
 CREATE INDEX auth_nonces_by_expiry ON public.auth_nonces USING btree (expires_at);
 
 create table checkout_sessions (
@@ -234,8 +234,8 @@ create table checkout_sessions (
   constraint checkout_sessions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint checkout_sessions_pkey PRIMARY KEY (id)
 );
-comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent: no other can use the session';
-comment on column checkout_sessions.subscription_id is 'what was registered in the session; null while it is open or when it expired';
+comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
+comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 
 create table daemons (
@@ -248,7 +248,7 @@ create table daemons (
   trouble text,
   constraint daemons_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
-comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one stays for a day';
+comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one is kept for a day';
 
 create table deliveries (
   id uuid not null,
@@ -275,8 +275,8 @@ CASE
 END),
   constraint deliveries_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
-comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and a month is dropped without a lock on what they refer to';
-comment on column deliveries.last_started_at is 'this and the next five: the last attempt, null when it was cancelled before it was sent again; earlier ones are in earlier_attempts';
+comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and so dropping a month does not lock the referenced tables';
+comment on column deliveries.last_started_at is 'this and the next five columns: the last attempt, null if the delivery was cancelled before its next attempt; earlier ones are in earlier_attempts';
 comment on column deliveries.last_response is 'the first 4 KiB of the answer''s body, as received';
 CREATE INDEX deliveries_by_endpoint ON ONLY public.deliveries USING btree (endpoint_id, id);
 CREATE INDEX deliveries_replayed ON ONLY public.deliveries USING btree (event_id) WHERE replayed;
@@ -299,10 +299,10 @@ create table delivery_queue (
   constraint delivery_queue_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
   constraint delivery_queue_pkey PRIMARY KEY (id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=20000);
-comment on column delivery_queue.event_id is 'no foreign key: events are dropped by the month, and none that is queued is';
-comment on column delivery_queue.attempts is 'requests that were made and failed; each is in earlier_attempts';
+comment on column delivery_queue.event_id is 'no foreign key, because events are dropped by the month; months with queued events are kept';
+comment on column delivery_queue.attempts is 'number of failed requests; each is in earlier_attempts';
 comment on column delivery_queue.replayed is 'queued by a replay, not by the statement that wrote the event';
-comment on column delivery_queue.claimed_until is 'database time until which the dispatcher with this claim_id alone may send it';
+comment on column delivery_queue.claimed_until is 'database time until which only the dispatcher with this claim_id may send it';
 CREATE INDEX delivery_queue_by_due ON public.delivery_queue USING btree (endpoint_id, due_at, id);
 CREATE INDEX delivery_queue_by_endpoint ON public.delivery_queue USING btree (endpoint_id, id);
 CREATE INDEX delivery_queue_replayed ON public.delivery_queue USING btree (event_id) WHERE replayed;
@@ -330,7 +330,7 @@ create table event_readers (
   constraint event_readers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint event_readers_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
-comment on table event_readers is 'who follows an app''s events ("billing listen"), for "billing trigger" to count; each request of a reader puts "until" off';
+comment on table event_readers is 'readers of an app''s event feed ("billing listen"), counted by "billing trigger"; each request of a reader extends "until"';
 CREATE INDEX event_readers_by_app ON public.event_readers USING btree (app_id);
 
 create table events (
@@ -350,8 +350,8 @@ create table events (
   constraint events_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
 comment on column events.body is 'the exact text that every attempt and replay sends';
-comment on column events.queued is 'a delivery was queued by the statement that wrote the event: the app had an endpoint that takes its type';
-comment on column events.created_at is 'the time of the id, in milliseconds';
+comment on column events.queued is 'whether the statement that wrote the event queued a delivery, because the app had an endpoint for its type';
+comment on column events.created_at is 'the time in the id, in milliseconds';
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
@@ -365,10 +365,10 @@ create table idempotency_keys (
   constraint idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255))),
   constraint idempotency_keys_pkey PRIMARY KEY (scope, key)
 );
-comment on table idempotency_keys is 'answers of POST requests that carried an Idempotency-Key, for 24 hours; written in the transaction of what they tell of';
-comment on column idempotency_keys.scope is 'whose key it is: merchant:<id> or subscriber:<wallet>';
+comment on table idempotency_keys is 'responses to POST requests with an Idempotency-Key, kept for 24 hours; written in the transaction of the request''s changes';
+comment on column idempotency_keys.scope is 'the owner of the key: merchant:<id> or subscriber:<wallet>';
 comment on column idempotency_keys.fingerprint is 'SHA-256 of the path and the body';
-comment on column idempotency_keys.body is 'the answer, which may hold a secret that is shown once: AES-256-GCM (domain/secrets.ts)';
+comment on column idempotency_keys.body is 'the response, encrypted because it may contain a secret that is only shown once: AES-256-GCM (domain/secrets.ts)';
 CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
 
 create table installation (
@@ -384,7 +384,7 @@ create table installation (
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
   constraint installation_pkey PRIMARY KEY (single)
 );
-comment on table installation is 'written by the first daemon that starts; every other compares its configuration with it';
+comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
 
 create table merchants (
   id uuid not null default uuid_v7(),
@@ -421,7 +421,7 @@ create table offered_transactions (
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions that wallets were given to sign; deleted after ten minutes, when their blockhashes have lapsed';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, when their blockhashes have expired';
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
@@ -455,9 +455,9 @@ create table payment_attempts (
   constraint payment_attempts_pkey PRIMARY KEY (id),
   constraint one_attempt_per_position UNIQUE (transaction_id, "position")
 ) with (autovacuum_vacuum_scale_factor=0.02);
-comment on table payment_attempts is 'every payment that a keeper signed, with the transaction that carries it';
-comment on column payment_attempts.position is 'place of the payment in its transaction, from 0';
-comment on column payment_attempts.fee_owed is 'the fee that was left out because no treasury of the plan could receive it';
+comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
+comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
+comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
 CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text]));
 CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
 
@@ -501,11 +501,11 @@ create table payments (
   constraint payments_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint payments_pkey PRIMARY KEY (id)
 );
-comment on table payments is 'what merchants see as transactions: one succeeded row per paid period, one failed row per failed attempt';
-comment on column payments.further is 'somebody else pulled once more in a period that was paid already: it moved money, and pays for nothing new';
-comment on column payments.amount_refunded is 'the sum of its refunds that are final';
-comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; no part of amount_gross';
-comment on column payments.occurred_at is 'the payment''s time: the block''s for a success, chain time of the attempt for a failure';
+comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.further is 'a further pull by another puller in a paid period: it moved USDC but does not pay for another period';
+comment on column payments.amount_refunded is 'the sum of its finalized refunds';
+comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; not included in amount_gross';
+comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
@@ -552,13 +552,13 @@ create table plans (
   constraint plans_pkey PRIMARY KEY (id)
 );
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
-comment on column plans.grace_hours is 'access is granted so long after paid_through while a payment is due; null: a tenth of the period, 72 at the most';
-comment on column plans.retry_hours is 'hours after the first failure at which a payment is tried again, ascending; null: 1, 6, 24, 72, 120';
-comment on column plans.past_due_days is 'an unpaid subscription expires so long after its first failure; null: what the operator configured';
-comment on column plans.trial_hours is 'a new subscription pays nothing for so long, once per wallet and app; null: no trial';
-comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it tells a plan from one recreated at the same address';
-comment on column plans.observed_slot is 'slot as of which the plan was first seen on chain: older state, which does not have it, is not believed';
-comment on column plans.collection_blocked_reason is 'why no payment of the plan can be collected, for a reason that is not its subscribers''; null while they can';
+comment on column plans.grace_hours is 'hours of access after paid_through while a payment is due; null: a tenth of the period, at most 72';
+comment on column plans.retry_hours is 'hours after the first failure at which a payment is retried, ascending; null: 1, 6, 24, 72, 120';
+comment on column plans.past_due_days is 'days from the first failure until an unpaid subscription expires; null: the operator''s setting';
+comment on column plans.trial_hours is 'free hours of a new subscription, once per wallet and app; null: no trial';
+comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
+comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
+comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
@@ -576,10 +576,10 @@ create table rate_budgets (
   constraint rate_budgets_spent_check CHECK ((spent >= 0)),
   constraint rate_budgets_pkey PRIMARY KEY (subject, number)
 ) with (fillfactor=50);
-comment on table rate_budgets is 'requests per subject and window of a minute; a subject''s newest window has its highest number';
+comment on table rate_budgets is 'requests per subject and window of a minute; the newest window of a subject has the highest number';
 comment on column rate_budgets.spent is 'requests of the window within the limit';
-comment on column rate_budgets.granted is 'how many requests of the last statement were within the limit';
-comment on column rate_budgets.most is 'the limit as of the last statement';
+comment on column rate_budgets.granted is 'number of requests of the last statement within the limit';
+comment on column rate_budgets.most is 'the limit in the last statement';
 
 create table refunds (
   id uuid not null default uuid_v7(),
@@ -602,9 +602,9 @@ create table refunds (
   constraint refunds_pkey PRIMARY KEY (id),
   constraint refunds_reference_key UNIQUE (reference)
 );
-comment on column refunds.reference is 'a random address in the transfer''s accounts: the transaction is found by it';
+comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found';
 comment on column refunds.occurred_at is 'block time of the transfer';
-comment on column refunds.look_at is 'when a keeper looks for the transfer next; null once it is recorded, or has expired and was asked for a day ago';
+comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
@@ -626,10 +626,10 @@ create table replays (
   constraint replays_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint replays_pkey PRIMARY KEY (id)
 );
-comment on table replays is 'runs of billing replay: the cursor moves in the transaction that queues, so that an interrupted run goes on where it was';
-comment on column replays.app_id is 'the app whose merchant asked for the run over the API: serve works on it; null for a run of the command alone';
-comment on column replays.selection is 'the filters or ids, as canonical JSON: the same command finds its interrupted run by it';
-comment on column replays.until is 'rows created later, the run''s own among them, are not part of it';
+comment on table replays is 'replay runs; the transaction that queues also advances the cursor, so that an interrupted run can be resumed';
+comment on column replays.app_id is 'the app of a run requested over the API, which serve executes; null for a run of the command';
+comment on column replays.selection is 'the filters or ids as canonical JSON, by which the same command finds its interrupted run';
+comment on column replays.until is 'upper bound of the creation time, which excludes later rows and those of the run itself';
 CREATE INDEX replays_requested ON public.replays USING btree (id) WHERE ((finished_at IS NULL) AND (app_id IS NOT NULL));
 CREATE UNIQUE INDEX one_open_replay_per_selection ON public.replays USING btree (md5(selection)) WHERE (finished_at IS NULL);
 
@@ -642,7 +642,7 @@ create table sample_events (
   constraint sample_events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint sample_events_pkey PRIMARY KEY (id)
 );
-comment on table sample_events is 'events that merchants triggered to try their receivers out: sent once, shown to "billing listen", part of no subscription''s sequence; kept for an hour';
+comment on table sample_events is 'sample events that merchants triggered to test receivers: sent once, visible to "billing listen", without a sequence number; kept for an hour';
 CREATE INDEX sample_events_by_age ON public.sample_events USING btree (created_at);
 CREATE INDEX sample_events_by_app ON public.sample_events USING btree (app_id, id);
 
@@ -713,23 +713,23 @@ create table subscriptions (
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
-comment on column subscriptions.amount is 'the plan''s amount, which the chain enforces: no period takes more';
-comment on column subscriptions.trial_ends_at is 'nothing is collected before this chain time; null where there was no trial';
-comment on column subscriptions.discount_periods is 'payments that the discount still reduces; null: all, 0: it is used up';
-comment on column subscriptions.paused_at is 'nothing is collected since; null while it is not paused';
-comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended: of the period that ran then, only the rest is charged';
-comment on column subscriptions.announced_due is 'the next_payment_due that renewal_upcoming announced last: each is announced once';
+comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
+comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
+comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
+comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
+comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended; only the rest of the period at that time is charged';
+comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
-comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may have the same';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null when there is nothing left to do';
-comment on column subscriptions.notices is 'counts what was heard of the subscription while a keeper may hold it: a keeper that finishes with another number than it began with looks again';
-comment on column subscriptions.period_anchor is 'a period start of the on-chain account as first seen; others are whole periods away, or the address was closed and used again';
-comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it tells an account from a later one at the same address';
-comment on column subscriptions.chain_period_start is 'period start of the account at registration: a period of the same account starts whole periods away';
-comment on column subscriptions.observed_slot is 'slot of the newest chain state that was acted on; older state is not believed';
-comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain is somebody else''s further pull';
-comment on column subscriptions.setbacks is 'failures in a row that are ours, for the backoff';
-comment on column subscriptions.failed_packs is 'transactions in a row that failed because of another payment in them; from two on the payment goes alone';
+comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
+comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
+comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
+comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
+comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
+comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
+comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull by another puller';
+comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
+comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
@@ -762,10 +762,10 @@ create table sweeps (
   length integer not null default 0,
   constraint sweeps_pkey PRIMARY KEY (name)
 );
-comment on column sweeps.starts_at is 'when this lap begins, or began';
-comment on column sweeps.id is 'with due_at: the last subscription that was taken in this lap';
-comment on column sweeps.taken is 'subscriptions taken in this lap';
-comment on column sweeps.length is 'subscriptions taken in the lap before; tells whether this one is behind its time';
+comment on column sweeps.starts_at is 'start of this lap, in the past or future';
+comment on column sweeps.id is 'with due_at: the last subscription read in this lap';
+comment on column sweeps.taken is 'subscriptions read in this lap';
+comment on column sweeps.length is 'subscriptions read in the previous lap, to detect that this lap is late';
 
 create table transactions (
   id uuid not null default uuid_v7(),
@@ -780,8 +780,8 @@ create table transactions (
   constraint transactions_pkey PRIMARY KEY (id),
   constraint transactions_signature_key UNIQUE (signature)
 ) with (fillfactor=85, autovacuum_vacuum_scale_factor=0.02);
-comment on table transactions is 'every transaction that a keeper signed, committed before it is first sent; it carries one or more payment attempts';
-comment on column transactions.bytes is 'the signed transaction as it is sent; null once its end is known';
+comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
+comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
 
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),
@@ -801,9 +801,9 @@ create table webhook_endpoints (
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
 comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
-comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; it signs as well until previous_until';
-comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at: attempts before it were signed with a secret that is gone';
-comment on column webhook_endpoints.extra_events is 'event types beyond those that every endpoint gets (takes_event)';
+comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
+comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
+comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 
@@ -833,7 +833,7 @@ UNION ALL
     made_at(deliveries.id) AS created_at,
     deliveries.finished_at
    FROM deliveries;
-comment on view all_deliveries is 'the queue and the log, for readers';
+comment on view all_deliveries is 'the queue and the log together, for reads';
 
 create view delivery_attempts as
  SELECT earlier_attempts.delivery_id,
@@ -856,4 +856,4 @@ UNION ALL
     deliveries.last_address AS address
    FROM deliveries
   WHERE (deliveries.last_started_at IS NOT NULL);
-comment on view delivery_attempts is 'every request that was made: number 1 is the first of its delivery';
+comment on view delivery_attempts is 'every request; number 1 is the first of its delivery';

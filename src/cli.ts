@@ -1,5 +1,5 @@
-// The commander tree: maps flags to calls, a file of cli/ for each group. The only place that prints an error and decides the exit code (0 done,
-// 1 failed, 2 wrong usage).
+// The commander tree: maps flags to calls, one file of cli/ per group. The only place that prints errors and decides the exit code (0 done, 1 failed,
+// 2 wrong usage).
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAdmin } from './cli/admin.ts';
@@ -13,11 +13,11 @@ const { version } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
 ) as { version: string };
 
-// Commands are imported when they run: --help does not load them.
+// Commands are imported when they run, so that --help does not load them.
 function build(finish: (code: number) => void): Command {
   const program = new Command('billing')
     .description(
-      'Recurring USDC payments on Solana: collects subscriptions, tells merchants by signed webhooks.',
+      'Recurring USDC payments on Solana: collects subscriptions and notifies merchants by signed webhooks.',
     )
     .version(version)
     .showHelpAfterError('(add --help for how it is used)')
@@ -33,11 +33,11 @@ function build(finish: (code: number) => void): Command {
   return program;
 }
 
-/** Runs one command line (process.argv) and returns the exit code. Prints every error; throws none. */
+/** Runs one command line (process.argv) and returns the exit code. Prints every error and never throws. */
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe is gone (| head). The command goes on to its end and keeps its exit code.
+      // The reader of the pipe has exited (| head). The command continues and keeps its exit code.
       if (error.code !== 'EPIPE') throw error;
     });
   }
@@ -52,7 +52,7 @@ export async function main(argv: string[]): Promise<number> {
       return error.exitCode;
     }
     process.stderr.write(
-      `billing: this is a bug of billing: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}\n`,
+      `billing: this is a bug in billing: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}\n`,
     );
     return 1;
   }

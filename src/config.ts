@@ -1,4 +1,4 @@
-// The environment, read and cross-checked once at start. Only this file and those of config/ read process.env.
+// Reads and cross-checks the environment once at startup. Only this file and those of config/ read process.env.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { unknownNames } from './config/unknown-names.ts';
@@ -8,16 +8,16 @@ import { messageOf, OperatorError } from './errors.ts';
 
 type Environment = Record<string, string | undefined>;
 
-/** The whole configuration, frozen. Everything that a role requires is present for that role: `required` narrows it. */
+/** The whole configuration, frozen. The fields that a role requires are present; `required` narrows their types. */
 export type Config = Values & {
   readonly publicUrl: string;
-  /** The first of each list: the one in use. */
+  /** The first of each list, which is in use. */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
   readonly treasury: string | undefined;
 };
 
-/** The fields that must be there, as non-optional. Throws an Error when one is not, which is a bug: loadConfig has refused that already. */
+/** The given fields as non-optional. Throws an Error when one is missing, which is a bug, since loadConfig refuses that. */
 export function required<K extends keyof Config>(
   config: Config,
   ...keys: K[]
@@ -31,8 +31,8 @@ export function required<K extends keyof Config>(
 }
 
 /**
- * Reads and validates everything for `role`. Throws one OperatorError (exit code 2) that names every wrong variable and what would be right.
- * `envFile` names a file in .env format whose values apply where the environment has none.
+ * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) with every wrong variable and its expected form.
+ * `envFile`: a file in .env format; the environment takes precedence.
  */
 export function loadConfig(
   role: Role,
@@ -63,7 +63,7 @@ export function loadConfig(
     );
   if (faults.length > 0) {
     throw new OperatorError(
-      `The configuration is not right:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
+      `The configuration is invalid:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
       2,
     );
   }
@@ -83,7 +83,7 @@ function isDaemon(role: Role): boolean {
   return role === 'serve' || role === 'keeper' || role === 'dispatch';
 }
 
-/** Combinations that are valid one by one and cannot be meant together. */
+/** Faults of values that are valid on their own but contradict each other. */
 function contradictions(config: Config, role: Role): string[] {
   const faults: string[] = [];
   const { publicUrl } = config as { publicUrl: string | undefined };
@@ -102,7 +102,7 @@ function defaultUrl({ host, port }: Config): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether only this machine reaches the URL: a name under localhost or a loopback address. */
+/** Whether the URL is only reachable from this machine: a name under localhost or a loopback address. */
 function isLoopback(url: string): boolean {
   return /^(.*\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(new URL(url).hostname);
 }

@@ -1,4 +1,4 @@
-// `billing migrate --roles`: a Postgres role for each daemon, and the files with the URLs by which the daemons use them.
+// `billing migrate --roles`: creates a Postgres role for each daemon, and a file with its URL.
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,16 +8,16 @@ import { daemonRoles, grantStatistics, makeRoles, type DaemonRole } from './db/r
 import { messageOf, OperatorError } from './errors.ts';
 
 export interface MadeRoles {
-  /** The names of the roles, and the files with their URLs. */
+  /** The names of the roles; `files`: the paths of the files with their URLs. */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
-  /** Whether serve may see when transactions of other roles began. */
+  /** Whether serve can see the transaction start times of other roles. */
   seesStatistics: boolean;
 }
 
 /**
- * Makes the roles and, in `directory`, `serve_database_url` and its like, readable by their owner alone. A file that is there keeps its password and
- * gets the place of `databaseUrl`. Throws an OperatorError where a file cannot be written or read, or the user of `databaseUrl` may not make roles.
+ * Creates the roles and, in `directory`, the files `serve_database_url` etc., readable only by their owner. An existing file keeps its password; its host
+ * and database come from `databaseUrl`. Throws an OperatorError when a file cannot be read or written, or the user cannot create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,
@@ -41,14 +41,14 @@ export async function makeDatabaseRoles(
   } catch (error) {
     if (!isForbidden(error)) throw error;
     throw new OperatorError(
-      `The user of DATABASE_URL may not make roles: ${messageOf(error)}. As a superuser: alter role <user> createrole.`,
+      `The user of DATABASE_URL cannot create roles: ${messageOf(error)}. As a superuser: alter role <user> createrole.`,
       1,
       { cause: error },
     );
   }
 }
 
-/** The password of the URL in this file; undefined where there is no file. */
+/** The password of the URL in this file; undefined without a file. */
 async function passwordIn(path: string): Promise<string | undefined> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
@@ -57,11 +57,11 @@ async function passwordIn(path: string): Promise<string | undefined> {
   if (text === undefined) return undefined;
   const password = URL.canParse(text.trim()) ? new URL(text.trim()).password : '';
   if (password === '')
-    throw new OperatorError(`${path} holds no URL with a password: remove it to have a new one.`);
+    throw new OperatorError(`${path} contains no URL with a password: remove it to get a new one.`);
   return decodeURIComponent(password);
 }
 
-/** The file is never half written: a daemon may start meanwhile. */
+/** Replaces a file atomically, because a daemon may read it meanwhile. */
 async function replace(path: string, text: string): Promise<void> {
   try {
     await writeFile(`${path}.new`, text, { mode: 0o600 });

@@ -1,4 +1,4 @@
-/** Runs `work` on all items, `atOnce` at a time, in their order. Rejects with the first error; started work goes on. */
+/** Runs `work` for all items in order, `atOnce` in parallel. Rejects with the first error, while started work continues. */
 export async function each<T>(
   items: readonly T[],
   atOnce: number,

@@ -1,4 +1,4 @@
-// The two kinds of error that are shown to people. Any other error is a bug and keeps its stack trace.
+// The two kinds of error that are shown to users. Any other error is a bug and keeps its stack trace.
 
 /** Codes of the error envelope (docs/contract.md, Errors). */
 export type ErrorCode =
@@ -11,13 +11,13 @@ export type ErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** One fault of an input: where it is and what would be right. */
+/** One fault of an input: its path, and a message with the expected form. */
 export interface Fault {
   path: string;
   message: string;
 }
 
-/** A refusal with the code that the API client gets. */
+/** An error with a code of the API. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly Fault[] | undefined;
@@ -30,10 +30,10 @@ export class ServiceError extends Error {
   }
 }
 
-/** How a command ends: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
+/** Exit codes: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
 export type FailureCode = 1 | 2 | 130 | 143;
 
-/** An operator's mistake or an outage: the command line prints the message alone and exits with `exitCode`. */
+/** An operator's mistake or an outage: the command line prints only the message and exits with `exitCode`. */
 export class OperatorError extends Error {
   readonly exitCode: FailureCode;
 
@@ -44,7 +44,7 @@ export class OperatorError extends Error {
   }
 }
 
-/** The command was cut short by a signal. */
+/** A signal interrupted the command. */
 export class Interrupted extends OperatorError {
   readonly signal: 'SIGINT' | 'SIGTERM';
 
@@ -57,7 +57,7 @@ export class Interrupted extends OperatorError {
     this.signal = signal;
   }
 
-  /** With words of its own, for a signal that `interruptible` (run.ts) has aborted. */
+  /** An Interrupted with this message, for a signal that `interruptible` (run.ts) has aborted. */
   static by({ reason }: AbortSignal, message: string, options: ErrorOptions = {}): Interrupted {
     return new Interrupted(
       message,
@@ -67,7 +67,7 @@ export class Interrupted extends OperatorError {
   }
 }
 
-/** The message of anything thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '')
     return error.errors.map(messageOf).join('; ');

@@ -1,4 +1,4 @@
-// The health of a daemon: outages of Postgres, each logged once when it begins and once when it ends, and loops whose turns fail.
+// The health of a daemon: outages of Postgres, each logged once at its beginning and once at its end, and loops whose turns fail.
 import { Counter, type Registry } from 'prom-client';
 import { RpcUnreachable } from './chain/rpc-errors.ts';
 import { isOutage } from './db/outage.ts';
@@ -7,18 +7,18 @@ import type { Log } from './log.ts';
 import type { LoopObserver } from './loop.ts';
 
 export interface Health extends LoopObserver {
-  /** Whether this error belongs to an outage of Postgres, which is logged here and nowhere else. */
+  /** Whether this error belongs to an outage of Postgres. Outages are logged only here. */
   takes: (error: unknown) => boolean;
-  /** Postgres was written to. */
+  /** Reports a successful write to Postgres, which ends an outage. */
   written: () => void;
-  /** What fails right now, in words; undefined when nothing has failed for longer than a few seconds. */
+  /** The current problem as text; undefined unless something has failed for more than a few seconds. */
   trouble: () => string | undefined;
 }
 
-/** A loop may fail for this time (ms) before the daemon is not ready. */
+/** Time (ms) for which a loop may fail before the daemon is not ready. */
 const patienceMs = 5000;
 
-/** `onOutage` is called when an outage begins. Metrics are registered in `registry`; `log` is asked for when there is something to log. */
+/** Registers metrics in `registry`. Calls `onOutage` when an outage begins, and `log` whenever it logs. */
 export function createHealth(registry: Registry, log: () => Log, onOutage: () => void): Health {
   const failures = new Counter({
     name: 'billing_loop_failures_total',
@@ -36,7 +36,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().error({ reason: outage.reason }, 'Postgres is unavailable');
       onOutage();
     } else {
-      // Connections can end first and the new ones be read-only: the newest reason is the one that holds.
+      // The reason can change, for example when new connections are read-only; the latest one applies.
       outage.reason = messageOf(error);
     }
     return true;
@@ -51,7 +51,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       log().info({ seconds }, 'Postgres is available again');
     },
     started(loop) {
-      // From 0 on: Prometheus sees no increase in a counter that appears with its first event.
+      // Starts at 0: Prometheus sees no increase in a counter that appears with its first event.
       for (const cause of ['database', 'chain', 'other']) failures.inc({ loop, cause }, 0);
     },
     succeeded: (loop) => void failing.delete(loop),

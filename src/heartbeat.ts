@@ -1,4 +1,4 @@
-// The sign of life that a daemon writes to Postgres, which also shows whether Postgres can be written to.
+// The heartbeat that a daemon writes to Postgres, which also shows whether Postgres accepts writes.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,12 +9,12 @@ import type { Health } from './health.ts';
 import { startLoop, type Loop } from './loop.ts';
 import type { Readiness } from './metrics.ts';
 
-/** Milliseconds between signs of life. */
+/** Heartbeat interval in milliseconds. */
 const heartbeatMs = 5000;
-/** Milliseconds that the removal of the row may take at a stop. */
+/** Timeout for removing the row on stop, in milliseconds. */
 const stopMs = 1000;
 
-/** Writes the daemon's row to Postgres every few seconds: `billing status` reads it, and it shows whether Postgres can be written to. */
+/** Writes the daemon's row, which `billing status` reads, to Postgres every few seconds. */
 export function startHeartbeat(
   name: string,
   sql: Sql,
@@ -45,7 +45,7 @@ export function startHeartbeat(
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // The observer of all loops counts and reports it.
+    // The observer of all loops counts and reports the failure.
     onError: () => undefined,
   });
   return {

@@ -1,4 +1,4 @@
-// pino: JSON lines, or pretty on a terminal. Secrets are never passed to it; the redaction is a second line of defence.
+// pino: JSON lines, or pretty on a terminal. Code never logs secrets; the redaction is a second line of defence.
 import { pino, stdTimeFunctions, type LogFn, type Logger } from 'pino';
 
 export type Log = Logger;
@@ -6,9 +6,9 @@ export type Log = Logger;
 export interface LogOptions {
   level: string;
   pretty: boolean;
-  /** Daemons log to stdout; commands keep stdout for their answer. */
+  /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
-  /** Lines whose `err` this is true of are left out: they are reported as one outage. */
+  /** Lines with an `err` for which this is true are dropped, because they are reported as one outage. */
   isReported?: (error: unknown) => boolean;
 }
 
@@ -49,7 +49,7 @@ export function createLog(
       ...options,
       transport: { target: 'pino-pretty', options: { destination: fd, ignore: 'pid,hostname' } },
     });
-  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps the process running when its reader is gone
-  // (sonic-boom's flushSync repeats an EPIPE without end).
+  // Synchronous: an asynchronous destination loses its buffer when the process is killed, and keeps the process running when its reader has exited
+  // (sonic-boom's flushSync retries an EPIPE forever).
   return pino(options, pino.destination({ fd, sync: true }));
 }

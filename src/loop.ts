@@ -2,7 +2,7 @@
 import { backoff } from './backoff.ts';
 
 export interface Loop {
-  /** Runs the next turn now, or right after the current one. A backoff after a failed turn is not cut short. */
+  /** Runs the next turn now, or right after the current one. Does not shorten a backoff after a failed turn. */
   wake(): void;
   /** Starts no further turn; resolves when the current one has ended. */
   stop(): Promise<void>;
@@ -13,13 +13,13 @@ export interface LoopOptions {
   name?: string;
   /** Milliseconds between turns when nothing wakes the loop and the last turn left nothing to do; a function is called after each turn. */
   idleMs: number | (() => number);
-  /** One turn. `true` asks for another at once. It may throw: the loop reports it and goes on after a backoff. */
+  /** One turn. `true` requests another turn at once. When it throws, the loop reports the error and continues after a backoff. */
   turn: () => Promise<boolean>;
-  /** Called after every failed turn with the number of failures in a row. */
+  /** Called after every failed turn with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
 }
 
-/** Learns of every turn of every loop of this process. `loop` is the same object for every turn of one loop. */
+/** Observes every turn of every loop of this process. `loop` is the same object for every turn of one loop. */
 export interface LoopObserver {
   started: (name: string) => void;
   succeeded: (loop: object) => void;
@@ -29,21 +29,21 @@ export interface LoopObserver {
 
 let observer: LoopObserver | undefined;
 
-/** Sets the observer of all loops of this process, which the runner of a daemon does once. */
+/** Sets the observer of all loops of this process; the runner of a daemon does this once. */
 export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;
 }
 
-/** The longest wait after a failed turn, and so the longest delay after Postgres is back. */
+/** Cap of the backoff after failed turns, which is also the longest delay after Postgres recovers. */
 const failureMs = 2000;
 
-/** Starts turning at once. Never rejects. */
+/** Starts a loop. Its promise never rejects. */
 export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
   const identity = {};
   observer?.started(name);
   let stopped = false;
   let woken = false;
-  // Functions, since both change while a turn is awaited.
+  // Functions, because both values change while a turn is awaited.
   const isStopped = () => stopped;
   const isWoken = () => woken;
   let rouse: (() => void) | undefined;
@@ -78,7 +78,7 @@ export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions
     }
     observer?.stopped(identity);
   };
-  // Not before the caller holds the handle, which a turn may use.
+  // Deferred until the caller has the handle, which a turn may use.
   const ended = Promise.resolve().then(run);
 
   return {

@@ -1,11 +1,11 @@
-// A daemon's own port: /metrics in Prometheus text, /healthz (the process runs) and /readyz (it can do its work).
+// A daemon's metrics port: /metrics (Prometheus text), /healthz (liveness) and /readyz (readiness).
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ObservedRequest } from './chain/failover.ts';
 import { messageOf } from './errors.ts';
 
-/** Why the daemon cannot do its work right now, in words; undefined when it can. */
+/** The reason why the daemon is not ready, as text; undefined when it is. */
 export type Readiness = () => string | undefined | Promise<string | undefined>;
 
 export interface MetricsServer {
@@ -23,7 +23,7 @@ export function createRegistry(daemon: string): Registry {
   return registry;
 }
 
-/** Counts and times requests to RPC endpoints: what `createRpc` takes as `observe`. Throws when they are registered already. */
+/** An observer for `createRpc` that counts and times requests. Throws when its metrics are already registered. */
 export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
   const registers = [registry];
   const calls = new Counter({
@@ -45,7 +45,7 @@ export function rpcObserver(registry: Registry): (request: ObservedRequest) => v
   };
 }
 
-/** `ready`, answered within 2 s at most. Never rejects. */
+/** Runs `ready` with a timeout of 2 s. Never rejects. */
 async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
@@ -63,7 +63,7 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   }
 }
 
-/** Listens on `port`, or on the next free one of the hundred above it, so that several daemons share a machine; 0 is any port. */
+/** Listens on `port`, or on the next free one of the hundred above it, so that several daemons can share a machine; 0: any free port. */
 export async function serveMetrics(
   registry: Registry,
   ready: Readiness,

@@ -1,7 +1,7 @@
-// Tells systemd how a daemon is: READY=1 once it can do its work, a sign of life for the watchdog, STATUS= in words, STOPPING=1.
+// Notifies systemd of a daemon's state: READY=1 once it can work, WATCHDOG=1, STATUS= as text, STOPPING=1.
 //
-// Node has no datagram sockets of the Unix domain, so each message goes through the systemd-notify of the machine. It waits until systemd has
-// taken the message in, which is what makes it known as ours (NotifyAccess=all): a sender that is gone by then belongs to no unit any more.
+// Node has no Unix datagram sockets, so each message is sent by the systemd-notify program. That waits until systemd has processed the message, because
+// systemd cannot assign a sender that has already exited to a unit (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -11,22 +11,22 @@ import type { Readiness } from './metrics.ts';
 
 const execute = promisify(execFile);
 
-/** Milliseconds between looks at a daemon that is not ready yet, and at one whose supervisor wants no signs of life. */
+/** Poll interval (ms) of the readiness before READY=1, and afterwards without a watchdog. */
 const startingMs = 200;
 const idleMs = 10_000;
-/** Milliseconds that one message may take. */
+/** Timeout of one message in milliseconds. */
 const messageMs = 5000;
-/** Milliseconds that the message in hand may take once the daemon stops. */
+/** Time (ms) that stop() waits for the current check or message. */
 const lastMs = 1000;
 
 export interface Notifying {
-  /** Says that the daemon stops. Resolves when that is said; never rejects. */
+  /** Sends STOPPING=1 and resolves once it is sent; never rejects. */
   stop(): Promise<void>;
 }
 
 /**
- * Notifies the supervisor until stop(). The watchdog is fed while the event loop runs and the readiness check returns, whatever it returns: a restart
- * does not mend an outage of Postgres or the chain. `onError` gets the first failure of a series.
+ * Notifies the supervisor until stop(). The watchdog is fed whenever the readiness check returns, even with a problem, because a restart does not fix an
+ * outage of Postgres or the chain. `onError` gets the first of consecutive failures.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,
@@ -78,7 +78,7 @@ export function startNotifying(
   return {
     async stop() {
       stopping.abort();
-      // The check may wait for the very part that hangs.
+      // Bounded, because the readiness check may hang too.
       await Promise.race([ended, delay(lastMs, undefined, { ref: false })]);
       await tell('STOPPING=1', 'STATUS=finishing work in progress');
     },

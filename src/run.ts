@@ -36,24 +36,24 @@ export interface CommandResources extends Resources {
 
 export interface DaemonResources extends Resources {
   registry: Registry;
-  /** What Postgres and the loops of this process suffer from, in words; undefined when nothing. */
+  /** The current problem of Postgres or a loop of this process, as text; undefined without one. */
   trouble: () => string | undefined;
 }
 
 /** A running daemon. */
 export interface Daemon {
   ready: Readiness;
-  /** Takes no new work and resolves when the current work is done. */
+  /** Stops taking new work and resolves when the current work is done. */
   stop(): Promise<void>;
 }
 
-/** Milliseconds that current work may take after the first signal. */
+/** Grace period for the current work after the first signal, in milliseconds. */
 const graceMs = 10_000;
 
 /**
  * Runs a daemon until SIGTERM or SIGINT, then stops it within 10 s; a second signal ends the process at once. Returns the exit code.
- * `load` imports what starts it, which is read while Postgres is being reached.
- * Throws an OperatorError for a wrong configuration, an unreachable Postgres or another schema than this build's.
+ * `load` imports the daemon's start function while Postgres is being connected.
+ * Throws an OperatorError for a wrong configuration, an unreachable Postgres or a schema other than this build's.
  */
 export async function runDaemon(
   role: Exclude<Role, 'admin' | 'reconcile' | 'developer'>,
@@ -61,7 +61,7 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // Awaited below, unless the configuration or Postgres fails first.
+  // Awaited below, unless the configuration or Postgres fails first; then a rejection must not be unhandled.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -72,7 +72,7 @@ export async function runDaemon(
     () => heartbeat?.wake(),
   );
   const isReported = (error: unknown) => health.takes(error);
-  // postgres.js leaves its own query for the array types unhandled: a connection that is lost while it opens must not end the process.
+  // postgres.js does not handle a rejection of its own query for array types: a connection lost while it opens must not end the process.
   process.on('unhandledRejection', (error) => {
     if (!health.takes(error)) throw error;
   });
@@ -117,9 +117,9 @@ export async function runDaemon(
 }
 
 /**
- * Runs one admin command against Postgres, with its log on stderr. Returns what `command` returns. SIGINT and SIGTERM end it where it is, with an
- * Interrupted (exit code 130 or 143); with `drains` the command watches `signal` itself, comes to a good end and says how far it got, and only a second signal cuts
- * it short. Throws an OperatorError for a wrong configuration and for a Postgres that is out of reach, of another schema, or lost on the way.
+ * Runs one admin command against Postgres, with its log on stderr, and returns its exit code. SIGINT and SIGTERM end it with Interrupted (exit code 130 or
+ * 143); with `drains` the command watches `signal` and ends in order, and only a second signal cuts it short. Throws an OperatorError for a wrong
+ * configuration, and when Postgres is unreachable, has another schema or is lost during the command.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -133,7 +133,7 @@ export async function runCommand(
   );
 }
 
-/** Runs `work` until it ends or is interrupted, as runCommand says; for commands that need no Postgres. */
+/** Runs `work` until it ends or a signal interrupts it, as runCommand does; for commands without Postgres. */
 export async function interruptible<T>(
   drains: boolean,
   work: (signal: AbortSignal) => Promise<T>,
@@ -156,7 +156,7 @@ export async function interruptible<T>(
   }
 }
 
-/** `work`, or an Interrupted with these words as soon as `signal` aborts: for the parts of a draining command that have nothing to bring to an end. */
+/** Awaits `work`, but throws Interrupted with this message as soon as `signal` aborts; for parts of a draining command that need no orderly end. */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,
   words: string,
@@ -197,14 +197,14 @@ async function withResources(
     },
     async (sql) => {
       await assertSchema(sql);
-      // The dispatcher has no part in plans.
+      // The dispatcher does not use plans.
       if (role === 'serve' || role === 'keeper') await assertInstallation(sql, config);
       return use({ config, log, sql });
     },
   );
 }
 
-/** Connects, runs `use` and disconnects. Throws an OperatorError for a Postgres that is out of reach, refuses, or is lost on the way. */
+/** Connects, runs `use` and disconnects. Throws an OperatorError when Postgres is unreachable, refuses, or is lost meanwhile. */
 export async function withPostgres<T>(
   databaseUrl: string,
   options: ConnectOptions,
@@ -225,7 +225,7 @@ export async function withPostgres<T>(
   }
 }
 
-/** Milliseconds that a process without its supervisor has to stop. */
+/** Time that a process has to stop after its supervisor has exited, in milliseconds. */
 const orphanedMs = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
@@ -241,7 +241,7 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
       process.exit(1);
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-    // Started by a supervisor with a channel (the sandbox): without the supervisor the process stops by itself.
+    // A process started with an IPC channel (by the sandbox) stops when its supervisor exits.
     const onOrphaned = () => {
       setTimeout(() => process.exit(1), orphanedMs).unref();
       onSignal('SIGTERM');

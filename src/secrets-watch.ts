@@ -1,4 +1,4 @@
-// Counts webhook secrets that no configured key opens, as after a restore of a dump that is older than a key rotation.
+// Counts webhook secrets that no configured key decrypts, for example after restoring a dump older than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Sql } from './db/connect.ts';
@@ -9,7 +9,7 @@ import { startLoop } from './loop.ts';
 
 const checkMs = 30_000;
 
-/** Counts at once and every 30 s where ENCRYPTION_KEY is configured. */
+/** Counts at the start and every 30 s, if ENCRYPTION_KEY is configured. */
 export function watchSecrets(
   { config, sql, log }: { config: Config; sql: Sql; log: Log },
   registry: Registry,

@@ -133,10 +133,10 @@ void t.test(
 );
 
 void t.test(
-  'an RPC out of reach: the keeper waits, says so once, is not ready, and goes on when the chain is there',
+  'unreachable RPC: the keeper waits, logs it once, is not ready, and continues once the chain is reachable',
   async (t) => {
     const { url } = await testDatabase(t);
-    // Nobody listens on it until the chain does.
+    // No server listens on it until the chain starts.
     const [port = 0] = await freePorts(1);
 
     const running = start(
@@ -174,7 +174,7 @@ void t.test('a closed pipe is no error', async (t) => {
 });
 
 void t.test(
-  'a keeper whose log pipe was closed goes on working, and stops on SIGTERM',
+  'a keeper whose log pipe was closed continues to work, and stops on SIGTERM',
   async (t) => {
     const [{ url }, chain] = await Promise.all([testDatabase(t), startTestChain(t)]);
     chain.fund(treasury, { usdc: 1n });
@@ -186,7 +186,7 @@ void t.test(
     );
     const { metrics } = JSON.parse(await running.line('keeper is running')) as { metrics: string };
     running.child.stdout?.destroy();
-    // What it says to nobody: its stream breaks and its requests fail.
+    // Its errors without a chain: the stream breaks and the requests fail.
     await chain.close();
     let failed = false;
     for (let tries = 0; !failed && tries < 200; tries += 1) {
@@ -201,7 +201,7 @@ void t.test(
   },
 );
 
-void t.test('reconcile asks for everything that it lacks at once', async (t) => {
+void t.test('reconcile reports all missing settings at once', async (t) => {
   const { code, stderr } = await run(t, ['reconcile'], {});
   t.equal(code, 2);
   for (const name of ['DATABASE_URL', 'SOLANA_RPC_URL', 'KEEPER_ADDRESS'])

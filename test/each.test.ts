@@ -1,7 +1,7 @@
 import t from 'tap';
 import { each } from '../src/each.ts';
 
-/** Work that ends when it is told to. */
+/** Work that the test completes. */
 function gates() {
   const begun: number[] = [];
   const ends = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
@@ -14,7 +14,7 @@ function gates() {
 }
 
 void t.test(
-  'as many at once as are allowed, in their order, the next as soon as one ends',
+  'it runs up to the allowed number concurrently, in order, and starts the next as soon as one ends',
   async (t) => {
     const { begun, ends, work, settled } = gates();
     const all = each([1, 2, 3, 4, 5], 2, work);
@@ -40,7 +40,7 @@ void t.test('falsy items are worked on, and an empty list resolves', async (t) =
 });
 
 void t.test(
-  'the first error is thrown at once; started work goes on, and its errors are not unhandled',
+  'the first error is thrown immediately; started work continues, and its errors are handled',
   async (t) => {
     const { begun, ends, work, settled } = gates();
     const all = each([1, 2, 3], 2, work);

@@ -1,4 +1,4 @@
-// What `npm ci` checks: the hash of each package, from the registry and nowhere else.
+// The checks of `npm ci`: the hash of each package, and the registry as its only source.
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 
@@ -27,7 +27,7 @@ void t.test('every package has a hash, but optional binaries of other platforms'
   t.end();
 });
 
-void t.test('no package comes from elsewhere than the registry', (t) => {
+void t.test('all packages come from the registry', (t) => {
   for (const [path, { resolved }] of Object.entries(packages))
     t.match(resolved ?? 'https://registry.npmjs.org/', /^https:\/\/registry\.npmjs\.org\//, path);
   t.end();

@@ -2,7 +2,7 @@ import { once, EventEmitter } from 'node:events';
 import t from 'tap';
 import { startLoop } from '../src/loop.ts';
 
-void t.test('a wake during a turn is not lost: another turn follows at once', async (t) => {
+void t.test('a wake during a turn is not lost: another turn follows immediately', async (t) => {
   const events = new EventEmitter();
   let turns = 0;
   const loop = startLoop({
@@ -21,7 +21,7 @@ void t.test('a wake during a turn is not lost: another turn follows at once', as
 });
 
 void t.test(
-  'a failed turn is reported with the number in a row, and the loop goes on',
+  'a failed turn is reported with the number of consecutive failures, and the loop continues',
   async (t) => {
     const failures: number[] = [];
     const events = new EventEmitter();

@@ -21,7 +21,7 @@ while True:
     print(json.dumps(data.decode().split("\\n")), flush=True)
 `;
 
-/** A datagram socket as systemd has one, and what came in: the assignments of each message. */
+/** A datagram socket like that of systemd, and the received assignments of each message. */
 async function startSupervisor(t: Test, python: string) {
   // Not in the test's own folder: such a path has 107 bytes at the most.
   const folder = await mkdtemp(join(tmpdir(), 'billing-notify-'));
@@ -113,7 +113,7 @@ void t.test(
       return new Promise(() => undefined);
     };
     await hangs;
-    // What was said before may still be on its way here.
+    // Earlier messages may still be in flight.
     await new Promise((resolve) => setTimeout(resolve, 300));
     const before = messages.length;
     await new Promise((resolve) => setTimeout(resolve, 500));
@@ -123,7 +123,7 @@ void t.test(
   },
 );
 
-void t.test('a missing systemd-notify is reported once and changes nothing', async (t) => {
+void t.test('a missing systemd-notify is reported once and has no other effect', async (t) => {
   const reasons: string[] = [];
   const notifying = startNotifying(
     { socket: '/nowhere', watchdogMs: 20, path: t.testdir() },

@@ -50,7 +50,7 @@ function bare(sql: Sql) {
     return { success: true, data: row };
   });
   app.get<{ Params: { id: string } }>('/list/:id', async ({ params: { id } }) => {
-    // The columns that the answer of the API is made of, and no rule of ours.
+    // The columns of the API's response, without business rules.
     const rows = await sql`
       select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount::text as amount,
         s.period_hours, s.trial_ends_at, s.paid_through, s.next_payment_due, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,

@@ -15,7 +15,7 @@ import type { Database } from '../dispatch/harness.ts';
 
 const BATCH = 200;
 const APPS = 100;
-/** Each subscription is paid for so many periods. */
+/** Number of paid periods per subscription. */
 const PERIODS = 5;
 const PERIOD_HOURS = 730;
 const GROSS = 10_000_000n;
@@ -52,7 +52,7 @@ async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Collects from the next subscriptions that are due by `chainNow`; returns how many there were. */
+/** Collects from the next subscriptions that are due by `chainNow`; returns their number. */
 async function collect(sql: Sql, chainNow: Date): Promise<number> {
   const claimId = randomUUID();
   const due = await claimDue(sql, { claimId, chainNow, limit: BATCH, leaseSeconds: 45 });
@@ -102,7 +102,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
   return due.length;
 }
 
-/** Claims and finishes deliveries as a dispatcher whose receivers answer at once; returns how many. */
+/** Claims and finishes deliveries like a dispatcher whose receivers respond immediately; returns their number. */
 async function deliver(sql: Sql, claims: Sql, endpoints: readonly string[]): Promise<number> {
   const claimId = randomUUID();
   const requests = endpoints.map((endpointId) => ({ endpointId, room: BATCH, floor: null }));

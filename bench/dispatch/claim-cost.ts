@@ -56,7 +56,7 @@ export async function claimCost(
   const times: { empty: number[]; full: number[] } = { empty: [], full: [] };
   for (let round = 0; round < rounds; round += 1) {
     const pair = [await claimEmpty(), await claimFull()] as const;
-    // The first ones read what was never in memory.
+    // The first claims read pages that are not in memory yet.
     if (round < 5) continue;
     times.empty.push(pair[0]);
     times.full.push(pair[1]);

@@ -1,4 +1,4 @@
-// What a healthy endpoint gets beside others that answer 2xx, but late, and always have a backlog; at the default settings.
+// Measures the share of a healthy endpoint next to slow endpoints (2xx, but late) with a permanent backlog; at the default settings.
 import { setTimeout as delay } from 'node:timers/promises';
 import { fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';

@@ -1,4 +1,4 @@
-// What the parts of the dispatcher's benchmark share: a durable Postgres, receivers in another process, apps and backlogs.
+// Shared by the parts of the dispatcher's benchmark: a durable Postgres, receivers in another process, apps and backlogs.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -56,7 +56,7 @@ export async function startServer(settings: Record<string, string> = {}): Promis
 export interface Receivers {
   urls: string[];
   hungUrls: string[];
-  /** Forgets what came so far. */
+  /** Resets the received requests. */
   reset(): void;
   /** Resolves with the time (Unix ms) at which request number `count` since the reset came. */
   got(count: number): Promise<number>;
@@ -69,7 +69,7 @@ export interface Receivers {
   stop(): void;
 }
 
-/** `slowMs`: every open receiver but the first answers after so long. */
+/** `slowMs`: delay of the responses of every open receiver except the first. */
 export async function startReceivers(open: number, hung = 0, slowMs = 0): Promise<Receivers> {
   const child: ChildProcess = fork(
     fileURLToPath(new URL('receiver.ts', import.meta.url)),

@@ -1,5 +1,5 @@
-// How long a healthy endpoint's 1,000 deliveries take, alone and with others that hang, at the default settings. The dispatcher runs and has
-// delivered to every endpoint, or tried to, before the clock starts; those that hang have a backlog all the while.
+// Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the default settings. The dispatcher has tried a delivery to
+// every endpoint before the clock starts; the hung ones always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
 import { bodyOf, fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
@@ -8,7 +8,7 @@ import { startOurs } from './ours.ts';
 
 const count = 1000;
 
-/** Milliseconds from queueing to the last receipt; `receivers.urls[0]` is the endpoint that is watched. `backlog` waits for each that hangs. */
+/** Milliseconds from queueing to the last receipt at `receivers.urls[0]`. `backlog`: number of deliveries queued for each hung endpoint. */
 export async function healthyMs(
   database: Database,
   receivers: Receivers,

@@ -44,7 +44,7 @@ export async function latencyOurs(
   const { sql } = database;
   const [app] = await seedApps(sql, receivers.urls.slice(0, 1));
   if (app === undefined) throw new Error('no receiver');
-  // One statement per event, as the peer has it; what these triggers check is not what is measured.
+  // One statement per event, as in the peer. The triggers are off, because their checks are not measured.
   await sql`alter table events disable trigger user`;
   const dispatcher = await startOurs(database, {});
   const notifier = createNotifier(sql, deliveriesQueued);

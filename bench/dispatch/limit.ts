@@ -1,4 +1,4 @@
-// The limit: undici alone sends the same requests, signed afresh, from memory.
+// The limit: only undici, which sends the same requests from memory, signed again.
 import { Pool } from 'undici';
 import { randomUUID } from 'node:crypto';
 import { generateWebhookSecret } from '../../src/domain/endpoints.ts';

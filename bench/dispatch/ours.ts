@@ -27,7 +27,7 @@ async function drained(registry: Registry): Promise<void> {
   }
 }
 
-/** Delivers what is queued (`count` deliveries) and returns deliveries per second, from start to the last outcome written. */
+/** Delivers the queued deliveries (`count`) and returns deliveries per second, from the start to the last written outcome. */
 export async function deliverOurs(
   database: Database,
   receivers: Receivers,

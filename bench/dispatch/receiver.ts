@@ -1,6 +1,6 @@
-// A light receiver in a process of its own: counts requests and answers 200 as cheaply as Node can, or never on the ports that hang.
-// Arguments: how many ports answer, how many hang, after how many milliseconds all that answer but the first do. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes the count and the
-// times; {tell: n} asks to be told once n requests have come; 'times' asks for [id, Date.now()] of each request by its body's "id".
+// A light receiver in its own process: counts requests and responds with 200, or never on the hung ports. Arguments: number of responding ports, number of
+// hung ports, delay (ms) of all responding ports except the first. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes count and times;
+// {tell: n} requests a message after n requests; 'times' requests [id, Date.now()] of each request by the "id" of its body.
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
@@ -22,7 +22,7 @@ const arrived = (port: number, body: () => string) => {
   if (received === tellAt) process.send?.({ told: performance.timeOrigin + performance.now() });
 };
 
-/** `afterMs`: null never answers. */
+/** `afterMs`: null never responds. */
 function serve(socket: Socket, afterMs: number | null): void {
   const port = socket.localPort ?? 0;
   let pending = Buffer.alloc(0);

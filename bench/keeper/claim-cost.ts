@@ -1,4 +1,4 @@
-// What claiming 1,000 due subscriptions and one turn of the sweep take, milliseconds, among so many others.
+// Measures a claim of 1,000 due subscriptions and one turn of the sweep, in ms, in tables of different sizes.
 import { randomUUID } from 'node:crypto';
 import { claimDue, releaseClaims } from '../../src/db/subscription-leases.ts';
 import { stepSweep } from '../../src/db/sweeps.ts';

@@ -1,4 +1,4 @@
-// A keeper that collects everything which falls due at once, from the claim to the committed payment.
+// A keeper that collects payments that are all due together, from the claim to the committed payment.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionsDue } from '../../src/db/notify.ts';
 import { timeOf } from '../../src/chain/time.ts';
@@ -11,7 +11,7 @@ import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts
 const POLL_MS = 50;
 const PATIENCE_MS = 120_000;
 
-/** What a round showed. */
+/** The results of a round. */
 export interface Round {
   /** Payments a second until nothing is due and nothing under way. */
   readonly perSecond: number;

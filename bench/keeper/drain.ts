@@ -1,5 +1,5 @@
-// An RPC endpoint in front of the chain's. Whoever reads the token account of a chosen wallet gets its balance, and the balance changes before the answer goes
-// out: the reader learns of the change only from a payment that fails.
+// An RPC endpoint in front of the chain's. A read of the token account of a chosen wallet returns its balance, but the balance changes before the response
+// is sent, so the reader only learns about the change from a failed payment.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,9 +9,9 @@ import type { Chain } from './scene.ts';
 
 export interface Drain {
   readonly url: string;
-  /** From now on the balance of each of these wallets becomes `amount` with the first read. */
+  /** Changes the balance of each of these wallets to `amount` at its first read from now on. */
   arm(wallets: readonly string[], amount: number): void;
-  /** Wallets that nobody has read yet. */
+  /** Wallets that have not been read yet. */
   armed(): number;
   close(): void;
 }

@@ -23,7 +23,7 @@ export interface KeeperProcess {
   stop(): Promise<void>;
 }
 
-/** Starts a keeper on this chain and database; `settings` are added to its environment, or replace what is there. */
+/** Starts a keeper on this chain and database; `settings` extend or override its environment. */
 export async function startKeeper(
   { keeper, rpcUrl, wsUrl, treasury }: Chain,
   databaseUrl: string,

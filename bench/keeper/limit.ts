@@ -1,5 +1,5 @@
-// What the local chain takes of pre-signed payments with nobody reading anything: one in a request over many connections, as a keeper sends
-// them, and in batches as no RPC provider would like them.
+// Measures the local chain's throughput of pre-signed payments without readers: one per request over many connections, as a keeper sends them, and in
+// batches that an RPC provider would not accept.
 import { atOnce, type Chain, type Plan, signPayments, type Subscriber } from './scene.ts';
 
 /** A blockhash lives for 150 blocks, signing included: here a minute. */
@@ -48,8 +48,8 @@ export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<num
 }
 
 /**
- * Lets a period pass, and sends its payments as `prepare` has it: the time of that alone counts. They are signed so many at a time as land before their
- * blockhash is too old.
+ * Lets a period pass, and sends its payments with `prepare`; only the time of sending counts. They are signed in groups small enough to land before
+ * their blockhash expires.
  */
 async function timed(
   chain: Chain,

@@ -7,7 +7,7 @@ import { countPaid, register } from './collect.ts';
 import { startKeeper } from './keeper-process.ts';
 import { openPlan, startChain } from './scene.ts';
 
-/** As long as on mainnet: how often a status is polled depends on it. */
+/** Block time in ms as on mainnet, because the poll interval of a status depends on it. */
 const BLOCK_MS = 400;
 const [SENDS, REQUESTS] = [5, 10];
 const POLL_MS = 500;

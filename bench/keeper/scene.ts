@@ -243,7 +243,7 @@ export async function signPayments(
   });
 }
 
-/** Does something `count` times, as many at once as there are connections. */
+/** Runs an action `count` times, with as many concurrent runs as there are connections. */
 export async function atOnce(
   count: number,
   work: (number: number) => Promise<void>,

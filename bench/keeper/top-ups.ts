@@ -1,5 +1,5 @@
-// From the top-up of a past-due wallet to its payment on chain, with many past-due subscriptions followed: at the local chain's default block time, in a
-// keeper that finds its work by the streams of token accounts alone, since its sweep rests.
+// Measures the time from the top-up of a past-due wallet to its payment on chain, with many past-due subscriptions followed, at the local chain's default
+// block time. The keeper only finds its work by the streams of token accounts, because its sweep is idle.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { subscriptionIn } from '../../src/chain/accounts.ts';
@@ -60,7 +60,7 @@ export async function measureTopUps(
       return row?.count === pastDue;
     });
     await until('all are followed', async () => (await keeper.followed()) === pastDue);
-    // The streams alone tell from here on.
+    // From here on the keeper only learns about changes from the streams.
     await until('the sweep rests', async () => {
       const [row] = await sql<
         { rests: boolean }[]
@@ -79,7 +79,7 @@ export async function measureTopUps(
 
     const poor = plan.subscribers.at(-1) as Subscriber;
     const before = { requests: await keeper.requests(), notices: await notices(sql, poor) };
-    // Of different amounts, or the chain would take two transfers of one block for one. Together less than what is due.
+    // The amounts differ, because the chain would treat two equal transfers in one block as one. Together they are less than the due amount.
     for (let sent = 1; sent <= dust; sent += 1) await pay(poor.wallet, BigInt(sent));
     await pause(5 * DEFAULT_BLOCK_MS);
     return {
@@ -93,7 +93,7 @@ export async function measureTopUps(
   }
 }
 
-/** Tops wallets up one after the other, and resolves with how long each payment took, sorted. */
+/** Tops wallets up one after the other, and resolves with the duration of each payment, sorted. */
 async function collected(
   { call }: Chain,
   subscribers: readonly Subscriber[],

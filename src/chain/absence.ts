@@ -1,21 +1,22 @@
 import { type ChainAccount, isClosed } from './accounts.ts';
 import type { Rpc } from './rpc.ts';
 
-// An account that an endpoint does not show may still exist. Absence ends subscriptions and plans for good, so it takes witnesses.
+// An account that one RPC endpoint does not return may still exist. A missing account ends a subscription or plan for good, so several endpoints have to
+// confirm it.
 
-/** What the endpoints say of accounts that one of them does not have. */
+/** The view of all endpoints on accounts that are missing at one of them. */
 export interface Absence {
-  /** Addresses that every endpoint that answered has no account for. */
+  /** Addresses without an account at every endpoint that answered. */
   readonly absent: ReadonlySet<string>;
-  /** Addresses that some endpoints have an account for and others do not. */
+  /** Addresses with an account at some endpoints but not at others. */
   readonly disputed: ReadonlySet<string>;
-  /** How many endpoints answered. */
+  /** Number of endpoints that answered. */
   readonly witnesses: number;
 }
 
 /**
- * Asks every endpoint at finalized whether accounts are gone. Takes up to 100 addresses. Throws as the RPC client does when no
- * endpoint answers.
+ * Reads up to 100 accounts at commitment finalized from every endpoint, to find out which are gone. Throws as the RPC client does when no endpoint
+ * answers.
  */
 export async function witnessAbsence(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
@@ -36,50 +37,50 @@ export async function witnessAbsence(
   };
 }
 
-/** Why absences are not believed: endpoints say different things for minutes, or too many accounts vanished at once. */
+/** The reason why missing accounts are not treated as gone: endpoints disagree for minutes, or too many accounts vanished at once. */
 export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
-  /** So many subscriptions were read from one endpoint: the measure of what vanishes. */
+  /** Counts subscriptions read from one endpoint. The share of missing accounts among them shows a mass disappearance. */
   read(subscriptions: number): void;
-  /** Those of these addresses, which one endpoint does not have, that are gone for sure. Throws as the RPC client does. */
+  /** The addresses among these, missing at one endpoint, whose accounts are certainly gone. Throws as the RPC client does. */
   gone(addresses: readonly string[]): Promise<ReadonlySet<string>>;
 }
 
 export interface AbsenceOptions {
   /** Called at most once an hour for each kind, with the number of accounts. */
   readonly onAlarm: (alarm: AbsenceAlarm, accounts: number) => void;
-  /** Milliseconds of a clock that only runs forward. */
+  /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
 }
 
-/** Accounts that getMultipleAccounts takes. */
+/** Limit of getMultipleAccounts. */
 const AT_ONCE = 100;
-/** Accounts that vanish within this time (ms) vanish at once: more than 1% of what was read in it do not do so by themselves. */
+/** Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on their own. */
 const TOGETHER_MS = 600_000;
-/** How long one endpoint alone must not have an account (ms): a mass shows before that. */
+/** Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so that a mass disappearance is detected first. */
 const ALONE_MS = 900_000;
-/** How long endpoints may differ without an alarm: their finalized slots differ by seconds. */
+/** Time (ms) for which endpoints may disagree without an alarm, because their finalized slots differ by seconds. */
 const DISPUTE_MS = 120_000;
-/** Fewer than these are no mass, however few were read. */
+/** Minimum number of accounts for a mass disappearance. */
 const FEWEST = 3;
-/** How long a mass of vanished accounts is not believed, so that an operator can act. */
+/** Time (ms) for which accounts of a mass disappearance are not treated as gone, so that an operator can act. */
 const HELD_MS = 86_400_000;
 /**
- * An account that is not missed for so long (ms) is there again: callers ask about what they miss alone. The slowest of them, the settling of an
- * expired attempt, asks every 5 minutes.
+ * An account that no caller has reported missing for this long (ms) counts as present, because callers only report missing accounts. The slowest caller,
+ * the settling of an expired attempt, does so every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
-  /** When an endpoint first had no account, and when it was last so. */
+  /** When the account was first and last found missing. */
   readonly since: number;
   readonly lastMissedAt: number;
   heldUntil: number;
 }
 
-/** A judge that remembers since when accounts are missing. */
+/** A judge that remembers how long accounts have been missing. */
 export function createAbsenceJudge(
   rpc: Pick<Rpc, 'getAccountsEverywhere'>,
   options: AbsenceOptions,
@@ -87,7 +88,7 @@ export function createAbsenceJudge(
   return new Judge(rpc, options);
 }
 
-/** Of a local chain, whose one node is the chain: what it does not have is gone. */
+/** The judge for a local chain with a single node: a missing account is gone. */
 export const believeAbsence: AbsenceJudge = {
   read: () => undefined,
   gone: async (addresses) => new Set(addresses),
@@ -142,7 +143,7 @@ class Judge implements AbsenceJudge {
       this.#alarm('endpoints_disagree', disputed.size, now);
   }
 
-  /** Holds what vanished at once, when it is too much. */
+  /** Holds accounts back that are part of a mass disappearance. */
   #holdMasses(now: number): void {
     const recent: Suspect[] = [];
     for (const [address, suspect] of this.#suspects) {

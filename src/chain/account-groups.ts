@@ -1,18 +1,18 @@
 import type { ChainAccount } from './accounts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
-/** The accounts of a group in its order, and the slot that all of them are of. */
+/** The accounts of a group in its order, and their common slot. */
 export interface AccountGroup {
   readonly slot: bigint;
   readonly accounts: readonly (ChainAccount | null)[];
 }
 
-/** getMultipleAccounts takes this many. */
+/** Limit of getMultipleAccounts. */
 const ACCOUNTS_AT_ONCE = 100;
 
 /**
- * Reads groups of accounts, each in one request, so that its accounts are of one slot. Groups share requests, and an
- * address that several groups of a request name is asked for once. Throws a RangeError for a group of over 100, and as the RPC client does.
+ * Reads groups of accounts. The accounts of a group come from one request and so from one slot; several groups share a request and its duplicate
+ * addresses. Throws a RangeError for a group of over 100, and as the RPC client does.
  */
 export async function readAccountGroups(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,

@@ -19,7 +19,7 @@ function bytesOf(text: string): Uint8Array | undefined {
   return bytes?.length === 32 ? bytes : undefined;
 }
 
-/** What `make` makes of a key, remembered in `known` with at most `most` others; emptied when it is full. */
+/** Memoizes `make(key)` in `known`, which is emptied at `most` entries. */
 function remembered<T>(known: Map<string, T>, most: number, key: string, make: () => T): T {
   const found = known.get(key);
   if (found !== undefined) return found;
@@ -29,7 +29,7 @@ function remembered<T>(known: Map<string, T>, most: number, key: string, make: (
   return made;
 }
 
-/** A public key that knows its text. web3.js compares keys by their Base58, for each instruction anew: without this that is a third of a payment's cost. */
+/** A public key with its Base58 cached. web3.js encodes keys to compare them for each instruction, which took a third of a payment's CPU time. */
 class AddressKey extends PublicKey {
   readonly #bytes: Uint8Array;
   readonly #address: string;
@@ -49,11 +49,11 @@ class AddressKey extends PublicKey {
   }
 }
 
-/** As many as a few batches of payments name. */
+/** Enough for the keys of a few batches of payments. */
 const KEYS_KEPT = 20_000;
 const keys = new Map<string, PublicKey>();
 
-/** The public key of a Base58 address. Throws a TypeError that names the text when it is not an address. */
+/** The public key of a Base58 address. Throws a TypeError with the text when it is not an address. */
 export function publicKey(address: string): PublicKey {
   return remembered(keys, KEYS_KEPT, address, () => {
     const bytes = bytesOf(address);
@@ -64,14 +64,14 @@ export function publicKey(address: string): PublicKey {
   });
 }
 
-/** The 32 bytes of a Base58 address. Throws a TypeError that names the text when it is not an address. */
+/** The 32 bytes of a Base58 address. Throws a TypeError with the text when it is not an address. */
 export function addressBytes(address: string): Uint8Array {
   return publicKey(address).toBytes();
 }
 
 const texts = new Map<string, string>();
 
-/** The address whose 32 bytes begin at `offset`. A keeper reads the same few again and again, and Base58 takes long. */
+/** The address whose 32 bytes begin at `offset`. Cached, because a keeper reads the same addresses again and Base58 encoding is slow. */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
   return remembered(texts, KEYS_KEPT, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
@@ -83,12 +83,12 @@ export interface Derived {
   readonly bump: number;
 }
 
-// findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump). The keeper needs the same five
-// addresses each time it reads, judges and signs a payment, so derived addresses are kept.
+// findProgramAddressSync takes 200 us (a SHA-256 and a curve check per bump), and the keeper needs the same five addresses whenever it reads, assesses
+// and signs a payment. So derived addresses are cached.
 const CACHE_SIZE = 100_000;
 const cache = new Map<string, Derived>();
 
-/** Derives from the seed's name and the parts, of which addresses become 32 bytes and numbers eight. */
+/** Derives an address from a seed name and parts: an address is 32 bytes of seed, a number eight. */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;
   return remembered(cache, CACHE_SIZE, key, () => {
@@ -125,7 +125,7 @@ export function eventAuthorityAddress(programId: string): Derived {
   return derive(programId, 'event_authority');
 }
 
-/** The associated SPL Token account (ATA) of `owner` for `mint`. spl-token's own function keeps the bump to itself. */
+/** The associated SPL Token account (ATA) of `owner` for `mint`. spl-token's own function does not return the bump. */
 export function tokenAccountAddress(owner: string, mint: string): Derived {
   return derive(ASSOCIATED_TOKEN_PROGRAM, '', owner, TOKEN_PROGRAM, mint);
 }

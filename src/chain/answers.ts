@@ -1,10 +1,15 @@
 import bs58 from 'bs58';
 import type { ChainAccount } from './accounts.ts';
 import type { ExecutedInstruction, ExecutedTransaction } from './events.ts';
-import { EndpointFailure, RpcUnreachable, UNREADABLE_REASONS } from './rpc-errors.ts';
-import type { UnreadableReason } from './rpc-errors.ts';
+import {
+  EndpointFailure,
+  RpcUnreachable,
+  UNREADABLE_REASONS,
+  type UnreadableReason,
+} from './rpc-errors.ts';
 
-// What RPC answers, checked where it comes in: an endpoint that answers something else is a faulty endpoint (`malformed`), not a TypeError later.
+// Parses RPC responses and checks their shape on arrival, so that a response of another shape is a fault of the endpoint (`malformed`), not a TypeError
+// later.
 
 function malformed(what: string): never {
   throw new EndpointFailure('malformed', `an answer of another shape: ${what}`);
@@ -39,7 +44,7 @@ export function big(value: unknown, what: string): bigint {
 const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
   value === null || value === undefined ? null : read(value);
 
-/** The `value` of an answer with a context, and the slot it is of. `minSlot`: an older answer counts as one of an endpoint that is behind. */
+/** The `value` and the slot of a response with a context. A response older than `minSlot` means that the endpoint is behind. */
 export function inContext<T>(
   result: unknown,
   minSlot: bigint | undefined,
@@ -85,7 +90,7 @@ export function accounts(value: unknown, count: number): (ChainAccount | null)[]
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
-/** How far a transaction has come. `err` is null when it succeeded. */
+/** The status of a transaction. `err` is null when it succeeded. */
 export interface SignatureStatus {
   readonly slot: bigint;
   readonly err: unknown;
@@ -104,7 +109,7 @@ export function statuses(value: unknown, count: number): (SignatureStatus | null
   return list.map((one) =>
     orNull(one, (status) => {
       const { slot, err, confirmations, confirmationStatus } = object(status, 'status');
-      // A node that leaves the commitment out still counts confirmations; null means rooted.
+      // A node that omits the commitment still counts confirmations; null means rooted.
       const counted =
         orNull(confirmations, (count) => integer(count, 'confirmations')) === null
           ? 'finalized'
@@ -147,7 +152,7 @@ export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly logs: readonly string[] | null;
 }
 
-/** A transaction that no endpoint returned in a form that we can read. It may be on chain: this is never a reason to take it for absent. */
+/** A transaction that no endpoint returned in a readable form. It may be on chain, so it must not be treated as absent. */
 export interface UnreadableTransaction {
   readonly signature: string;
   readonly unreadable: UnreadableReason;
@@ -181,7 +186,7 @@ export function unreadableTransaction(signature: string, error: unknown): Unread
   throw error;
 }
 
-/** A transaction in the encoding "json", of any version. Throws EndpointFailure for an answer of another shape. */
+/** A transaction of any version in the encoding "json". Throws EndpointFailure for a response of another shape. */
 export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
   const { signatures, message } = object(transaction, 'transaction.transaction');
@@ -225,7 +230,7 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   };
 }
 
-/** The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from endpoints that do not count it. */
+/** The result of a simulation. `unitsConsumed` is compute units; `loadedDataBytes` is null from endpoints that do not report it. */
 export interface Simulation {
   readonly err: unknown;
   readonly logs: readonly string[];
@@ -243,10 +248,10 @@ export function simulation(value: unknown): Simulation {
   };
 }
 
-/** The oldest slot of several answers; 0 of none. */
+/** The oldest slot of several responses; 0 without any. */
 export const oldestSlot = (answers: readonly { slot: bigint }[]): bigint =>
   answers.reduce((oldest, { slot }) => (slot < oldest ? slot : oldest), answers[0]?.slot ?? 0n);
 
-/** The newest of these slots; 0 of none. */
+/** The newest of these slots; 0 without any. */
 export const newestSlot = (slots: readonly bigint[]): bigint =>
   slots.reduce((newest, slot) => (slot > newest ? slot : newest), 0n);

@@ -1,23 +1,23 @@
-// Times of blocks by slot. They are whole seconds and never decrease, so all blocks between two blocks of one second have that second: a batch of
-// payments needs the times of a few blocks.
+// Block times by slot. They are whole seconds and never decrease, so all blocks between two blocks with the same time share it: a batch of payments needs
+// few requests.
 import type { Rpc } from './rpc.ts';
 import { RpcError, RpcUnreachable } from './rpc-errors.ts';
 
 const KEPT = 4096;
 
-/** What one batch has learnt. */
+/** Results of one batch. */
 interface Learnt {
   readonly times: Map<bigint, bigint>;
   isCut: boolean;
 }
 
-/** Reads the times (Unix seconds) of blocks. A slot is missing from the result when no endpoint gives its time. */
+/** Reads block times (Unix seconds). A slot is missing from the result when no endpoint returns its time. */
 export function createBlockTimes(
   rpc: Pick<Rpc, 'getBlockTime'>,
 ): (slots: readonly bigint[]) => Promise<ReadonlyMap<bigint, bigint>> {
   const known = new Map<bigint, bigint>();
 
-  /** Null when no endpoint gives it. `learnt.isCut` is set when no endpoint could be reached: then the other slots are not asked for. */
+  /** Null when no endpoint returns the time. Sets `learnt.isCut` when no endpoint can be reached, which skips the remaining slots. */
   async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
     if (learnt.isCut) return null;
     try {
@@ -36,7 +36,7 @@ export function createBlockTimes(
     return time;
   }
 
-  /** Learns all of some slots in their order. */
+  /** Learns the times of ascending slots by bisection. */
   async function learn(slots: readonly bigint[], learnt: Learnt): Promise<void> {
     const [first, last] = [slots[0], slots.at(-1)];
     if (first === undefined || last === undefined) return;
@@ -60,7 +60,7 @@ export function createBlockTimes(
       [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
       learnt,
     );
-    // Batches learn at the same time: what one forgets, another may still want.
+    // Cleared only here, after the batch has its own copy: concurrent batches share the cache.
     if (known.size >= KEPT) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);
     return learnt.times;

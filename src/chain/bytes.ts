@@ -1,6 +1,6 @@
 import { addressBytes } from './addresses.ts';
 
-// Little-endian fields of instruction and account data, in the order they are concatenated.
+// Encoders for little-endian fields of instruction and account data.
 
 /** One byte. Throws a RangeError outside 0..255. */
 export function u8(value: number): Buffer {
@@ -37,7 +37,7 @@ export function i64(value: bigint): Buffer {
   return bytes;
 }
 
-/** Four addresses, the missing ones zero. Throws a RangeError for more than four. */
+/** Four address slots, unused ones zero. Throws a RangeError for more than four addresses. */
 export function addressSlots(addresses: readonly string[], name: string): Buffer {
   if (addresses.length > 4)
     throw new RangeError(`${name}: at most 4 addresses, not ${addresses.length}`);

@@ -1,4 +1,4 @@
-// The keeper's own transactions: payments, each a transfer of the net and one of the fee, and one memo for all of them.
+// The keeper's payment transactions: for each payment a transfer of the net and one of the fee, and one memo per transaction.
 import { createHash } from 'node:crypto';
 import { type VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import { COMPUTE_BUDGET_PROGRAM, publicKey } from './addresses.ts';
@@ -21,12 +21,12 @@ import {
 } from './transaction-room.ts';
 import { type SignedTransaction, signTransaction } from './transactions.ts';
 
-/** What one payment moves and names. Amounts are base units; a zero one sends no transfer. */
+/** Accounts and amounts of one payment. Amounts are base units; a zero amount has no transfer. */
 export interface Collection extends SubscriptionParties {
   readonly programId: string;
   readonly mint: string;
   readonly keeper: string;
-  /** The wallets that receive: destinations of the plan. */
+  /** The receiving wallets, destinations of the plan. */
   readonly merchant: string;
   readonly treasury: string;
   readonly net: bigint;
@@ -56,10 +56,10 @@ export function transfersOf(collection: Collection): Instruction[] {
     );
 }
 
-/** Entries in the instruction trace for each transfer: itself, the token transfer that it calls, and its event. */
+/** Instruction trace entries per transfer: the instruction, the token transfer that it calls, and its event. */
 const TRACE_ENTRIES = 3;
 
-/** A payment as a part of a transaction; `costs` is what it may use at most. */
+/** A payment as a part of a transaction; `costs` are its limits. */
 export function paymentPart(
   collection: Collection,
   costs: Pick<Part, 'computeUnits' | 'loadedDataBytes'>,
@@ -68,14 +68,14 @@ export function paymentPart(
   return { instructions, traceEntries: TRACE_ENTRIES * instructions.length, ...costs };
 }
 
-/** A memo that tells this transaction from every other one with the same payments and blockhash. A hash: a memo is public. */
+/** A memo that makes this transaction differ from others with the same payments and blockhash. It holds a hash, because memos are public. */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
 
 const LAMPORTS_PER_SIGNATURE = 5_000n;
 const MICRO = 1_000_000n;
 
-/** What stands before the payments. Version 1 has limits and fee in its header. */
+/** Instructions before the payments; none for version 1, which has limits and fee in its header. */
 function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {
   if (version === 1) return [];
   const { computeUnits, priorityFee, loadedDataBytes } = budget;
@@ -86,7 +86,7 @@ function prologue(version: TransactionVersion, budget: TransactionBudget): Instr
   ];
 }
 
-/** A transaction with everything but the payments. `loadedDataBytes` is what every payment loads: programs and mint. */
+/** A transaction without payments. `loadedDataBytes`: the data that all payments share, which is programs and mint. */
 function withoutPayments(
   version: TransactionVersion,
   keeper: string,
@@ -100,7 +100,7 @@ function withoutPayments(
   return contents;
 }
 
-/** Puts payments into as few transactions as they fill in their order; one that is `alone` gets its own. */
+/** Packs payments, in order, into as few transactions as possible; a payment that is `alone` gets its own. */
 export function packPayments<T extends { readonly part: Part; readonly alone: boolean }>(
   payments: readonly T[],
   shared: { version: TransactionVersion; keeper: string; loadedDataBytes: number },
@@ -147,7 +147,7 @@ function messageIn(transaction: Uint8Array): VersionedMessage {
   return message;
 }
 
-/** Which instructions of a signed transaction are transfers under this subscription, by index. Throws an Error for other bytes. */
+/** Indexes of the instructions of a signed transaction that are transfers under this subscription. Throws an Error for other bytes. */
 export function transferPlaces(
   transaction: Uint8Array,
   programId: string,

@@ -1,15 +1,15 @@
 import type { Endpoint } from './endpoint.ts';
 
-// Weights in milliseconds of latency: a place further down the list, an unknown latency, a slot of lag.
+// Costs in milliseconds of latency: per place in the list, for an unknown latency, per slot of lag.
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;
-// Waiting this long for a healthy endpoint beats asking a failing one.
+// Up to this wait, a healthy endpoint is preferred to a failing one.
 const SHORT_WAIT_MS = 250;
-// One or two slots of difference come from the time that news takes, not from lag.
+// A difference of one or two slots is propagation delay, not lag.
 const LAG_TOLERANCE = 2;
 
-/** Endpoints, given in order of preference, best first: up and free now, up and free soon, down, rate limited for longer. `now` is performance.now(). */
+/** Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer. They are given in order of preference. */
 export function ranked(endpoints: readonly Endpoint[], now: number): Endpoint[] {
   return endpoints
     .map((endpoint, place) => {

@@ -1,4 +1,4 @@
-// One RPC endpoint: its connection pool, its rate limit, and how healthy it has been.
+// One RPC endpoint: its connection pool, rate limit and health.
 import type { Pool } from 'undici';
 import { backoff } from '../backoff.ts';
 import {
@@ -12,13 +12,13 @@ import {
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
 import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './rpc-errors.ts';
 
-/** The state of an endpoint, for choosing one and for operators. */
+/** The health of an endpoint, for ranking and for operators. */
 export interface EndpointHealth {
   /** Scheme, host and port: paths and queries of RPC URLs hold keys. */
   readonly name: string;
-  /** Failures in a row. */
+  /** Consecutive failures. */
   readonly failures: number;
-  /** Moving average of answered requests, milliseconds; null before the first. */
+  /** Moving average of successful requests in milliseconds; null before the first. */
   readonly latencyMs: number | null;
   /** Slots behind the most advanced endpoint. */
   readonly lag: number;
@@ -34,7 +34,7 @@ export interface EndpointOptions {
 const MAX_CONNECTIONS = 64;
 const MAX_IN_FLIGHT = 2048;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** Faults that do not concern the endpoint's health. */
+/** Faults that do not affect the endpoint's health. */
 const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
 
 export class Endpoint {
@@ -56,7 +56,7 @@ export class Endpoint {
   #lastFault: EndpointFault | null = null;
   #isClosed = false;
 
-  /** Sends nothing. Throws a TypeError unless `url` is an http or https URL. */
+  /** Throws a TypeError unless `url` is an http or https URL. */
   constructor(url: string, { timeoutMs, requestsPerSecond }: EndpointOptions) {
     const { origin, pathname, search, username, password, protocol } = new URL(url);
     if (protocol !== 'http:' && protocol !== 'https:')
@@ -85,7 +85,7 @@ export class Endpoint {
     };
   }
 
-  /** Whether it failed and is either within its backoff or being tried by another request. */
+  /** Whether the endpoint failed and is either in backoff or on trial by another request. */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
   }
@@ -95,7 +95,7 @@ export class Endpoint {
     return this.#rateLimit.delay(now);
   }
 
-  /** How many requests the rate limit and requested pauses allow at once now. */
+  /** Number of requests that the rate limit and requested pauses allow now. */
   allowed(now: number): number {
     return this.#rateLimit.allowed(now);
   }
@@ -105,8 +105,8 @@ export class Endpoint {
   }
 
   /**
-   * One JSON-RPC call; `read` turns its result into the answer. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would
-   * refuse). A request that waited for a connection until after `last` (performance.now()) is not sent.
+   * One JSON-RPC call; `read` parses its result. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). A request
+   * that gets a connection only after `last` (performance.now()) is not sent.
    */
   async call<T>(
     method: string,
@@ -122,7 +122,7 @@ export class Endpoint {
     this.#rateLimit.take(started);
     this.#requests += 1;
     this.#inFlight += 1;
-    // After a failure one request at a time tries the endpoint, so that the others do not wait for its timeout.
+    // After a failure only one request at a time tries the endpoint, so that the others do not run into its timeout.
     const isTrial = this.#failures > 0;
     if (isTrial) this.#isOnTrial = true;
     try {
@@ -148,7 +148,7 @@ export class Endpoint {
   async #ask(method: string, params: readonly unknown[], last: number): Promise<unknown> {
     this.#id = (this.#id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
-    // The server may close a kept connection just when it is used. Every method is safe to repeat, sending included.
+    // The server may close a kept-alive connection just as it is reused. Every method, including sendTransaction, is safe to repeat.
     const answer = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
@@ -156,7 +156,7 @@ export class Endpoint {
     return readResult(this.name, method, answer);
   }
 
-  /** Uses undici's handlers instead of its `request`: an answer of two hundred bytes needs no stream, and each payment waits for one. */
+  /** Uses undici's handlers instead of `request`, which would create a stream for a small response on the hot path of each payment. */
   async #post(body: string, last: number): Promise<HttpAnswer> {
     const started = performance.now();
     const timeoutMs = this.#timeoutMs;
@@ -169,7 +169,7 @@ export class Endpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // The last moment before the bytes are written. undici recognises the newer form of handlers by this method.
+          // Runs right before the request is written. undici recognises new-style handlers by this method.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -180,7 +180,7 @@ export class Endpoint {
           },
           onResponseData(controller, chunk) {
             chunks.push(chunk);
-            // bodyTimeout only watches the gaps: an endpoint that trickles would never end.
+            // bodyTimeout only limits the gaps between chunks, so a slow trickle would never end.
             if (performance.now() - started > timeoutMs)
               controller.abort(new EndpointFailure('timeout', noAnswer(timeoutMs)));
           },
@@ -192,7 +192,7 @@ export class Endpoint {
     });
   }
 
-  /** Loads undici with the first request: `serve` listens before it asks a chain, and loading it is a good part of its start. */
+  /** Imports undici on the first request, because loading it is a large part of the startup time of `serve`, which listens before it calls the chain. */
   async #openPool(): Promise<Pool> {
     const undici = await import('undici');
     const pool = new undici.Pool(this.name, {
@@ -218,7 +218,7 @@ export class Endpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were under way together fail together: they count as one failure.
+    // Requests that were in flight together fail together and count as one failure.
     else if (!HARMLESS.has(failure.fault) && now >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });

@@ -2,15 +2,15 @@ import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addre
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
 
-// The meaning of a failed collection for the subscription: docs/chain.md, "Errors at a pull". A case of doubt is `unknown`: only a failure that
-// is certainly the subscriber's may make a subscription past due.
+// Classifies a failed collection (docs/chain.md, "Errors at a pull"). Doubtful cases are `unknown`: only a failure that the subscriber certainly caused
+// may make a subscription past due.
 
-/** Where in a transaction the transfers of one payment are, by instruction index. */
+/** Instruction indexes of the transfers of one payment. */
 export interface PullLayout {
   readonly pulls: readonly number[];
 }
 
-/** Why the subscriber's money cannot be moved; goes out as `failureReason`. */
+/** The reason why the subscriber cannot be charged; reported as `failureReason`. */
 export type SubscriberReason =
   | 'insufficient_funds'
   | 'allowance_exhausted'
@@ -21,7 +21,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** Why a payment cannot be collected, and the subscriber is not the reason. */
+/** The reason, not caused by the subscriber, why a payment cannot be collected. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',
@@ -41,29 +41,29 @@ export type OursReason = (typeof OURS_REASONS)[number];
 
 export type PullFailure =
   | { readonly kind: 'subscriber'; readonly reason: SubscriberReason }
-  /** 400: the period is paid, in full or in part. Read the state; it is no failure. */
+  /** 400: the period is already paid, in full or in part. No failure: the caller reads the state again. */
   | { readonly kind: 'already_collected' }
   | { readonly kind: 'cancelled' }
   | { readonly kind: 'subscription_closed' }
   | { readonly kind: 'plan_ended' }
   | { readonly kind: 'plan_closed' }
   | { readonly kind: 'plan_changed' }
-  /** This very transaction is on chain: look its signature up. */
+  /** The same transaction is already on chain: the caller looks its signature up. */
   | { readonly kind: 'already_processed' }
   | { readonly kind: 'ours'; readonly reason: OursReason; readonly detail: string }
   | { readonly kind: 'unknown'; readonly detail: string };
 
-/** Facts beside the error. */
+/** Facts that the error does not contain. */
 export interface PullContext {
   readonly layout: PullLayout;
   readonly logs: readonly string[] | null;
   /** The gross amount of the attempt, base units. */
   readonly gross: bigint;
-  /** The subscriber's token account as read near the failure: null when there is none, undefined when it was not read. */
+  /** The subscriber's token account, read near the failure: null when it does not exist, undefined when it was not read. */
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
 
-/** An instruction's failure as RPC reports it: a custom code, or the name of one of the runtime's own errors. */
+/** An instruction's failure as RPC reports it: a custom code, or the name of a runtime error. */
 type InstructionFailure =
   | { readonly index: number; readonly code: number }
   | { readonly index: number; readonly name: string };
@@ -85,12 +85,12 @@ function instructionFailure(err: unknown): InstructionFailure | null {
   return { index, name: Object.keys(reason)[0] ?? 'unnamed' };
 }
 
-/** The index of the instruction at which a transaction failed; null when it failed as a whole. */
+/** The index of the failed instruction; null when the transaction failed as a whole. */
 export function failedInstruction(err: unknown): number | null {
   return instructionFailure(err)?.index ?? null;
 }
 
-/** The program that failed first, which is the innermost one: each caller's own "failed" line follows it. */
+/** The program that failed first, which is the innermost: the "failed" lines of its callers follow. */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
     const match = /^Program (\w{32,44}) failed: /.exec(line);
@@ -99,7 +99,7 @@ function failedProgram(logs: readonly string[] | null): string | undefined {
   return undefined;
 }
 
-/** A failed transaction's error in a few words, for logs and operators. */
+/** A short description of a transaction error, for logs and operators. */
 export function describeTransactionError(err: unknown): string {
   const failure = instructionFailure(err);
   if (failure === null) return typeof err === 'string' ? err : JSON.stringify(err);
@@ -109,9 +109,9 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * The meaning of a failed collection. `err` is the field of this name in the answers of getSignatureStatuses, getTransaction and simulateTransaction.
- * A token error surfaces as the pull's own Custom code; the program's codes begin at 100, so the number tells them apart, and the logs, where
- * they are at hand, must agree.
+ * Classifies a failed collection. `err` is the field of this name in responses of getSignatureStatuses, getTransaction and simulateTransaction. An error
+ * of the token program surfaces as the pull's Custom code; the program's own codes begin at 100, so the number distinguishes them. The logs, when
+ * available, must agree.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);
@@ -143,7 +143,7 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   return { kind: 'unknown', detail };
 }
 
-/** SPL Token's codes (spl-token `error.rs`) at a transfer. */
+/** Classifies SPL Token's error codes (spl-token `error.rs`) at a transfer. */
 function tokenFailure(
   code: number,
   { gross, subscriberAccount }: PullContext,
@@ -151,7 +151,7 @@ function tokenFailure(
 ): PullFailure {
   switch (code) {
     case 1: {
-      // One code for too little balance and too little allowance; the account tells which.
+      // The same code for insufficient balance and insufficient allowance; the account shows which.
       const account = subscriberAccount ?? null;
       const allowance =
         account !== null && account.amount >= gross && account.delegatedAmount < gross;
@@ -173,7 +173,7 @@ function tokenFailure(
   }
 }
 
-/** The Subscriptions program's own codes at a transfer. */
+/** Classifies the Subscriptions program's error codes at a transfer. */
 function programFailure(
   code: number,
   { subscriberAccount }: PullContext,
@@ -223,7 +223,7 @@ function programFailure(
   }
 }
 
-/** Errors of the transaction as a whole (Solana's `TransactionError`). */
+/** Classifies errors of the transaction as a whole (Solana's `TransactionError`). */
 function transactionFailure(err: unknown, detail: string): PullFailure {
   const name = typeof err === 'object' && err !== null ? Object.keys(err)[0] : err;
   switch (name) {
@@ -233,7 +233,7 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
       return { kind: 'ours', reason: 'compute_budget', detail };
     case 'BlockhashNotFound':
       return { kind: 'ours', reason: 'blockhash_not_found', detail };
-    // The fee payer has too little, would be left below its rent, or does not exist yet.
+    // The fee payer has too little SOL, would fall below its rent, or does not exist.
     case 'InsufficientFundsForFee':
     case 'InsufficientFundsForRent':
     case 'AccountNotFound':
@@ -245,7 +245,7 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// solana-transaction-error, without those that have a meaning above. All of them leave the chain as it was.
+// The other errors of solana-transaction-error. None of them changes the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

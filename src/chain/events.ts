@@ -2,25 +2,25 @@ import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts
 import { ChainDataError } from './layouts.ts';
 
 // The program emits an event by calling itself with the event as instruction data (docs/chain.md, Events). Only the program can sign for the event
-// authority, and a failed transaction changed nothing: an event in a transaction that succeeded is true.
+// authority, so an event in a successful transaction is authentic.
 
-/** An instruction of a confirmed transaction, its accounts resolved. */
+/** An instruction of a confirmed transaction, with its accounts resolved. */
 export interface ExecutedInstruction {
   readonly programId: string;
   readonly accounts: readonly string[];
   readonly data: Buffer;
-  /** 1 for the transaction's own instructions, 2 and up for those that programs called; null when RPC does not say. */
+  /** 1 for top-level instructions, 2 and up for inner ones; null when RPC does not report it. */
   readonly stackHeight: number | null;
 }
 
-/** A transaction's instructions and, by the index of each, the inner instructions that it called, in order. */
+/** A transaction's top-level instructions and, by their index, the inner instructions in order. */
 export interface ExecutedTransaction {
   readonly err: unknown;
   readonly instructions: readonly ExecutedInstruction[];
   readonly inner: ReadonlyMap<number, readonly ExecutedInstruction[]>;
 }
 
-/** A pull: `amount` base units went from the subscriber to `receiver`, booked on the period from `periodStart` to `periodEnd` (Unix seconds). */
+/** A pull: `amount` base units moved from the subscriber to `receiver`, for the period from `periodStart` to `periodEnd` (Unix seconds). */
 export interface TransferEvent {
   readonly kind: 'transfer';
   readonly subscription: string;
@@ -30,11 +30,11 @@ export interface TransferEvent {
   readonly amount: bigint;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
-  /** Moved in the period so far, this transfer included. */
+  /** Total moved in the period so far, including this transfer. */
   readonly pulled: bigint;
-  /** The wallet that received. */
+  /** The receiving wallet. */
   readonly receiver: string;
-  /** Its token account, and who pulled; null from programs before 0.4.0. */
+  /** The receiver's token account and the puller; null from programs before 0.4.0. */
   readonly receiverAccount: string | null;
   readonly puller: string | null;
 }
@@ -70,13 +70,13 @@ export type ProgramEvent = (
       readonly pullers: readonly string[];
     }
 ) & {
-  /** Index of the transaction's own instruction under which it happened. */
+  /** Index of the top-level instruction that emitted the event. */
   readonly instruction: number;
 };
 
 const TAG = Buffer.from('e445a52e51cb9a1d', 'hex');
 
-/** The program's events in a transaction, in order; none in a failed one. Throws ChainDataError for an event that is too short to be read. */
+/** The program's events in a transaction, in order; none for a failed transaction. Throws ChainDataError for a truncated event. */
 export function programEvents(transaction: ExecutedTransaction, programId: string): ProgramEvent[] {
   if (transaction.err !== null) return [];
   const eventAuthority = eventAuthorityAddress(programId).address;
@@ -99,7 +99,7 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
   return events;
 }
 
-/** Who called `inner[place]`: the last instruction before it that is one level up. Without levels only the outer instruction is known. */
+/** The caller of `inner[place]`: the last instruction before it that is one level up. Without stack heights, the outer instruction. */
 function callerOf(
   inner: readonly ExecutedInstruction[],
   place: number,
@@ -112,7 +112,7 @@ function callerOf(
 
 type Decoded<E = ProgramEvent> = E extends unknown ? Omit<E, 'instruction'> : never;
 
-/** Decodes tag, kind and fields; null for a kind that this code does not know. Later programs append fields, so only the start is read. */
+/** Decodes tag, kind and fields; null for an unknown kind. Later program versions append fields, so trailing bytes are ignored. */
 function decodeEvent(data: Buffer): Decoded | null {
   const kind = data[8];
   const atLeast = (length: number, name: string) => {

@@ -1,4 +1,4 @@
-// Several RPC endpoints as one: the best is asked first, the others follow until one answers.
+// Failover over several RPC endpoints: calls the best one first, then the others until one answers.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
@@ -16,15 +16,15 @@ import {
 export interface FailoverOptions {
   /** In order of preference. */
   readonly urls: readonly string[];
-  /** Milliseconds for one request to one endpoint. */
+  /** Timeout of one request to one endpoint, ms. */
   readonly timeoutMs?: number | undefined;
   /** Requests per second to each endpoint. */
   readonly requestsPerSecond?: number | undefined;
-  /** Milliseconds between readings of each endpoint's slot (one getSlot each, only while calls are made and there are several). */
+  /** Interval (ms) at which each endpoint's slot is read (one getSlot each; only with several endpoints and while calls are made). */
   readonly probeMs?: number | undefined;
   /**
-   * Why an endpoint of the chain with this genesis hash must not be used; null when it may be. Each endpoint is asked for its hash once, before anything
-   * else: on another chain none of our accounts exists. Without this function every endpoint is used.
+   * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's hash is read once before its first call, because on
+   * another chain all accounts would look missing. Without this function every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -41,11 +41,11 @@ export interface ObservedRequest {
   readonly seconds: number;
 }
 
-/** Turns a result into the answer. Throws EndpointFailure for a result of another shape. */
+/** Parses a result. Throws EndpointFailure for a result of another shape. */
 type Read<T> = (result: unknown) => T;
 
 export interface AskOptions {
-  /** Milliseconds after which no request is sent to any endpoint; one that was sent earlier may still be answered. */
+  /** Milliseconds after which the request is not sent to any further endpoint; earlier sends may still be answered. */
   readonly withinMs?: number | undefined;
 }
 
@@ -57,18 +57,18 @@ export class Failover {
   readonly #probeMs: number;
   readonly #endpoints: readonly Endpoint[];
   readonly #closing = new AbortController();
-  /** Endpoints whose genesis hash was accepted, and requests for it that are under way. */
+  /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
   readonly #admitted = new Set<Endpoint>();
   readonly #asking = new Map<Endpoint, Promise<void>>();
   #nextProbe: number;
   #probing: Promise<void> = Promise.resolve();
 
-  /** Opens the endpoints; sends nothing. Throws a TypeError for a bad URL. */
+  /** Sends nothing yet. Throws a TypeError for a bad URL. */
   constructor(options: FailoverOptions) {
     const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
     if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
     this.#options = options;
-    // Each call that waits for the rate limit listens.
+    // Each call that waits for the rate limit adds a listener.
     setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
     this.#probeMs = options.probeMs ?? DEFAULT_PROBE_MS;
@@ -80,7 +80,7 @@ export class Failover {
     return this.#endpoints.map((endpoint) => endpoint.health());
   }
 
-  /** How many requests an endpoint may be asked at once now, by its rate limit. */
+  /** The highest number of requests that any endpoint's rate limit allows now. */
   allowed(): number {
     const now = performance.now();
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
@@ -92,7 +92,7 @@ export class Failover {
     await this.#probing;
   }
 
-  /** The answer of the first endpoint that gives one. Throws RpcUnreachable or RpcError. */
+  /** The result of the first endpoint that answers. Throws RpcUnreachable or RpcError. */
   async call<T>(
     method: string,
     params: readonly unknown[],
@@ -107,7 +107,7 @@ export class Failover {
     for (;;) {
       const now = performance.now();
       const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
-      // Once an endpoint has answered for a transaction, endpoints that are down are not waited for.
+      // Once an endpoint has answered about a transaction, endpoints that are down are skipped.
       const isAnswered = [...failures.values()].some(({ fault }) => isUnreadable(fault));
       if (best === undefined || now > last || (isAnswered && best.down(now)))
         throw new RpcUnreachable(method, [...failures.values()]);
@@ -122,13 +122,13 @@ export class Failover {
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
-        // An endpoint that asked for a pause is asked again after it.
+        // A rate-limited endpoint stays in the list and is tried again after its pause.
         if (error.fault !== 'rate_limited') left.delete(best);
       }
     }
   }
 
-  /** Asks every endpoint that is up, at once. Resolves with their answers once all are done; throws when there is no answer. */
+  /** Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint answers. */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#everywhere(method, params, read));
     const answers = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
@@ -139,7 +139,7 @@ export class Failover {
     return answers;
   }
 
-  /** As `callAll`, but resolves with the first answer while the other requests continue. */
+  /** Like `callAll`, but resolves with the first result while the other requests continue. */
   async callAny<T>(
     method: string,
     params: readonly unknown[],
@@ -153,7 +153,7 @@ export class Failover {
     }
   }
 
-  /** One attempt at each endpoint that may be asked now; if there is none, one call that waits for the first that may be. */
+  /** One attempt at each endpoint that is available now; without any, one call that waits for an endpoint. */
   #everywhere<T>(
     method: string,
     params: readonly unknown[],
@@ -188,7 +188,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failing endpoint fails many requests at once: only the first is logged. A slot that is not there yet and an unreadable transaction are no failures.
+      // A failing endpoint fails many requests at once; only the first is logged. An endpoint that is behind or returns an unreadable transaction has not
+      // failed.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
@@ -214,8 +215,8 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is refused. Undefined when it was accepted before: the
-   * request then counts against the rate limit in the same turn of the event loop in which the endpoint was chosen.
+   * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is refused. Undefined when it was accepted before, so that
+   * the request counts against the rate limit in the same event-loop turn in which the endpoint was chosen.
    */
   #admission(endpoint: Endpoint): Promise<void> | undefined {
     const { refuses } = this.#options;
@@ -267,7 +268,7 @@ export class Failover {
   }
 }
 
-/** The outcome of a failed request for the metric; undefined for a bug. */
+/** The metric's outcome of a failed request; undefined for a bug. */
 function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
   if (error instanceof RpcError) return 'refused';
   if (!(error instanceof EndpointFailure)) return undefined;
@@ -288,7 +289,7 @@ function tooSlow(
   return new RpcUnreachable(method, [...failures.values()]);
 }
 
-/** The error for a call that no endpoint answered. A refusal says more than an outage elsewhere. */
+/** The error of a call that no endpoint answered. An RpcError takes precedence, because it says more than another endpoint's outage. */
 function noAnswer(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
   return (

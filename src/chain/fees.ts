@@ -1,13 +1,14 @@
-// Limits and priority fee of the keeper's transactions: what simulations used with a margin, and a percentile of what others pay, capped in lamports.
+// Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus a margin. Fee: a percentile of recent fees, capped in
+// lamports.
 import type { Rpc } from './rpc.ts';
 import { TRANSACTION_LIMITS } from './transaction-room.ts';
 import type { Log } from '../log.ts';
 
-/** Compute units of a payment that was not simulated: what Solana allows for its instructions at the most. */
+/** Compute units of a payment that was not simulated: the maximum that Solana allows for its instructions. */
 const DEFAULT_UNITS = 600_000;
-/** Lamports that a payment pays at most beside its share of the signature. */
+/** Maximum priority fee per payment, in lamports. */
 const MOST_LAMPORTS = 5_000n;
-/** Micro-lamports per compute unit: the least that is offered. */
+/** Minimum price in micro-lamports per compute unit. */
 const LEAST_PRICE = 1_000n;
 const MICRO = 1_000_000n;
 const PERCENTILE = 0.75;
@@ -15,46 +16,46 @@ const MOST_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
 /** Simulations of each shape. */
 const SAMPLES = 4;
-/** How long no simulation is tried after one that no endpoint took (ms). */
+/** Pause (ms) after a simulation that no endpoint accepted. */
 const SAMPLE_PAUSE_MS = 60_000;
 /** Compute units for each bump seed that a program tries and rejects when it derives an address (Agave's create_program_address_units). */
 const UNITS_A_TRY = 1500;
 const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
-/** Accounts that only one payment loads: subscription, plan, authority and three token accounts, some 1,500 bytes, with room to grow. */
+/** Bytes of the accounts that only one payment loads: subscription, plan, authority and three token accounts (some 1,500 bytes, with room to grow). */
 export const OWN_DATA_BYTES = 4096;
 const MOST_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
-/** Each account counts for this much more than its data (SIMD-0186), and a transaction has 64 at most. */
+/** Each account counts 64 bytes on top of its data (SIMD-0186), and a transaction has at most 64. */
 const ACCOUNTS_BYTES = 64 * 64;
 
-/** What the cost of a payment depends on. */
+/** The properties that decide a payment's compute cost. */
 export interface Shape {
   readonly pulls: number;
-  /** Bump seeds that each pull rejects before it derives the subscriber's token account: they differ from wallet to wallet. */
+  /** Bump seeds that each pull rejects before it derives the subscriber's token account; differs by wallet. */
   readonly tries: number;
 }
 
-/** A payment that is tried until it lands. */
+/** A payment by subscription and period, across its attempts. */
 export interface PaidPeriod {
   readonly subscription: string;
   /** Unix seconds. */
   readonly periodStart: bigint;
 }
 
-/** What was learnt of payments with so many pulls. */
+/** Simulation results for payments with the same number of pulls. */
 interface Learnt {
   samples: number;
-  /** The costliest sample, and how many tries it had. */
+  /** The most expensive sample, and its number of tries. */
   units: number;
   tries: number;
 }
 
-/** Learns from simulations and from how transactions end. */
+/** Learns limits and fees from simulations and from the ends of transactions. */
 export class Fees {
   readonly #rpc: Pick<Rpc, 'getRecentPrioritizationFees' | 'simulateTransaction'>;
   readonly #log: Log;
   readonly #learnt = new Map<number, Learnt>();
-  /** Attempts that expired for the newest period of which one did, by subscription. */
+  /** Number of expired attempts of the latest period with any, by subscription. */
   readonly #expiries = new Map<string, { periodStart: bigint; count: number }>();
   #margin = MARGIN;
   #raisedAt = -Infinity;
@@ -68,21 +69,21 @@ export class Fees {
     this.#log = log;
   }
 
-  /** Micro-lamports per compute unit that others pay, at most 10 s old; the last known price while RPC does not answer. */
+  /** Recent price in micro-lamports per compute unit, at most 10 s old; the last known price while RPC does not answer. */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
     this.#pricedAt = performance.now();
     try {
-      // Without accounts: on accounts that only we write, recent fees are our own.
+      // Queried without accounts: on accounts that only this keeper writes, recent fees would be its own.
       this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
     } catch (error) {
-      // Old fees only make a payment slower; not paying at all would be worse.
+      // An old price only slows a payment down; not paying would be worse.
       this.#log.debug({ err: error }, 'priority fees unknown');
     }
     return this.#price;
   }
 
-  /** The priority fee in lamports of a transaction with these payments: doubled for each attempt that expired, with a cap for each payment. */
+  /** The priority fee of a transaction in lamports: doubled per expired attempt, capped per payment. */
   priorityFee(payments: readonly PaidPeriod[], price: bigint, units: number): bigint {
     const expired = Math.max(0, ...payments.map((one) => this.expiries(one)));
     const raised = price * 2n ** BigInt(Math.min(expired, MOST_DOUBLINGS));
@@ -91,24 +92,24 @@ export class Fees {
     return lamports < most ? lamports : most;
   }
 
-  /** Attempts of this payment that expired. Another keeper may have collected a period: what expired for one counts for no other. */
+  /** Number of expired attempts of this payment. Expiries of another period do not count, since another keeper may have collected it. */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
     return known?.periodStart === periodStart ? known.count : 0;
   }
 
-  /** An attempt of this payment expired. */
+  /** Counts an expired attempt of this payment. */
   expired(payment: PaidPeriod): void {
     const { subscription, periodStart } = payment;
     this.#expiries.set(subscription, { periodStart, count: this.expiries(payment) + 1 });
   }
 
-  /** A payment of this subscription landed. */
+  /** Resets the expiries after a payment of this subscription landed. */
   landed(subscription: string): void {
     this.#expiries.delete(subscription);
   }
 
-  /** The compute units of a payment at most. */
+  /** The compute unit limit of a payment. */
   units({ pulls, tries }: Shape): number {
     const known = this.#learnt.get(pulls);
     if (known === undefined) return DEFAULT_UNITS;
@@ -119,20 +120,20 @@ export class Fees {
     );
   }
 
-  /** Bytes of accounts that a transaction loads at most beside OWN_DATA_BYTES for each payment: programs and mint. */
+  /** Limit of the loaded data that payments share (programs and mint), in addition to OWN_DATA_BYTES per payment. */
   sharedData(): number {
     const most = MOST_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
     if (this.#loadedBytes === undefined) return most;
     return Math.min(most, Math.ceil(this.#margin * this.#loadedBytes) + ACCOUNTS_BYTES);
   }
 
-  /** Whether more is to be learnt by simulating a payment of this shape. */
+  /** Whether a payment of this shape should be simulated. */
   wantsSample({ pulls }: Shape): boolean {
     if (performance.now() - this.#untakenAt < SAMPLE_PAUSE_MS) return false;
     return (this.#learnt.get(pulls)?.samples ?? 0) < SAMPLES;
   }
 
-  /** Simulates the transaction of one payment; one that would fail tells nothing. Throws as the RPC client does. */
+  /** Simulates the transaction of one payment; ignores the result when it would fail. Throws as the RPC client does. */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
     const answer = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {
       this.#untakenAt = performance.now();
@@ -150,7 +151,7 @@ export class Fees {
       this.#loadedBytes = Math.max(this.#loadedBytes ?? 0, Number(loadedDataBytes));
   }
 
-  /** A transaction exceeded its limits. A batch that fails as a whole is one reason to raise them. */
+  /** Raises the limits after a transaction exceeded them; once per batch that fails as a whole. */
   exceeded(): void {
     if (performance.now() - this.#raisedAt < RAISE_PAUSE_MS) return;
     this.#raisedAt = performance.now();
@@ -159,7 +160,7 @@ export class Fees {
   }
 }
 
-/** A percentile of the fees that are not zero, at least the floor. */
+/** A percentile of the non-zero fees, at least the minimum price. */
 function othersPrice(fees: readonly bigint[]): bigint {
   const paid = fees.filter((fee) => fee > 0n).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const found = paid[Math.floor(paid.length * PERCENTILE)] ?? 0n;

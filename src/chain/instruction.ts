@@ -3,7 +3,7 @@ import { type AccountMeta, TransactionInstruction } from '@solana/web3.js';
 import { eventAuthorityAddress, publicKey } from './addresses.ts';
 import { u8 } from './bytes.ts';
 
-/** An instruction as web3.js has it; `compileMessage` (message.ts) puts several into a transaction. */
+/** An instruction of web3.js; `compileMessage` (message.ts) compiles several into a transaction. */
 export type Instruction = TransactionInstruction;
 
 const DISCRIMINATOR = {
@@ -25,13 +25,13 @@ const meta =
   (isSigner: boolean, isWritable: boolean) =>
   (address: string): AccountMeta => ({ pubkey: publicKey(address), isSigner, isWritable });
 
-/** An account that an instruction only reads, one that it writes, one that signs, and one that signs and pays. */
+/** Account metas: read-only, writable, signer, and writable signer. */
 export const read = meta(false, false);
 export const write = meta(false, true);
 export const sign = meta(true, false);
 export const pay = meta(true, true);
 
-/** The last account of some instructions is optional and is left out. */
+/** An optional last account, omitted when it is undefined. */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];
 

@@ -18,10 +18,10 @@ import {
   write,
 } from './instruction.ts';
 
-/** `initId` for a subscribe in the very transaction (slot) that opens the SubscriptionAuthority: i64::MIN. */
+/** `initId` for a subscribe in the same transaction that opens the SubscriptionAuthority: i64::MIN. */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
-/** Opens the wallet's SubscriptionAuthority and approves it on the wallet's ATA for u64::MAX; when it is open, approves again. */
+/** Opens the wallet's SubscriptionAuthority, if it is closed, and approves it on the wallet's ATA for u64::MAX. */
 export function initAuthority(
   programId: string,
   { user, mint, payer }: { user: string; mint: string; payer?: string | undefined },
@@ -37,7 +37,7 @@ export function initAuthority(
   ]);
 }
 
-/** Takes the approval away and closes the authority; the rent goes to `receiver`, which must be named when the payer was not the user. */
+/** Revokes the approval and closes the authority; the rent goes to `receiver`, which is required when the payer was not the user. */
 export function revokeAuthority(
   programId: string,
   { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
@@ -52,7 +52,7 @@ export function revokeAuthority(
   ]);
 }
 
-/** Closes the authority and leaves the token approval. */
+/** Closes the authority but keeps the token approval. */
 export function closeAuthority(
   programId: string,
   { user, mint, receiver }: { user: string; mint: string; receiver?: string | undefined },
@@ -118,7 +118,7 @@ export function subscribe(
   );
 }
 
-/** The three accounts of a subscription that its life-cycle instructions name. */
+/** The three accounts that a subscription's life-cycle instructions name. */
 export interface SubscriptionParties {
   readonly subscriber: string;
   readonly plan: string;
@@ -138,7 +138,7 @@ export function cancelSubscription(
   ]);
 }
 
-/** Cancels at once; the plan's owner signs too. `periodStart` as seen by the signers, or the program refuses (521). */
+/** Cancels at once; the plan's owner signs too. The program refuses (521) unless `periodStart` is the current one. */
 export function cancelSubscriptionNow(
   programId: string,
   {
@@ -159,7 +159,7 @@ export function cancelSubscriptionNow(
   return instruction(programId, 'cancelNow', accounts, i64(periodStart));
 }
 
-/** Takes a cancellation back. `expiresAt` as seen by the signer, or the program refuses (521). */
+/** Undoes a cancellation. The program refuses (521) unless `expiresAt` is the current one. */
 export function resumeSubscription(
   programId: string,
   {
@@ -182,8 +182,8 @@ export function resumeSubscription(
 }
 
 /**
- * Closes a subscription account: by the subscriber once it expired, by its payer also when the plan ended, closed or changed.
- * The rent goes to the recorded payer, who must be named as `receiver` when it is not `authority`.
+ * Closes a subscription account: the subscriber can once it has expired, its payer also when the plan has ended, closed or changed.
+ * The rent goes to the recorded payer, which is required as `receiver` when it is not `authority`.
  */
 export function revokeDelegation(
   programId: string,

@@ -1,8 +1,8 @@
-// JSON-RPC over HTTP: reads one answer, and says what each error means for the choice of an endpoint.
+// JSON-RPC over HTTP: parses a response, and classifies errors for the failover.
 import { ChainDataError } from './layouts.ts';
 import { EndpointFailure, type EndpointFault, RpcError } from './rpc-errors.ts';
 
-/** One HTTP answer. */
+/** One HTTP response. */
 export interface HttpAnswer {
   readonly status: number;
   readonly retryAfter: string | string[] | undefined;
@@ -13,7 +13,7 @@ export const DEFAULT_429_PAUSE_MS = 1000;
 const MIN_429_PAUSE_MS = 250;
 const MAX_429_PAUSE_MS = 60_000;
 
-// Codes with which a node says that another node may answer, as Agave's rpc-client-api `custom_error.rs` and the JSON-RPC specification name them.
+// Error codes for which another node may answer (Agave's rpc-client-api `custom_error.rs`, and the JSON-RPC specification).
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
@@ -25,7 +25,7 @@ const UNDICI_TIMEOUTS = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
 ]);
 
-/** The result of a JSON-RPC answer. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). */
+/** The result of a JSON-RPC response. Throws EndpointFailure (another endpoint may answer) or RpcError (every endpoint would refuse). */
 export function readResult(endpoint: string, method: string, answer: HttpAnswer): unknown {
   const { status } = answer;
   if (status === 429)
@@ -59,7 +59,7 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
     return new EndpointFailure('malformed', 'a JSON-RPC error without a code');
   if (RATE_LIMITED.has(code))
     return new EndpointFailure('rate_limited', text, { pauseMs: DEFAULT_429_PAUSE_MS });
-  // Anyone can send a transaction that an endpoint cannot return: the error concerns that transaction, and another endpoint may have it.
+  // Anyone can send a transaction that an endpoint fails to return, so the error concerns the transaction, not the endpoint. Another endpoint may have it.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
   if (BEHIND.has(code)) return new EndpointFailure('behind', text);
@@ -68,7 +68,7 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
   return new RpcError(endpoint, method, code, message, data);
 }
 
-/** An error of a request as EndpointFailure or RpcError with the endpoint's name. Throws any other error unchanged: it is a bug. */
+/** Converts a request's error into EndpointFailure or RpcError with the endpoint's name. Rethrows any other error, which is a bug. */
 export function asFailure(
   error: unknown,
   endpoint: string,
@@ -97,8 +97,8 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Retry-After: whole seconds, or an HTTP date (RFC 9110, 10.2.3). Bounded to a minute, so that a provider's mistake does not stop collecting, and
- * to a quarter of a second, so that "0" does not cause a loop.
+ * Retry-After: whole seconds or an HTTP date (RFC 9110, 10.2.3). At most a minute, so that a provider's mistake does not stop collecting, and at least a
+ * quarter of a second, so that "0" does not cause a busy loop.
  */
 function retryAfterMs(header: string | string[] | undefined): number {
   if (typeof header !== 'string') return DEFAULT_429_PAUSE_MS;

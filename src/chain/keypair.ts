@@ -8,14 +8,14 @@ import {
 import { open } from 'node:fs/promises';
 import bs58 from 'bs58';
 
-/** A key that signs. The private half stays inside the KeyObject: printing or logging a Keypair shows the address alone. */
+/** A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only shows the address. */
 export interface Keypair {
   readonly address: string;
   /** The Ed25519 signature of `message`, 64 bytes. */
   sign(message: Uint8Array): Buffer;
 }
 
-// RFC 8410: the DER that precedes a raw 32-byte Ed25519 private key in PKCS #8.
+// DER prefix of a raw 32-byte Ed25519 private key in PKCS #8 (RFC 8410).
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const rawPublic = (key: KeyObject) =>
@@ -26,7 +26,7 @@ function keypair(key: KeyObject): Keypair {
   return Object.freeze({ address, sign: (message: Uint8Array) => sign(null, message, key) });
 }
 
-/** A keypair from 64 bytes, private then public half, as the Solana CLI stores it. Throws an Error that never shows the bytes. */
+/** A keypair from 64 bytes (private, then public half), as the Solana CLI stores it. Throws an Error without the bytes in its message. */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)
     throw new Error(`a keypair has 64 bytes, this one has ${secret.length}`);
@@ -40,15 +40,14 @@ export function keypairFromSecret(secret: Uint8Array): Keypair {
   return keypair(key);
 }
 
-/** A fresh keypair. */
+/** A new random keypair. */
 export function generateKeypair(): Keypair {
   return keypair(generateKeyPairSync('ed25519').privateKey);
 }
 
 /**
- * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error that names the file and what would be right: when it
- * cannot be read, when others than its owner can read it (a group may read a file of root's, as with Postgres's own keys), when it is not a
- * keypair.
+ * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the file and the remedy when the file cannot be read, is not a
+ * keypair, or is readable by others than its owner (as with Postgres's keys, a group may read a file owned by root).
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -58,9 +57,9 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes hand credentials over as root's files that this process may read by an ACL or a group: the group's bit is set then.
+    // systemd and Kubernetes provide credentials as files owned by root that this process reads through an ACL or a group, which sets the group bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
-    // Windows has no such bits and always reports them set.
+    // Windows has no mode bits and always reports them as set.
     if (process.platform !== 'win32' && (mode & others) !== 0) {
       throw new Error(
         `the keypair file ${path} is open to others (mode ${(mode & 0o777).toString(8)}): run chmod 600 ${path}`,
@@ -84,7 +83,7 @@ function parseSecret(text: string): Uint8Array {
   try {
     parsed = JSON.parse(text);
   } catch {
-    // The parser's own message quotes the text.
+    // The parser's own message would quote the secret.
     throw new Error('it is not JSON');
   }
   const isByte = (value: unknown) =>

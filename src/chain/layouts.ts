@@ -2,7 +2,7 @@ import { AccountLayout, AccountState } from '@solana/spl-token';
 import bs58 from 'bs58';
 import { addressAt } from './addresses.ts';
 
-/** Account data that is not what its place on the chain says it should be: wrong length, kind or version. */
+/** Account data of an unexpected length, kind or version. */
 export class ChainDataError extends Error {
   override name = 'ChainDataError';
 }
@@ -18,25 +18,25 @@ export interface PlanAccount {
   readonly periodHours: bigint;
   readonly createdAt: bigint;
   readonly endTs: bigint;
-  /** Owners of the token accounts that may receive; empty slots left out. */
+  /** Owners of the token accounts that may receive, without empty slots. */
   readonly destinations: readonly string[];
-  /** Wallets that may pull beside the owner; empty slots left out. */
+  /** Wallets that may pull in addition to the owner, without empty slots. */
   readonly pullers: readonly string[];
   readonly metadataUri: string;
 }
 
-/** A wallet's subscription to a plan, with the terms it agreed to. `expiresAt` 0 means live. */
+/** A wallet's subscription to a plan, with the agreed terms. `expiresAt` 0 means live. */
 export interface SubscriptionAccount {
   readonly bump: number;
   readonly subscriber: string;
   readonly plan: string;
-  /** Who paid the rent and gets it back. */
+  /** The wallet that paid the rent and gets it back. */
   readonly payer: string;
   /** The SubscriptionAuthority's `initId` at the time of subscribing. */
   readonly initId: bigint;
   readonly amount: bigint;
   readonly periodHours: bigint;
-  /** The plan's `createdAt`: tells a plan from a later one at the same address. */
+  /** The plan's `createdAt`; distinguishes the plan from a later one at the same address. */
   readonly planCreatedAt: bigint;
   readonly amountPulled: bigint;
   readonly periodStart: bigint;
@@ -62,7 +62,7 @@ export interface TokenAccount {
   readonly state: 'initialized' | 'frozen';
 }
 
-/** The cluster's clock: `unixTimestamp` in seconds is what programs compare with. */
+/** The cluster's clock. Programs compare with `unixTimestamp`, in seconds. */
 export interface ClockAccount {
   readonly slot: bigint;
   readonly unixTimestamp: bigint;
@@ -77,7 +77,7 @@ const SUBSCRIPTION_VERSION = 1;
 const PLAN_MINT_OFFSET = 43;
 const AUTHORITY_MINT_OFFSET = 33;
 
-/** Checks length and kind. Accounts of the program grow by appended fields, so they may be longer than known. */
+/** Checks length and kind. The program appends fields in later versions, so its accounts may be longer than known. */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
   if (kind === undefined ? data.length !== length : data.length < length)
     throw new ChainDataError(`a ${name} account has ${length} bytes, this one has ${data.length}`);
@@ -96,15 +96,15 @@ const LENGTH = {
   subscription: SUBSCRIPTION_LENGTH,
 };
 
-/** Which account of the program these bytes are, by their first one; undefined for another kind, or when bytes are missing. */
+/** The kind of a program account, by its first byte; undefined for an unknown kind or truncated data. */
 export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
   const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
   return kinds.find((kind) => data[0] === KIND[kind] && data.length >= LENGTH[kind]);
 }
 
 /**
- * Which accounts of the program a stream reports: subscriptions, and the plans and authorities of one mint. A
- * filter by length would miss accounts that grew.
+ * Stream filters for the program's accounts: subscriptions, and the plans and authorities of one mint. They do not filter by length, because accounts can
+ * grow.
  */
 export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
   const kind = (value: number) => ({ offset: 0, bytes: bs58.encode(Uint8Array.of(value)) });
@@ -146,7 +146,7 @@ export function decodePlan(data: Uint8Array): PlanAccount {
   };
 }
 
-/** Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for a version that this code does not know. */
+/** Decodes a SubscriptionDelegation (docs/chain.md). Throws ChainDataError, also for an unknown version. */
 export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   const bytes = view(data, 'SubscriptionDelegation', SUBSCRIPTION_LENGTH, KIND.subscription);
   const version = bytes.readUInt8(1);

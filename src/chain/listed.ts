@@ -1,11 +1,11 @@
-// Transactions that an account's history lists.
+// Reads transactions that an account's history lists.
 import type { FoundTransaction } from './answers.ts';
 import { RpcUnreachable } from './rpc-errors.ts';
 import type { Rpc } from './rpc.ts';
 
 /**
- * Looks up a final transaction that history lists. An HTTP error or an answer that is not JSON-RPC makes it unreadable too, since the listing shows that
- * the endpoint is up. Throws RpcUnreachable when no endpoint answers.
+ * Looks up a finalized transaction from a history. An HTTP error or a malformed response makes it unreadable too, since the listing has shown that the
+ * endpoint is up. Throws RpcUnreachable when no endpoint answers.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

@@ -1,4 +1,4 @@
-// Reads the program's calls out of a transaction's logs, without a request for the transaction.
+// Finds the program's calls in a transaction's logs, which saves a request for the transaction.
 
 const INVOKED = /^Program (\w{32,44}) invoke \[\d+\]$/;
 const ENDED = /^Program (\w{32,44}) (success$|failed: )/;
@@ -9,8 +9,8 @@ interface Call {
 }
 
 /**
- * Whether `programId` was called without telling an event, which it does by calling itself (docs/chain.md, Events): a wallet's authority that was opened or
- * closed, an account or a plan that was closed. Logs that were cut short count as such.
+ * Whether a call of `programId` emitted no event; the program emits events by calling itself (docs/chain.md, Events). Such calls open or close an
+ * authority, or close a subscription or plan. Truncated logs count as such a call.
  */
 export function hasSilentCall(logs: readonly string[], programId: string): boolean {
   const stack: Call[] = [];

@@ -1,5 +1,5 @@
-// Version 1 transactions (SIMD-0385), which web3.js 1.99 decodes and cannot encode: up to 4,096 bytes, limits and fee in
-// the header instead of in instructions, signatures at the end.
+// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode: up to 4,096 bytes, limits and fee in the header instead of in
+// instructions, signatures at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { addressBytes, publicKey } from './addresses.ts';
 import { u16, u32, u64, u8 } from './bytes.ts';
@@ -8,29 +8,29 @@ import { signatureOf } from './message.ts';
 import type { Keypair } from './keypair.ts';
 import type { SignedTransaction } from './transactions.ts';
 
-/** The resource requests of a version 1 transaction. A limit that is left out is zero, so all three are always written. */
+/** The resource requests of a version 1 transaction. An omitted limit is zero, so all three are always written. */
 export interface TransactionBudget {
   readonly computeUnits: number;
-  /** Bytes of all accounts and programs that it loads. */
+  /** Bytes of all loaded accounts and programs. */
   readonly loadedDataBytes: number;
-  /** Lamports in total, beside the fee for signatures. */
+  /** Total in lamports, in addition to the fee for signatures. */
   readonly priorityFee: bigint;
 }
 
 const VERSION = 0x81;
-// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data; 4, the heap, is left at its default.
+// Bits 0 and 1: priority fee; 2: compute units; 3: loaded data. Bit 4 (heap) is off, for its default.
 const CONFIG_MASK = 0b01111;
 /** Bytes before the keys: version, header, mask, blockhash, and the counts of instructions and keys. */
 const FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1;
 
-/** The bytes that a transaction's signers sign. Throws a RangeError for a count, length or amount that has no room in its field. */
+/** The bytes that the signers sign. Throws a RangeError for a count, length or amount that does not fit its field. */
 export function compileMessageV1(
   feePayer: string,
   instructions: readonly Instruction[],
   blockhash: string,
   { computeUnits, loadedDataBytes, priorityFee }: TransactionBudget,
 ): Buffer {
-  // Keys, header and indexes are those of version 0 without lookup tables.
+  // Keys, header and indexes are the same as in version 0 without lookup tables.
   const { header, staticAccountKeys, compiledInstructions } = new TransactionMessage({
     payerKey: publicKey(feePayer),
     instructions: [...instructions],

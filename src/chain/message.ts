@@ -9,7 +9,7 @@ import { publicKey } from './addresses.ts';
 import type { Instruction } from './instruction.ts';
 import type { Keypair } from './keypair.ts';
 
-/** The largest legacy transaction that the network carries, in bytes. */
+/** Maximum length of a legacy transaction in bytes. */
 export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
 
 const SIGNATURE_LENGTH = 64;
@@ -38,7 +38,7 @@ export function serializeTransaction(message: Message, signatures?: Uint8Array[]
   return bytes;
 }
 
-/** A transaction for wallets to sign, in base64: the form that web3.js `Transaction.from` and wallets read. */
+/** An unsigned transaction in base64, as web3.js `Transaction.from` and wallets read it. */
 export function unsignedTransaction(
   feePayer: string,
   instructions: readonly Instruction[],
@@ -62,7 +62,7 @@ export function signatureOf(transaction: Uint8Array): string {
   return bs58.encode(transaction.subarray(start, start + SIGNATURE_LENGTH));
 }
 
-/** How many instructions a transaction of any version has. Throws an Error for other bytes. */
+/** Number of instructions of a transaction of any version. Throws an Error for other bytes. */
 export function instructionCount(transaction: Uint8Array): number {
   return VersionedTransaction.deserialize(transaction).message.compiledInstructions.length;
 }

@@ -1,4 +1,4 @@
-// Reads which addresses a batch of transactions names.
+// Reads the addresses that a batch of transactions names.
 import type { UnreadableTransaction } from './answers.ts';
 import type { Rpc } from './rpc.ts';
 import { each } from '../each.ts';
@@ -6,13 +6,13 @@ import { each } from '../each.ts';
 const AT_ONCE = 8;
 
 export interface Named {
-  /** Every address that the transactions name, each once. */
+  /** The distinct addresses in the transactions. */
   addresses: string[];
-  /** Transactions that no endpoint returns readable, or that none has yet. */
+  /** Transactions that no endpoint has yet or returns in a readable form. */
   unreadable: UnreadableTransaction[];
 }
 
-/** Reads the transactions; one that cannot be read does not hold up the others. Throws RpcUnreachable. */
+/** Reads the transactions; an unreadable one does not block the others. Throws RpcUnreachable. */
 export async function addressesIn(
   rpc: Pick<Rpc, 'getTransaction'>,
   signatures: readonly string[],

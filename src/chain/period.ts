@@ -1,9 +1,9 @@
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
-// The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and `transfer_subscription::process`), so that the keeper
-// knows before it sends what the program would say at a given chain time.
+// The arithmetic of transfer_subscription (the program's `validate_recurring_transfer` and `transfer_subscription::process`), so that the keeper knows the
+// program's verdict at a given chain time before it sends.
 
-/** The program's answer to a pull, in the order of its checks. */
+/** The program's verdict on a pull, in the order of its checks. */
 type PullVerdict =
   | 'plan_closed'
   | 'plan_ended'
@@ -13,17 +13,17 @@ type PullVerdict =
   | 'collected'
   | 'collectable';
 
-/** The period that a pull at a given time would be booked on. Times are Unix seconds by the chain's clock, amounts base units. */
+/** The period to which the program would book a pull at a given time. Times are Unix seconds by the chain's clock, amounts base units. */
 export interface PullPeriod {
   readonly verdict: PullVerdict;
   readonly start: bigint;
-  /** The end of what a payment buys: start plus the length, never past the plan's end. */
+  /** The end of the time that a payment covers: start plus length, but not after the plan's end. */
   readonly end: bigint;
-  /** Moved in this period already. */
+  /** Already moved in this period. */
   readonly pulled: bigint;
-  /** What may still be moved in this period; above 0 exactly when the verdict is `collectable`. */
+  /** Amount that can still be moved in this period; above 0 exactly when the verdict is `collectable`. */
   readonly available: bigint;
-  /** When the next period can be collected; null when there is none, for a cancelled subscription or an ending plan. */
+  /** Start of the next collectable period; null when the subscription or the plan ends before it. */
   readonly next: bigint | null;
 }
 
@@ -36,13 +36,13 @@ export function periodSeconds(periodHours: bigint): bigint {
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
-  // A plan that ends at or before the stored start leaves it where it is.
+  // A plan that ends at or before the stored start does not move the start.
   return latest < start ? start : start + ((latest - start) / length) * length;
 }
 
 /**
- * What transfer_subscription would do at chain time `now`: `plan` is null when its account is closed. The plan's amount, period and creation
- * time must equal the subscription's, or it is another plan at the same address.
+ * The result of transfer_subscription at chain time `now`; `plan` is null when its account is closed. A plan with another amount, period or creation
+ * time than the subscription's is a different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<
@@ -59,7 +59,7 @@ export function pullPeriod(
     plan.amount === amount &&
     plan.periodHours === periodHours &&
     plan.createdAt === subscription.planCreatedAt;
-  // The end of a later plan at the same address is not this subscription's.
+  // The end of a different plan at the same address does not apply to this subscription.
   const endTs = sameTerms ? plan.endTs : 0n;
   const start = startAt(periodStart, length, endTs, now);
   const pulled = start === periodStart ? subscription.amountPulled : 0n;

@@ -1,21 +1,21 @@
-/** Spaces requests to an endpoint: its rate limit, and the pauses that it asks for. Times are milliseconds of one clock. */
+/** Rate limit of an endpoint, including pauses that the endpoint requests. Times are milliseconds of one clock. */
 export interface RateLimit {
-  /** Milliseconds until the next request may go out. */
+  /** Milliseconds until the next request is allowed. */
   delay(now: number): number;
-  /** How many requests may go out at once now. */
+  /** Number of requests allowed now. */
   allowed(now: number): number;
-  /** Counts a request that goes out now. */
+  /** Counts a request sent now. */
   take(now: number): void;
-  /** Lets nothing out until `until`. */
+  /** Blocks all requests until `until`. */
   pauseUntil(until: number): void;
 }
 
-/** A second, and what the way to the endpoint may take off it: requests that went out a second apart may arrive closer together. */
+/** A second plus 50 ms of jitter: requests sent a second apart may arrive closer together. */
 const WINDOW_MS = 1050;
 
-/** At most `perSecond` requests in any second; without `perSecond` only pauses count. */
+/** Allows at most `perSecond` requests in any second; without `perSecond` only pauses limit. */
 export function createRateLimit(perSecond = Infinity): RateLimit {
-  // When the requests of the last window went out.
+  // Send times of the requests in the last window.
   const times: number[] = [];
   let pausedUntil = -Infinity;
   const forget = (now: number) => {

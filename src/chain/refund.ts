@@ -1,13 +1,13 @@
-// A merchant's refund: a token transfer that names a reference among its accounts, by which it is found again.
+// A merchant's refund: a token transfer with a reference among its accounts, by which the keeper finds it.
 import { createTransferCheckedInstruction } from '@solana/spl-token';
 import { publicKey, TOKEN_PROGRAM, tokenAccountAddress } from './addresses.ts';
 import type { ExecutedTransaction } from './events.ts';
 import { walletTransaction } from './wallet-transaction.ts';
 import { createTokenAccount } from './system-instructions.ts';
 
-/** USDC's. */
+/** Decimals of USDC. */
 const DECIMALS = 6;
-/** TransferChecked of the token program: its number, then the amount (u64). */
+/** Discriminator of the token program's TransferChecked; the amount (u64) follows. */
 const TRANSFER_CHECKED = 12;
 
 export interface RefundTransfer {
@@ -16,11 +16,11 @@ export interface RefundTransfer {
   readonly subscriber: string;
   /** Base units. */
   readonly amount: bigint;
-  /** Any address that nothing else uses. */
+  /** A random, otherwise unused address. */
   readonly reference: string;
 }
 
-/** The unsigned transaction (base64) that pays it; opens the subscriber's token account where there is none. The merchant signs and pays. */
+/** The unsigned transfer (base64), signed and paid by the merchant; creates the subscriber's token account if it is missing. */
 export function refundTransaction(
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,
   { hasTokenAccount, blockhash }: { hasTokenAccount: boolean; blockhash: string },
@@ -40,7 +40,7 @@ export function refundTransaction(
   return walletTransaction(merchant, [...opening, transfer], blockhash);
 }
 
-/** Whether a transaction succeeded and made exactly this transfer. */
+/** Whether a successful transaction contains exactly this transfer. */
 export function paysRefund(
   { err, instructions }: ExecutedTransaction,
   { mint, merchant, subscriber, amount, reference }: RefundTransfer,

@@ -10,13 +10,13 @@ import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts
 
 const ACCOUNTS_AT_ONCE = 100;
 
-/** The configuration of an account read as JSON-RPC has it. */
+/** The JSON-RPC configuration of an account read. */
 const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
   commitment,
   ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
 });
 
-/** Reads the clock in an account that an endpoint answered with. Throws an EndpointFailure where it is not believed, so that another endpoint is asked. */
+/** A decoder for the clock account of an endpoint. Throws an EndpointFailure for an implausible clock, so that another endpoint is tried. */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = () =>
     reads.callAll(

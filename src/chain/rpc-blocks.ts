@@ -5,7 +5,7 @@ import type { Failover } from './failover.ts';
 import type { Rpc } from './rpc.ts';
 import { EndpointFailure } from './rpc-errors.ts';
 
-// Solana's MAX_PROCESSING_AGE: a transaction lands at most 150 blocks after the block of its blockhash.
+// Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash.
 const BLOCKHASH_LIFE = 150n;
 
 export function blockMethods(

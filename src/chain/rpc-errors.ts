@@ -18,18 +18,18 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint that answered did not give a transaction that we can read: it answered with an error, it does not support the version, the answer has
- * another shape, or it has no such transaction.
+ * Why an endpoint that answered did not return a readable transaction: an error response, an unsupported version, a response of another shape, or no such
+ * transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
 
 export type UnreadableReason = (typeof UNREADABLE_REASONS)[number];
 
-/** Whether a fault concerns one transaction: it says nothing about the endpoint's health. */
+/** Whether a fault concerns one transaction and not the endpoint's health. */
 export const isUnreadable = (fault: EndpointFault): fault is UnreadableReason =>
   UNREADABLE_REASONS.some((reason) => reason === fault);
 
-/** Why one endpoint could not be used. */
+/** The kind of failure of a call to one endpoint. */
 export type EndpointFault =
   | UnreadableReason
   | 'unreachable'
@@ -41,13 +41,13 @@ export type EndpointFault =
   | 'unsupported'
   | 'busy';
 
-/** One endpoint could not be used; another may. */
+/** A call to one endpoint failed; another endpoint may answer. */
 export class EndpointFailure extends Error {
   override name = 'EndpointFailure';
   readonly fault: EndpointFault;
-  /** Which one; unknown to those who only see its answer. */
+  /** The endpoint; empty in code that only parses a response. */
   readonly endpoint: string;
-  /** How long the endpoint asks to be left alone, in milliseconds. */
+  /** Pause that the endpoint requested, in milliseconds. */
   readonly pauseMs: number | undefined;
 
   constructor(
@@ -62,7 +62,7 @@ export class EndpointFailure extends Error {
   }
 }
 
-/** No endpoint answered; holds the reason of each. The result is unknown and the caller tries again later. */
+/** No endpoint answered; `failures` has the reason of each. The result is unknown, so the caller retries later. */
 export class RpcUnreachable extends Error {
   override name = 'RpcUnreachable';
   readonly method: string;

@@ -96,7 +96,7 @@ export function historyMethods(
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
       const found = await lookUp(1);
-      // An endpoint that does not know version 1 may refuse the parameter; it still returns older versions.
+      // An endpoint without support for version 1 may refuse the parameter but still returns older versions.
       return 'unreadable' in found && found.unreadable === 'refused' ? lookUp(0) : found;
     },
     async getSignaturesForAddress(
@@ -118,12 +118,12 @@ export function historyMethods(
   };
 }
 
-/** Each transaction once, newest first; only the newest `limit`, since an endpoint whose list is full may have others between the older ones. */
+/** Merges lists, newest first, without duplicates. Cut to the newest `limit`, because below the end of a full list others may be missing. */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
   const seen = new Set(first.map(({ signature }) => signature));
   const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
-  // Within a slot each endpoint's own order stays.
+  // The sort is stable, so each endpoint's order within a slot is kept.
   return more.length === 0
     ? [...first]
     : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
@@ -131,7 +131,7 @@ function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): Si
 
 const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];
 
-/** The most advanced status that any endpoint has for a signature. */
+/** The most advanced status of a signature among all endpoints. */
 function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus | null {
   const rank = (status: SignatureStatus | null) =>
     status === null ? -1 : STAGES.indexOf(status.commitment);

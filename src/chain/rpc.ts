@@ -14,10 +14,10 @@ import { blockMethods } from './rpc-blocks.ts';
 import { historyMethods, sendMethods } from './rpc-transactions.ts';
 import type { TrustedClockOptions } from './trusted-clock.ts';
 
-// The part of Solana's JSON-RPC that the service uses, with plain results: bigint for slots, heights and lamports, Buffers for data.
-// Every method throws RpcUnreachable (nothing is known, try later) or RpcError (refused, trying again is no use).
+// The part of Solana's JSON-RPC that the service uses, with parsed results: bigint for slots, heights and lamports, Buffers for data.
+// Every method throws RpcUnreachable (result unknown, retry later) or RpcError (refused, a retry is useless).
 
-/** Options of account reads. `minSlot`: the state is at least this new; endpoints that are behind it are skipped. */
+/** Options of account reads. `minSlot`: the minimum slot of the state; endpoints that are behind it are skipped. */
 export interface ReadOptions {
   readonly commitment?: Commitment;
   readonly minSlot?: bigint | undefined;
@@ -28,55 +28,55 @@ export interface Blockhash {
   readonly blockhash: string;
   /** The last block height at which a transaction with it can land. */
   readonly lastValidBlockHeight: bigint;
-  /** The block height at which it was the newest. */
+  /** The block height of the blockhash's own block. */
   readonly blockHeight: bigint;
   readonly slot: bigint;
 }
 
 export interface Rpc {
-  /** Accounts in the order asked for, in batches of 100. `slot` is the oldest that any part is of. */
+  /** Accounts in the given order, read in batches of 100. `slot` is the oldest slot of the batches. */
   getMultipleAccounts(
     addresses: readonly string[],
     options?: ReadOptions,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }>;
-  /** Up to 100 accounts as each endpoint that is up has them: one answer for each. */
+  /** Up to 100 accounts, read from every endpoint that is up: one result per endpoint. */
   getAccountsEverywhere(
     addresses: readonly string[],
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
-  /** The cluster's clock, which programs use. It is one account and can be read together with others: see `decodeClock`. */
+  /** The cluster's clock, which programs use. It is an account and can be read together with others (`decodeClock`). */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
-  /** Statuses of up to 256 signatures; null is unknown to that endpoint. `history` looks beyond the last 150 blocks, `everywhere` asks all endpoints. */
+  /** Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150 blocks, `everywhere` queries all endpoints. */
   getSignatureStatuses(
     signatures: readonly string[],
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; statuses: (SignatureStatus | null)[] }>;
   /**
-   * Sends a signed transaction with maxRetries 0 and no preflight to every endpoint (or one), and resolves with its signature once one took it.
-   * After `withinMs` milliseconds it is handed to no further endpoint.
+   * Sends a signed transaction with maxRetries 0 and without preflight to every endpoint (or one), and resolves with its signature once one accepts it.
+   * After `withinMs` it is not sent to further endpoints.
    */
   sendTransaction(
     bytes: Uint8Array,
     options?: { to?: 'all' | 'one'; withinMs?: number },
   ): Promise<string>;
-  /** Runs a transaction without sending it, by default with the newest blockhash and unsigned. */
+  /** Simulates a transaction, by default with the latest blockhash and without verifying signatures. */
   simulateTransaction(
     bytes: Uint8Array,
     options?: { commitment?: Commitment; ownBlockhash?: boolean },
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
-  /** Slot and block height of one and the same block. */
+  /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
   getSlot(options?: { commitment?: Commitment }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
-  /** A transaction of any version. Endpoints are asked in turn until one returns it; without one it is unreadable, which is not the same as absent. */
+  /** A transaction of any version. Endpoints are tried in turn until one returns it; otherwise it is unreadable, which does not mean absent. */
   getTransaction(
     signature: string,
     options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<FoundTransaction>;
-  /** Transactions that name an address, newest first, up to 1,000; `before` and `until` are signatures. `everywhere` joins what all endpoints have. */
+  /** Up to 1,000 transactions of an address, newest first; `before` and `until` are signatures. `everywhere` merges the lists of all endpoints. */
   getSignaturesForAddress(
     address: string,
     options?: {
@@ -89,33 +89,33 @@ export interface Rpc {
   ): Promise<SignatureInfo[]>;
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;
-  /** Micro-lamports per compute unit that recent transactions writing to all these accounts paid at least, one figure per block. */
+  /** Per recent block, the lowest price in micro-lamports per compute unit paid by transactions that write to these accounts. */
   getRecentPrioritizationFees(writable: readonly string[]): Promise<bigint[]>;
-  /** Lamports that an account of `length` bytes must hold. */
+  /** Minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
-  /** Lamports that a message costs, null when its blockhash is not known any more. */
+  /** Fee of a message in lamports; null when its blockhash has expired. */
   getFeeForMessage(
     message: Uint8Array,
     options?: { commitment?: Commitment },
   ): Promise<bigint | null>;
-  /** Transactions that an endpoint takes: a second, and at once now. Infinity without a limit. */
+  /** Send rate per endpoint: transactions per second, and the number allowed now. Infinity without a limit. */
   sendRate(): { readonly perSecond: number; readonly allowed: number };
   health(): EndpointHealth[];
   close(): Promise<void>;
 }
 
 export interface RpcOptions extends FailoverOptions {
-  /** Where transactions are sent; `urls` without it. */
+  /** Endpoints for sending transactions; default: `urls`. */
   readonly sendUrls?: readonly string[] | undefined;
   /** Transactions per second to each endpoint. */
   readonly sendsPerSecond?: number | undefined;
-  /** An endpoint whose clock is not believed is passed over. Without this every clock is believed, as on a local chain, whose users move it. */
+  /** Skips an endpoint with an implausible clock. Without this every clock is accepted, as on a local chain, whose users move the clock. */
   readonly clock?: TrustedClockOptions | undefined;
 }
 
 /**
- * Endpoints for sending, with rate limits of their own: a 429 on a send does not hold up reads. Endpoints that only send
- * cannot be asked for a genesis hash; another chain does not know the blockhash and drops the transaction.
+ * Endpoints for sending, with separate rate limits, so that a 429 on a send does not delay reads. Send-only endpoints have no getGenesisHash; an endpoint
+ * of another chain would drop the transaction, because its blockhash is unknown there.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({
@@ -127,7 +127,7 @@ function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Fail
   });
 }
 
-/** Opens a client over several RPC URLs; nothing is sent yet. Throws a TypeError for a bad URL. */
+/** Creates a client over several RPC URLs; sends nothing yet. Throws a TypeError for a bad URL. */
 export function createRpc(options: RpcOptions): Rpc {
   const reads = new Failover(options);
   const sends = createSends(options);

@@ -1,12 +1,12 @@
-// A wallet's signed transaction, and whether it is one that we built. Loads web3.js: import it where it is first needed.
+// Parses a wallet's signed transaction and compares it with the one that the service built. Loads web3.js, so import this module on demand.
 import { createPublicKey, verify } from 'node:crypto';
 import { Message } from '@solana/web3.js';
 
-/** Lighthouse. Wallets append its assertion instructions, which fail a transaction whose effect differs from its simulation. */
+/** Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its effect differs from the simulation. */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 
 const SIGNATURE_LENGTH = 64;
-// RFC 8410: the DER that precedes a raw Ed25519 public key.
+// DER prefix of a raw Ed25519 public key (RFC 8410).
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** A transaction with one signer, who pays. */
@@ -30,7 +30,7 @@ interface Decoded {
   }[];
 }
 
-/** Decodes a legacy message; undefined unless its bytes are exactly what its fields encode to. */
+/** Decodes a legacy message; undefined unless re-encoding it gives the same bytes. */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
     const message = Message.from(bytes);
@@ -58,7 +58,7 @@ function decodeMessage(bytes: Buffer): Decoded | undefined {
   }
 }
 
-/** Reads a legacy transaction with one signature by its fee payer. Returns undefined for anything else, and for a signature that does not verify. */
+/** Parses a legacy transaction signed by its fee payer alone; undefined for anything else or an invalid signature. */
 export function readSigned(bytes: Buffer): SignedByOne | undefined {
   if (bytes.length <= 1 + SIGNATURE_LENGTH || bytes.readUInt8(0) !== 1) return undefined;
   const signature = bytes.subarray(1, 1 + SIGNATURE_LENGTH);
@@ -76,8 +76,8 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 }
 
 /**
- * Whether a signed message is the built one: equal bytes, or the same instructions followed by assertion instructions of the wallet's, which may
- * name no further signer and no further writable account.
+ * Whether a signed message is the built one: equal bytes, or the same instructions followed by the wallet's assertion instructions, which must not add a
+ * signer or a writable account.
  */
 export function isBuiltMessage(built: Buffer, signed: Buffer): boolean {
   if (built.equals(signed)) return true;

@@ -5,41 +5,41 @@ import { backoff } from '../backoff.ts';
 import type { Log } from '../log.ts';
 import { object, text } from './answers.ts';
 
-// A WebSocket to a node that reconnects by itself. The caller chooses the subscriptions and reads the messages.
+// A WebSocket to a node that reconnects automatically. The caller sends the subscriptions and handles the messages.
 
 export interface StreamOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
   readonly urls: readonly string[];
   /** Name of the stream for the log. */
   readonly name: string;
-  /** Milliseconds without any message after which the connection is closed and opened anew. */
+  /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs: number;
-  /** Whether the answer to a ping counts as a message; without slots to hear it is the only sign of life. */
+  /** Whether a pong counts as a message. Without a slot subscription it is the only sign of life. */
   readonly pongsSuffice?: () => boolean;
-  /** The connection is open: requests are sent now. */
+  /** Called when the connection is open and requests can be sent. */
   readonly onOpen: () => void;
-  /** A message. When it throws, the connection is closed and opened anew: an unreadable message may have been a notice. */
+  /** Called with each message. When it throws, the stream reconnects, because an unreadable message may have been a notice. */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
-  /** The connection is lost; another one is opened. */
+  /** Called when the connection is lost; the stream reconnects. */
   readonly onBreak?: () => void;
   readonly log: Pick<Log, 'info' | 'warn'>;
 }
 
 export interface Stream {
   readonly request: (id: number, method: string, params: readonly unknown[]) => void;
-  /** Every request is answered: the next failure counts as the first one. */
+  /** To be called once all requests are answered: resets the backoff. */
   readonly settled: () => void;
   readonly close: () => void;
 }
 
 const CLOSING_MS = 1000;
-/** undici publishes pongs here and nowhere else. */
+/** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
-/** After this many failures in a row the endpoints are tried every minute or two: the sweep covers the time. */
+/** After this many consecutive failures the stream retries only every minute or two; the sweep covers the gap. */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
-/** Pings in a silence; they also keep proxies from closing an idle connection. */
+/** Pings per silence interval; they also keep proxies from closing an idle connection. */
 const PINGS = 3;
 
 /** Connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL, and nothing later. */
@@ -112,7 +112,7 @@ interface ConnectionOptions
   readonly onEnd: (reason: string) => void;
 }
 
-/** One connection, from its opening to `onEnd`, which is called exactly once. */
+/** One connection. Calls `onEnd` exactly once. */
 function openConnection(
   url: string,
   { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
@@ -148,7 +148,7 @@ function openConnection(
     clearInterval(pings);
     unsubscribe(PONG_CHANNEL, onPong);
     socket.close();
-    // The other side may never answer the closing handshake.
+    // The peer may never answer the closing handshake.
     transport?.unref();
     setTimeout(() => {
       transport?.destroy();
@@ -180,7 +180,7 @@ function openConnection(
   };
 }
 
-/** Runs a listener. Its error is its own bug; it must not take the stream or the process down. */
+/** Runs a listener and logs its error, so that a bug in a listener does not stop the stream or the process. */
 export function guarded(log: Pick<Log, 'error'>, listener: () => void): void {
   try {
     listener();

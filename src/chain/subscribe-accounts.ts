@@ -3,10 +3,10 @@ import type { ChainAccount } from './accounts.ts';
 import { account, big, type Commitment, integer, object, text } from './answers.ts';
 import { guarded, openStream, type Stream } from './stream.ts';
 
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a refused account is not followed, the others stay.
+// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions: a refused account is not followed, the others are kept.
 // Changes while a socket is down are not reported.
 
-/** An account as it was after a transaction at `slot`. A closed one belongs to the System program and has no data. */
+/** An account after a transaction at `slot`. A closed account belongs to the System program and has no data. */
 export interface AccountNotice extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
@@ -15,14 +15,14 @@ export interface AccountNotice extends ChainAccount {
 export interface FollowAccountsOptions {
   /** WebSocket URLs in order of preference. */
   readonly urls: readonly string[];
-  /** Accounts at the most, and on one connection. */
+  /** Maximum number of accounts, in total and per connection. */
   readonly most: number;
   readonly perConnection?: number;
   readonly commitment?: Commitment;
   readonly onNotice: (notice: AccountNotice) => void;
-  /** A connection broke and everything is followed again: changes in between were not seen. */
+  /** Called when all accounts are followed again after a connection was lost; changes in between were missed. */
   readonly onGap: () => void;
-  /** The node refused an account; no further one is asked for within `refusedMs`. */
+  /** Called when the node refuses an account; no further accounts are added within `refusedMs`. */
   readonly onRefused?: () => void;
   readonly silenceMs?: number;
   /** Milliseconds after a refusal without further subscriptions. */
@@ -31,18 +31,18 @@ export interface FollowAccountsOptions {
 }
 
 export interface AccountFollower {
-  /** Follows this account too if there is room; returns whether it does. */
+  /** Adds an account if there is room; returns whether it is followed. */
   add(address: string): boolean;
   drop(address: string): void;
-  /** How many are followed right now. */
+  /** Number of accounts followed now. */
   followed(): number;
   close(): void;
 }
 
-/** Requests without an answer at once: a provider may count them by the second. */
+/** Unanswered requests per connection; a limit, because providers rate limit requests. */
 const AT_ONCE = 50;
 
-/** Follows accounts; opens a connection once there is something to follow on it, and throws a TypeError for a bad URL then. */
+/** Follows accounts. Opens a connection when its first account is added, and throws a TypeError for a bad URL then. */
 export function followAccounts(options: FollowAccountsOptions): AccountFollower {
   return new Accounts(options);
 }
@@ -101,7 +101,7 @@ class Accounts implements AccountFollower {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The accounts of one WebSocket connection: waiting, asked for, followed. */
+/** The accounts of one WebSocket connection: waiting, requested or followed. */
 class Connection {
   readonly #options: FollowAccountsOptions;
   readonly #onRefused: (reason: string, addresses: readonly string[]) => void;
@@ -127,7 +127,7 @@ class Connection {
       urls,
       name: 'accounts',
       silenceMs,
-      // An account may be silent for months: pings show that the node is there, unless a request of ours is unanswered.
+      // An account may not change for months, so pongs suffice as a sign of life, unless a request is unanswered.
       pongsSuffice: () => this.#asked.size === 0,
       onOpen: () => {
         this.#isOpen = true;
@@ -142,12 +142,12 @@ class Connection {
     });
   }
 
-  /** How many accounts it is to follow. */
+  /** Number of accounts assigned to this connection. */
   get size(): number {
     return this.#addresses.size;
   }
 
-  /** How many accounts it follows now. */
+  /** Number of accounts followed now. */
   get followed(): number {
     return this.#followed.size;
   }
@@ -192,7 +192,7 @@ class Connection {
     const address = this.#asked.get(id);
     this.#asked.delete(id);
     if ('error' in message) this.#refused(message.error, address);
-    // Without an address it is the answer to an unsubscribe.
+    // A response without an address belongs to an unsubscribe.
     else if (address !== undefined)
       this.#subscribed(address, integer(message.result, 'subscription'));
     else return;

@@ -3,23 +3,23 @@ import type { ChainAccount } from './accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from './answers.ts';
 import { guarded, openStream, type Stream } from './stream.ts';
 
-// Follows a program over a WebSocket: changes of its accounts, and transactions that name it, since a closed account belongs to another program
-// and is not reported. Notices are early but not complete: the sweep finds the rest.
+// Follows a program over a WebSocket: changes of its accounts, and transactions that name it, because a closed account belongs to another program and is
+// not reported. Notices are early but incomplete: the sweep finds the rest.
 
-/** An account of the program as it was after a transaction at `slot`. */
+/** An account of the program after a transaction at `slot`. */
 export interface ProgramNotice extends ChainAccount {
   readonly address: string;
   readonly slot: bigint;
 }
 
-/** A transaction that names the program and succeeded. */
+/** A successful transaction that names the program. */
 export interface TransactionNotice {
   readonly signature: string;
   readonly slot: bigint;
   readonly logs: readonly string[];
 }
 
-/** The node reports accounts with these bytes at this offset of their data; `bytes` is Base58. */
+/** A filter on account data: these bytes (Base58) at this offset. */
 export interface AccountFilter {
   readonly offset: number;
   readonly bytes: string;
@@ -29,30 +29,30 @@ export interface FollowOptions {
   /** WebSocket URLs in order of preference; after a failure the next one is tried. */
   readonly urls: readonly string[];
   readonly programId: string;
-  /** One subscription for each list of filters, all of which an account has to pass. */
+  /** One subscription per list of filters; an account must match all filters of a list. */
   readonly filters?: readonly (readonly AccountFilter[])[];
   readonly commitment?: Commitment;
   readonly onNotice: (notice: ProgramNotice) => void;
   readonly onTransaction: (notice: TransactionNotice) => void;
-  /** The stream is open and earlier changes were not seen: at the start, after each reconnect, after a refusal. */
+  /** Called when the stream is open and earlier changes were missed: at the start, after a reconnect, after a refusal. */
   readonly onGap: () => void;
-  /** Each new slot, the node's heartbeat, and its newest root: final, or about to be. */
+  /** Called with each new slot (the node's heartbeat) and its newest root, which is finalized or about to be. */
   readonly onSlot?: (slot: bigint, root: bigint) => void;
-  /** The node refused a subscription; it is asked again after `refusedMs`. */
+  /** Called when the node refuses a subscription, which is retried after `refusedMs`. */
   readonly onRefused?: (method: string) => void;
-  /** Milliseconds without any message after which the connection is closed and opened anew. */
+  /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs?: number;
   readonly refusedMs?: number;
   readonly log: Pick<Log, 'info' | 'warn' | 'error'>;
 }
 
 export interface Follower {
-  /** Whether every subscription is on. */
+  /** Whether every subscription is active. */
   readonly connected: () => boolean;
   readonly close: () => void;
 }
 
-/** The WebSocket URL of an RPC URL: ws for http, and the next port where one is named, as Solana's own clients do it. */
+/** The WebSocket URL of an RPC URL: ws for http, and the next port if one is given, as Solana's own clients do. */
 export function websocketUrl(rpcUrl: string): string {
   const url = new URL(rpcUrl);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -67,7 +67,7 @@ interface Request {
 
 const SLOTS: Request = { method: 'slotSubscribe', params: [] };
 
-/** The subscriptions of each connection: slots, logs, then one program subscription for each list of filters. */
+/** The subscriptions of a connection: slots, logs, then one program subscription per list of filters. */
 function requestsFor({
   programId,
   commitment = 'confirmed',
@@ -91,7 +91,7 @@ function requestsFor({
   return [SLOTS, logs, ...accounts];
 }
 
-/** Starts following; connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL. */
+/** Follows a program: connects, and reconnects with backoff until `close`. Throws a TypeError for a bad URL. */
 export function followProgram(options: FollowOptions): Follower {
   return new ProgramFollower(options);
 }
@@ -100,7 +100,7 @@ class ProgramFollower implements Follower {
   readonly #options: FollowOptions;
   readonly #requests: readonly Request[];
   readonly #stream: Stream;
-  /** The node's subscription number for each request by its index, null for a refusal. */
+  /** The node's subscription number by index of the request; null for a refusal. */
   readonly #answers = new Map<number, number | null>();
   readonly #retries = new Set<NodeJS.Timeout>();
   #isClosed = false;
@@ -113,7 +113,7 @@ class ProgramFollower implements Follower {
       urls,
       name: 'program',
       silenceMs,
-      // Without a slot subscription a quiet program is no failure.
+      // Without a slot subscription, silence of the program is no failure.
       pongsSuffice: () => this.#answers.get(0) === null,
       onOpen: () => {
         for (const index of this.#requests.keys()) this.#ask(index);
@@ -185,7 +185,7 @@ class ProgramFollower implements Follower {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Calls the listener of a notification. Throws an EndpointFailure for one that cannot be read. */
+/** Calls the listener of a notification. Throws an EndpointFailure for an unreadable one. */
 function tell(
   { onNotice, onTransaction, onSlot, log }: FollowOptions,
   method: Request['method'] | undefined,
@@ -214,7 +214,7 @@ function programNotice(result: unknown): ProgramNotice {
   };
 }
 
-/** Null for a transaction that failed: it changed nothing. */
+/** Null for a failed transaction, which changed nothing. */
 function transactionNotice(result: unknown): TransactionNotice | null {
   const { context, value } = object(result, 'notification');
   const { signature, err, logs } = object(value, 'notification value');

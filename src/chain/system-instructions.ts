@@ -1,4 +1,4 @@
-// Instructions of Solana's own programs, by Base58 addresses.
+// Instructions of Solana's own programs, built from Base58 addresses.
 import {
   createAssociatedTokenAccountIdempotentInstruction,
   createMintToInstruction,
@@ -14,7 +14,7 @@ import {
 import { u32, u8 } from './bytes.ts';
 import type { Instruction } from './instruction.ts';
 
-/** Caps the transaction's compute units; without it each instruction pays for 200,000. */
+/** Limits the transaction's compute units; the default is 200,000 per instruction. */
 export function computeUnitLimit(units: number): Instruction {
   return ComputeBudgetProgram.setComputeUnitLimit({ units });
 }
@@ -24,7 +24,7 @@ export function computeUnitPrice(microLamports: bigint): Instruction {
   return ComputeBudgetProgram.setComputeUnitPrice({ microLamports });
 }
 
-/** Caps the bytes of all accounts and programs that the transaction loads (SetLoadedAccountsDataSizeLimit, which web3.js lacks). */
+/** Limits the bytes of all loaded accounts and programs (SetLoadedAccountsDataSizeLimit, which web3.js lacks). */
 export function loadedDataLimit(bytes: number): Instruction {
   return new TransactionInstruction({
     programId: publicKey(COMPUTE_BUDGET_PROGRAM),
@@ -33,7 +33,7 @@ export function loadedDataLimit(bytes: number): Instruction {
   });
 }
 
-/** Text for explorers and for telling transactions apart. It proves nothing: anyone can write any memo. */
+/** A memo, for explorers and to make transactions unique. It proves nothing, because anyone can write any memo. */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({
     programId: publicKey(MEMO_PROGRAM),
@@ -65,7 +65,7 @@ export function transferLamports(from: string, to: string, lamports: bigint): In
   return SystemProgram.transfer({ fromPubkey: publicKey(from), toPubkey: publicKey(to), lamports });
 }
 
-/** Mints base units to a token account; `authority` is the mint's and signs. */
+/** Mints base units to a token account; `authority` is the mint authority and signs. */
 export function mintTokens({
   mint,
   account,
@@ -80,7 +80,7 @@ export function mintTokens({
   return createMintToInstruction(publicKey(mint), publicKey(account), publicKey(authority), amount);
 }
 
-/** Takes back every approval on the ATA of `owner`, who signs (SPL Token's Revoke). */
+/** Revokes every approval on the ATA of `owner`, who signs (SPL Token's Revoke). */
 export function revokeApproval({ owner, mint }: { owner: string; mint: string }): Instruction {
   const account = tokenAccountAddress(owner, mint).address;
   return createRevokeInstruction(publicKey(account), publicKey(owner));

@@ -1,4 +1,4 @@
-// Chain time. The process's own clock never decides what is due.
+// Chain time. Due times are compared with the chain's clock, never with the process's clock.
 import type { Rpc } from './rpc.ts';
 
 /** Unix seconds of a time, rounded down. */
@@ -6,10 +6,10 @@ export function unixSeconds(time: Date): bigint {
   return BigInt(Math.floor(time.getTime() / 1000));
 }
 
-/** The end of the year 9999, the last time that ISO 8601 writes with four digits. */
+/** The end of the year 9999, the last four-digit year of ISO 8601. */
 const LAST_SECOND = 253_402_300_799n;
 
-/** The time of Unix seconds. A plan may end at any int64: times after the year 9999 are cut to its last second. */
+/** A Date from Unix seconds. A plan's end can be any int64, so times after the year 9999 are clamped to its last second. */
 export function timeOf(seconds: bigint): Date {
   return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
 }
@@ -17,30 +17,30 @@ export function timeOf(seconds: bigint): Date {
 export interface ChainClock {
   /** The chain's time; it never runs backwards. Throws as the RPC client does. */
   now(): Promise<Date>;
-  /** Takes a slot of a stream. Returns whether time may have jumped; the next `now` then reads the clock. */
+  /** Reports a slot from a stream. Returns whether time may have jumped; the next `now` then reads the clock. */
   slot(slot: bigint): boolean;
-  /** A clock was read along with other accounts (Unix seconds). */
+  /** Reports a clock reading that came with other accounts (Unix seconds). */
   heard(seconds: bigint): void;
 }
 
 export interface ChainClockOptions {
-  /** Milliseconds for which a reading is advanced while a stream delivers new slots. */
+  /** Maximum age (ms) of a reading while a stream delivers new slots. */
   readonly maxAgeMs?: number;
-  /** The same while no stream does: the chain may stand still. */
+  /** Maximum age (ms) of a reading without new slots, when the chain may have stopped. */
   readonly silentMs?: number;
-  /** Milliseconds of a clock that only runs forward. */
+  /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
 }
 
-/** Slots that leaders skip at once. A larger step is a stream that was off, or a local chain whose time was moved. */
+/** Maximum number of consecutive slots that leaders skip. A larger step means that the stream was down, or a local chain's time was moved. */
 const MOST_SKIPPED = 8n;
-/** Milliseconds after which a stream without a new slot counts as silent. */
+/** Milliseconds without a new slot after which a stream counts as silent. */
 const SILENCE_MS = 5000;
-/** After a jump readings are not carried on for so long (ms): an endpoint may show the time before it. */
+/** Time (ms) after a jump in which readings expire sooner, because a lagging endpoint may show the time before the jump. */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
-/** A clock that advances from its last reading, and reads again when that is too old. */
+/** A clock that extrapolates from its last reading and reads again when that is too old. */
 export function createChainClock(
   rpc: Pick<Rpc, 'getClock'>,
   {

@@ -4,19 +4,19 @@ import type { TokenAccount } from './layouts.ts';
 import { authorityAddress, tokenAccountAddress } from './addresses.ts';
 import { type AccountFollower, type AccountNotice, followAccounts } from './subscribe-accounts.ts';
 
-// The token accounts of subscribers, followed one by one: a wallet can revoke its approval, give it again or receive USDC
-// with the token program alone, which no stream of the Subscriptions program shows.
+// Follows the token accounts of subscribers one by one: a wallet can revoke or renew its approval or receive USDC through the token program alone, which
+// the stream of the Subscriptions program does not show.
 
-/** A subscription whose subscriber's token account is to be followed. */
+/** A subscription whose subscriber's token account is followed. */
 export interface Follows {
   readonly id: string;
   readonly subscriberWallet: string;
-  /** Base units that are past due; null where nothing is. */
+  /** Past-due amount in base units; null without one. */
   readonly pastDue: bigint | null;
   readonly delegationRevokedAt: Date | null;
-  /** Slot of the chain state by which its status was decided. */
+  /** Slot of the chain state that decided the status. */
   readonly observedSlot: bigint;
-  /** Null once nothing can be collected any more. */
+  /** Null once nothing more can be collected. */
   readonly dueAt: Date | null;
 }
 
@@ -25,9 +25,9 @@ export interface TokenAccountsOptions {
   readonly mint: string;
   readonly log: Log;
   readonly wsUrls: readonly string[];
-  /** Accounts at the most. */
+  /** Maximum number of accounts. */
   readonly most: number;
-  /** Called when a wallet's approval of the program is gone, replaced or back, or when it can pay what is past due. */
+  /** Called when a wallet's approval of the program is gone, replaced or renewed, or when the wallet can pay a past-due amount. */
   readonly onChange: (wallet: string, slot: bigint) => void;
   /** Called when changes may have been missed. */
   readonly onGap: () => void;
@@ -37,15 +37,15 @@ export interface TokenAccountsOptions {
 
 interface Followed {
   readonly wallet: string;
-  /** What is past due, by subscription: base units, and whether the account could pay them when it was last seen. */
+  /** Past-due amounts by subscription, and whether the account could pay them as of the last notice. */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
-  /** The approval of the program was gone when the account was last seen. */
+  /** The approval of the program was gone as of the last notice. */
   isWithdrawn: boolean;
-  /** What the program could take in the last notice, base units; null before the first. */
+  /** Amount that the program could take as of the last notice, base units; null before the first. */
   seen: { readonly spendable: bigint; readonly slot: bigint } | null;
 }
 
-/** Follows token accounts; connects with the first one. */
+/** Follows token accounts; connects when the first one is added. */
 export class TokenAccounts {
   readonly #options: TokenAccountsOptions;
   readonly #byAddress = new Map<string, Followed>();
@@ -58,13 +58,13 @@ export class TokenAccounts {
     this.#follower = followAccounts({ urls, most, onNotice, onGap, onRefused, log });
   }
 
-  /** Follows the token accounts of these subscriptions while there is room, those past due first; those of ended subscriptions are dropped. */
+  /** Follows the token accounts of these subscriptions while there is room, past-due ones first; drops those of ended subscriptions. */
   watch(rows: readonly Follows[]): void {
     for (const row of rows) {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
       const { pastDue } = row;
       if (row.dueAt === null) {
-        // Another live subscription of the wallet adds it again when it is read.
+        // Another live subscription of the wallet adds the account again when it is read.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
       } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {
         const one = this.#byAddress.get(address);
@@ -76,7 +76,7 @@ export class TokenAccounts {
     }
   }
 
-  /** How many accounts are followed. */
+  /** Number of accounts followed now. */
   followed(): number {
     return this.#follower.followed();
   }
@@ -102,7 +102,7 @@ export class TokenAccounts {
     return true;
   }
 
-  /** Drops the first account without anything past due. */
+  /** Drops the first account without a past-due amount. */
   #makeRoom(): void {
     for (const [address, { pastDue }] of this.#byAddress) {
       if (pastDue.size > 0) continue;
@@ -112,7 +112,7 @@ export class TokenAccounts {
     }
   }
 
-  /** A top-up may have been seen before its subscription was known to be past due. */
+  /** Adds a past-due amount. A notice of the top-up may have arrived before the subscription was known to be past due. */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;
     const { seen } = one;
@@ -121,7 +121,7 @@ export class TokenAccounts {
     if (isPayable) this.#options.onChange(one.wallet, seen.slot);
   }
 
-  /** Called when an approval came or went, and once when a past-due payment has become payable. */
+  /** Handles a notice: reports a changed approval, and once a past-due amount that became payable. */
   #take(notice: AccountNotice): void {
     const one = this.#byAddress.get(notice.address);
     if (one === undefined) return;

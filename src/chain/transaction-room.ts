@@ -1,22 +1,22 @@
-// How much a transaction can still take. The keeper packs payments until one does not fit any more.
+// The size of a transaction against the runtime's limits. The keeper packs payments until one does not fit.
 import type { AccountMeta } from '@solana/web3.js';
 import type { Instruction } from './instruction.ts';
 import { MAX_TRANSACTION_LENGTH } from './message.ts';
 
 export type TransactionVersion = 'legacy' | 1;
 
-/** A transaction's use of each limited resource, or the limits themselves. */
+/** A transaction's use of each limited resource; also the type of the limits. */
 export interface TransactionSize {
-  /** Of the wire form, signatures included. */
+  /** Length of the wire form, including signatures. */
   readonly bytes: number;
   readonly addresses: number;
-  /** Instructions that run: the transaction's own and those that programs call. */
+  /** Executed instructions: top-level and inner ones. */
   readonly traceEntries: number;
   readonly computeUnits: number;
   readonly loadedDataBytes: number;
 }
 
-/** A payment, or another part that goes into a transaction as a whole or not at all. */
+/** A payment, or another part that a transaction contains completely or not at all. */
 export interface Part {
   readonly instructions: readonly Instruction[];
   readonly traceEntries: number;
@@ -25,7 +25,7 @@ export interface Part {
   readonly loadedDataBytes: number;
 }
 
-/** The runtime's limits: SIMD-0385 for version 1; addresses as account locks; the rest is the same for all versions. */
+/** The runtime's limits: bytes of version 1 by SIMD-0385, addresses by account locks; the others are equal for all versions. */
 export const TRANSACTION_LIMITS: Readonly<Record<TransactionVersion, TransactionSize>> = {
   legacy: {
     bytes: MAX_TRANSACTION_LENGTH,
@@ -50,10 +50,10 @@ const V1_FIXED_BYTES = 1 + 3 + 4 + 32 + 1 + 1 + 8 + 4 + 4;
 /** Header and blockhash; the counts are compact. */
 const LEGACY_FIXED_BYTES = 3 + 32;
 
-/** The bytes of a length or count in the legacy form: seven bits in each. */
+/** Bytes of a compact-u16 length or count in the legacy form, seven bits per byte. */
 const compactBytes = (value: number) => (value < 0x80 ? 1 : value < 0x4000 ? 2 : 3);
 
-/** The contents of a transaction so far. `add` returns a new one with one part more. */
+/** The contents of a transaction so far. `add` returns a copy with one more part. */
 export interface Contents {
   readonly version: TransactionVersion;
   readonly keys: ReadonlySet<string>;
@@ -136,7 +136,7 @@ function bytesLegacy(instructions: readonly Instruction[], keyCount: number): nu
     ({ keys, data }) =>
       1 + compactBytes(keys.length) + keys.length + compactBytes(data.length) + data.length,
   );
-  // One byte counts the signatures: a transaction has no room for 128 of them.
+  // One byte suffices for the number of signatures: 128 of them would not fit.
   const counts = 1 + compactBytes(keyCount) + compactBytes(instructions.length);
   return LEGACY_FIXED_BYTES + counts + sum(each);
 }

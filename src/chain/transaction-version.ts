@@ -1,4 +1,4 @@
-// Which version of transactions the cluster takes: version 1 carries ten payments, a legacy one two or three.
+// Chooses the transaction version that the cluster supports: version 1 carries ten payments, a legacy transaction two or three.
 import type { Log } from '../log.ts';
 import type { Rpc } from './rpc.ts';
 import type { RpcError } from './rpc-errors.ts';
@@ -7,11 +7,11 @@ import type { TransactionVersion } from './transaction-room.ts';
 /** SOLANA_TRANSACTION_VERSION: with `auto` the cluster decides. */
 export type VersionSetting = 'auto' | '1' | 'legacy';
 
-/** The account by which a cluster says that it takes version 1 (SIMD-0385). */
+/** The feature account of version 1 (SIMD-0385), which shows whether a cluster supports it. */
 const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
 const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
 const ACTIVATED = 1;
-/** How long an answer, or the refusal of a version 1 transaction, counts. */
+/** Cache time (ms) of the feature state, and of a refusal of a version 1 transaction. */
 const KNOWN_MS = 600_000;
 const INVALID_PARAMS = -32602;
 
@@ -36,7 +36,7 @@ export class TransactionVersions {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** The version to sign now. Throws as the RPC client does. */
+  /** The version to sign with. Throws as the RPC client does. */
   async current(): Promise<TransactionVersion> {
     if (this.#setting !== 'auto') return this.#setting === '1' ? 1 : 'legacy';
     const now = this.#monotonicMs();
@@ -48,7 +48,7 @@ export class TransactionVersions {
     return isActive ? 1 : 'legacy';
   }
 
-  /** An endpoint refused a version 1 transaction: where the setting allows it, legacy ones are signed for a while. */
+  /** Switches to legacy for a while after an endpoint refused a version 1 transaction, if the setting is `auto`. */
   refused(error: RpcError): void {
     if (this.#setting !== 'auto') return;
     if (error.code !== INVALID_PARAMS && !/version|deserialize|sanitize/i.test(error.message))

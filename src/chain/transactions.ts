@@ -17,7 +17,7 @@ import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from './layou
 import { compileMessage, serializeTransaction, signatureOf } from './message.ts';
 import { walletTransaction } from './wallet-transaction.ts';
 
-/** A transaction ready to send, and the signature that it will have on chain. */
+/** A transaction ready to send, and its signature. */
 export interface SignedTransaction {
   readonly signature: string;
   readonly bytes: Buffer;
@@ -36,23 +36,23 @@ export function signTransaction(
   return { signature: signatureOf(bytes), bytes };
 }
 
-/** The state on chain of a wallet that is about to subscribe. */
+/** The on-chain state of a wallet that is about to subscribe. */
 export interface SubscribeState {
-  /** The plan as it is on chain: the wallet agrees to exactly these terms. */
+  /** The on-chain plan; the wallet agrees to exactly these terms. */
   readonly plan: PlanAccount;
-  /** The wallet's SubscriptionAuthority, null when it has none. */
+  /** The wallet's SubscriptionAuthority; null without one. */
   readonly authority: AuthorityAccount | null;
   /** Whether the wallet has a token account for the mint. */
   readonly hasTokenAccount: boolean;
   /** Whether the authority is the token account's delegate. */
   readonly approved: boolean;
-  /** An expired subscription account of the same wallet and plan that is still open; it is closed first. */
+  /** An expired subscription account of the same wallet and plan that still exists; it is closed first. */
   readonly previous: SubscriptionAccount | null;
 }
 
 /**
- * The unsigned transaction (base64) that opens a subscription, and its address. Whatever is missing before it goes into the same transaction:
- * the token account, the authority (then subscribe takes UNKNOWN_INIT_ID), the approval, the closing of an expired subscription.
+ * The unsigned transaction (base64) that opens a subscription, and the subscription's address. The same transaction first creates the token account and
+ * the authority (subscribe then takes UNKNOWN_INIT_ID), approves, and closes an expired subscription, as far as needed.
  */
 export function subscribeTransaction(
   programId: string,
@@ -96,8 +96,8 @@ export function subscribeTransaction(
 }
 
 /**
- * The unsigned transaction (base64) by which a wallet approves its authority again (and opens it when it is closed). It creates the wallet's token
- * account first unless there is one.
+ * The unsigned transaction (base64) with which a wallet approves its authority again, opening it if it is closed. It first creates the wallet's token
+ * account if that is missing.
  */
 export function approveTransaction(
   programId: string,
@@ -147,7 +147,7 @@ export function cancelNowTransaction(
   );
 }
 
-/** The unsigned transaction (base64) that takes a cancellation back. */
+/** The unsigned transaction (base64) that undoes a cancellation. */
 export function resumeTransaction(
   programId: string,
   parties: SubscriptionParties & { mint: string; expiresAt: bigint },

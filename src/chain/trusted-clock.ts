@@ -1,13 +1,13 @@
 import type { ClockAccount } from './layouts.ts';
 
-// Payments are due by the cluster's clock, so an endpoint with a wrong one could charge everybody a period early.
+// Payments are due by the cluster's clock, so an endpoint with a wrong clock could charge every subscriber a period early.
 
 export interface TrustedClockOptions {
-  /** Called at most once an hour with a reading that was not believed, and what was expected (Unix seconds). */
+  /** Called at most once an hour with a rejected reading and the expected time (Unix seconds). */
   readonly onDisbelief: (seconds: number, expected: number) => void;
-  /** Unix seconds of this machine, which is a witness and never decides alone what is due. */
+  /** Unix seconds of this machine; only used to check readings. */
   readonly machineSeconds?: () => number;
-  /** Milliseconds of a clock that only runs forward. */
+  /** A monotonic clock in milliseconds. */
   readonly monotonicMs?: () => number;
 }
 
@@ -18,8 +18,8 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * A judge of clock readings. One that is over ten minutes from this machine's clock and from the last reading with a witness is not believed, until
- * two endpoints have it: they are asked with `readAll`, in the background.
+ * A check for clock readings. It rejects a reading more than ten minutes away from both this machine's clock and the last confirmed reading, until two
+ * endpoints agree on it, which `readAll` finds out in the background.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,
@@ -29,7 +29,7 @@ export function createTrustedClock(
     monotonicMs = () => performance.now(),
   }: TrustedClockOptions,
 ): BelievesClock {
-  // Only a witnessed reading counts here, or an endpoint could run ahead in small steps.
+  // Only confirmed readings are kept, otherwise an endpoint could drift ahead in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;
@@ -53,7 +53,7 @@ export function createTrustedClock(
     if (expected !== undefined && near(seconds, expected)) return true;
     if (!isAsking) {
       isAsking = true;
-      // Endpoints out of reach are no witnesses.
+      // An unreachable endpoint confirms nothing.
       void confirm(seconds)
         .catch(() => undefined)
         .finally(() => (isAsking = false));

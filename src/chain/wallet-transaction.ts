@@ -1,12 +1,12 @@
-// Transactions that the service builds for wallets to sign. They carry a compute limit and a priority fee: a wallet that finds none adds its own,
-// and then signs another message than the one it was given, which the relay refuses.
+// Unsigned transactions for wallets. They include a compute limit and a priority fee, because a wallet would otherwise add its own and sign a different
+// message, which the relay refuses.
 import { unsignedTransaction } from './message.ts';
 import type { Instruction } from './instruction.ts';
 import { computeUnitLimit, computeUnitPrice } from './system-instructions.ts';
 
-/** Creating a token account, the costliest of ours, takes some 40,000. */
+/** Compute units per instruction; the most expensive one, creating a token account, uses some 40,000. */
 const UNITS_AN_INSTRUCTION = 100_000;
-/** Room for the assertion instructions that wallets append. */
+/** Compute units for the assertion instructions that wallets append. */
 const UNITS_OF_THE_WALLET = 100_000;
 /** Micro-lamports per compute unit. */
 const UNIT_PRICE = 20_000n;
@@ -15,12 +15,12 @@ const LAMPORTS_PER_SIGNATURE = 5_000n;
 
 const unitsOf = (instructions: number) => UNITS_AN_INSTRUCTION * instructions + UNITS_OF_THE_WALLET;
 
-/** The fee in lamports of a wallet's transaction with so many instructions: its one signature and its priority. */
+/** The fee in lamports of a wallet transaction with `instructions` instructions: one signature plus priority fee. */
 export function walletFee(instructions: number): bigint {
   return LAMPORTS_PER_SIGNATURE + (BigInt(unitsOf(instructions)) * UNIT_PRICE) / MICRO;
 }
 
-/** An unsigned transaction in base64 with a compute limit and a priority fee before its instructions; the wallet pays. */
+/** An unsigned transaction (base64) with compute limit and priority fee; the wallet pays. */
 export function walletTransaction(
   wallet: string,
   instructions: readonly Instruction[],

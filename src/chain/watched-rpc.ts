@@ -1,4 +1,4 @@
-// An RPC client that records whether the chain can be reached.
+// An RPC client that tracks whether the chain is reachable.
 import { messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { RpcUnreachable } from './rpc-errors.ts';
@@ -6,16 +6,16 @@ import type { Rpc } from './rpc.ts';
 
 export interface WatchedRpc {
   readonly rpc: Rpc;
-  /** Why the chain is out of reach; undefined while an endpoint answers. */
+  /** The reason why the chain is unreachable; undefined while an endpoint responds. */
   outage(): string | undefined;
 }
 
-/** An endpoint that is behind the wanted slot, or does not have the method, is no outage, and no sign that an outage is over. */
+/** Whether an endpoint that is behind or lacks the method answered: that neither begins an outage nor ends one. */
 function isThere({ failures }: RpcUnreachable): boolean {
   return failures.some(({ fault }) => fault === 'behind' || fault === 'unsupported');
 }
 
-/** The same client, which logs an outage once when it begins and once when it ends. */
+/** Wraps the client; logs an outage once when it begins and once when it ends. */
 export function watchRpc(
   rpc: Rpc,
   log: Log,

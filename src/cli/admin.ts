@@ -1,4 +1,4 @@
-// What operators and admins run by hand or from a monitor, against the database.
+// Commands that operators run by hand or from a monitor, against the database.
 import type { Command } from 'commander';
 import type { DeveloperFlags } from '../commands/api-client.ts';
 import type { DeliveriesFlags } from '../commands/deliveries.ts';
@@ -11,14 +11,14 @@ import type { ResealFlags } from '../commands/reseal.ts';
 import type { StatusFlags } from '../commands/status.ts';
 import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
 
-/** Merchants have no database: they ask the API. */
+/** For merchants, who have no access to the database. */
 const apiUrl = [
   '--api-url <url>',
-  'ask the API instead of the database, as merchants do; BILLING_API_URL when absent',
+  'use the API instead of the database, as merchants do; default: BILLING_API_URL',
 ] as const;
 const apiKeyFile = [
   '--api-key-file <path>',
-  'file that holds the API key; BILLING_API_KEY when absent, which alone is enough where DATABASE_URL is not set',
+  'file with the API key; default: BILLING_API_KEY, which alone selects the API when DATABASE_URL is not set',
 ] as const;
 
 export function addAdmin(program: Command, finish: Finish): void {
@@ -35,12 +35,12 @@ function addStatus(program: Command, finish: Finish): void {
     program
       .command('status')
       .description(
-        'whether money and webhooks flow: queues, lag, SOL, last errors; exit code 1 past a limit',
+        'health of payments and webhooks: queues, lag, SOL, last errors; exit code 1 past a limit',
       ),
   )
-    .option('--max-payment-delay <seconds>', 'that a due payment may wait', wholeNumber(0), 900)
-    .option('--max-delivery-delay <seconds>', 'that a due delivery may wait', wholeNumber(0), 300)
-    .option('--min-sol <sol>', 'that the keeper must have', sol, 0.1)
+    .option('--max-payment-delay <seconds>', 'limit for a due payment', wholeNumber(0), 900)
+    .option('--max-delivery-delay <seconds>', 'limit for a due delivery', wholeNumber(0), 300)
+    .option('--min-sol <sol>', 'minimum balance of the keeper', sol, 0.1)
     .option(
       '--require <parts>',
       'parts that must have been checked, comma-separated: chain, keeper, secrets',
@@ -58,7 +58,7 @@ function addDeliveries(program: Command, finish: Finish): void {
     program
       .command('deliveries')
       .description(
-        'what became of the webhooks: a live list on a terminal, a table elsewhere, newest first',
+        'webhook deliveries, newest first: a live list on a terminal, a table elsewhere',
       ),
   )
     .option('--status <status>', 'pending, delivered, failed or cancelled')
@@ -69,7 +69,7 @@ function addDeliveries(program: Command, finish: Finish): void {
     .option('--until <time>', 'queued before this time (likewise)')
     .option(
       '--limit <n>',
-      'print the newest n as a table and end (50 where there is no terminal)',
+      'print the newest n as a table and exit (default without a terminal: 50)',
       wholeNumber(1, 1_000_000),
     )
     .option('--json', 'print one line of JSON per delivery')
@@ -90,7 +90,9 @@ function addReplay(program: Command, finish: Finish): void {
   withEnv(
     program
       .command('replay')
-      .description('sends events again: of the deliveries named, or of all that the filters match'),
+      .description(
+        'sends events again: those of the given deliveries, or all that match the filters',
+      ),
   )
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')
@@ -120,14 +122,14 @@ function addReconcile(program: Command, finish: Finish): void {
     program
       .command('reconcile')
       .description(
-        'compares recorded payments with the chain, both ways, and names each difference',
+        'compares recorded payments with the chain in both directions and lists each difference',
       ),
   )
     .option(
       '--since <time>',
-      'from this time on (ISO 8601, or 30m, 6h, 7d ago; the last 30 days when absent)',
+      'from this time on (ISO 8601, or 30m, 6h, 7d ago; default: the last 30 days)',
     )
-    .option('--until <time>', 'before this time (now when absent)')
+    .option('--until <time>', 'before this time (default: now)')
     .option(
       '--repair',
       'record payments that the chain has and the database lacks; nothing is deleted',
@@ -144,9 +146,9 @@ function addKeys(program: Command, finish: Finish): void {
   withEnv(
     keys
       .command('list')
-      .description('keys, newest first, revoked ones too; never the keys themselves'),
+      .description('lists keys, newest first, including revoked ones; never the secrets'),
   )
-    .argument('[merchant]', 'id or wallet; every merchant when absent')
+    .argument('[merchant]', 'id or wallet; default: every merchant')
     .option('--json', 'print one line of JSON per key')
     .action(async (merchant: string | undefined, flags: KeyFlags) => {
       const { listKeys } = await import('../commands/keys.ts');
@@ -155,7 +157,7 @@ function addKeys(program: Command, finish: Finish): void {
   withEnv(
     keys
       .command('create')
-      .description('a new key, printed once, on stdout alone; it is stored nowhere'),
+      .description('creates a key and prints it once, on stdout; only its hash is stored'),
   )
     .argument('<merchant>', 'id or wallet')
     .option('--json', 'print one JSON object')
@@ -163,7 +165,7 @@ function addKeys(program: Command, finish: Finish): void {
       const { createKey } = await import('../commands/keys.ts');
       finish(await createKey(merchant, flags));
     });
-  withEnv(keys.command('revoke').description('revokes a key at once and for good'))
+  withEnv(keys.command('revoke').description('revokes a key immediately and permanently'))
     .argument('<keyId>', 'the id that "keys list" shows')
     .option('--json', 'print one JSON object')
     .action(async (keyId: string, flags: KeyFlags) => {
@@ -189,7 +191,7 @@ function addMerchants(program: Command, finish: Finish): void {
     .command('merchants')
     .description('merchants: tier, platform fee, apps and subscriptions');
   withEnv(merchants.command('list').description('merchants, newest first'))
-    .option('--tier <tier>', 'free or pro alone', oneOf('free', 'pro'))
+    .option('--tier <tier>', 'only this tier: free or pro', oneOf('free', 'pro'))
     .option('--json', 'print one line of JSON per merchant')
     .action(async (flags: MerchantFlags) => {
       const { listMerchants } = await import('../commands/merchants.ts');
@@ -209,7 +211,7 @@ function addMerchants(program: Command, finish: Finish): void {
   withEnv(
     merchants
       .command('set-tier')
-      .description('free or pro: rate limit and CSV export; holds from the next request on'),
+      .description('free or pro: rate limit and CSV export; effective from the next request'),
   )
     .argument('<merchant>', 'id or wallet')
     .argument('<tier>', 'free or pro', oneOf('free', 'pro'))
@@ -222,7 +224,7 @@ function addMerchants(program: Command, finish: Finish): void {
     merchants
       .command('erase')
       .description(
-        "a merchant's personal data: names, e-mail, URLs, keys, secrets, event texts; payments stay",
+        "erases a merchant's personal data: names, e-mail, URLs, keys, secrets, event bodies; payments stay",
       ),
   )
     .argument('<merchant>', 'id or wallet')
@@ -236,7 +238,7 @@ function addMerchants(program: Command, finish: Finish): void {
   withEnv(
     merchants
       .command('set-fee')
-      .description("the merchant's platform fee; holds for payments that are signed from now on"),
+      .description("the merchant's platform fee; effective for payments signed from now on"),
   )
     .argument('<merchant>', 'id or wallet')
     .argument(

@@ -1,16 +1,16 @@
-// What commander makes of a flag's text. Each refusal says what would be right; commander puts the flag's name before it (exit code 2).
+// Parsers of flags for commander. Each error states the expected form; commander puts the flag's name before it (exit code 2).
 import { InvalidArgumentError, Option, type Command } from 'commander';
 
 export interface EnvFlag {
   envFile?: string;
 }
 
-/** Adds --env-file: on every command that reads the configuration. */
+/** Adds --env-file; for every command that reads the configuration. */
 export function withEnv(command: Command): Command {
   return command.addOption(
     new Option(
       '--env-file <path>',
-      'read variables that the environment does not have from a .env file',
+      'read variables that are not in the environment from a .env file',
     ),
   );
 }
@@ -31,7 +31,7 @@ export function sol(value: string): number {
   return Number(value);
 }
 
-/** A decimal amount in its smallest unit, of which one has 10 to the power of `decimals`. */
+/** A decimal amount with `decimals` decimals, as a bigint in its smallest unit. */
 export function decimal(decimals: number) {
   return (value: string): bigint => {
     const [, whole = '', fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(value) ?? [];
@@ -43,7 +43,7 @@ export function decimal(decimals: number) {
   };
 }
 
-/** One of a few words. */
+/** One of these values. */
 export function oneOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T => {
     const found = words.find((word) => word === value);
@@ -53,7 +53,7 @@ export function oneOf<const T extends string>(...words: readonly T[]) {
   };
 }
 
-/** Some of a few words, separated by commas. */
+/** A comma-separated list of these values. */
 export function listOf<const T extends string>(...words: readonly T[]) {
   const one = oneOf(...words);
   return (value: string): T[] => value.split(',').map((word) => one(word.trim()));

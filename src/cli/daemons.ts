@@ -1,4 +1,4 @@
-// The daemons, and the schema and configuration that they run on.
+// The daemons, and the commands for their schema and configuration.
 import type { Command } from 'commander';
 import type { ConfigureFlags } from '../commands/configure.ts';
 import type { MigrateFlags } from '../commands/migrate.ts';
@@ -27,7 +27,7 @@ export function addDaemons(program: Command, finish: Finish): void {
     program
       .command('configure')
       .description(
-        'records cluster, mint, program, keepers and treasuries as those that all daemons must have',
+        'records cluster, mint, program, keepers and treasuries, which all daemons must share',
       ),
   )
     .option('--yes', 'do not ask')
@@ -36,10 +36,10 @@ export function addDaemons(program: Command, finish: Finish): void {
       const { configure } = await import('../commands/configure.ts');
       finish(await configure(flags));
     });
-  withEnv(program.command('migrate').description('brings the database schema up to this release'))
+  withEnv(program.command('migrate').description('migrates the database schema to this release'))
     .option(
       '--roles <directory>',
-      "make a Postgres role for each daemon and write its URL to a file there; roles that exist keep their files' passwords",
+      "create a Postgres role for each daemon and write its URL to a file there; existing roles keep their files' passwords",
     )
     .option('--json', 'print the applied migrations as JSON')
     .action(async (flags: MigrateFlags) => {

@@ -1,4 +1,4 @@
-// Commands for a merchant's developers: they need an API key and nothing else.
+// Commands for a merchant's developers; they only need an API key.
 import type { Command } from 'commander';
 import type { DeveloperFlags } from '../commands/api-client.ts';
 import type { ListenFlags } from '../commands/listen.ts';
@@ -9,10 +9,10 @@ export function addDevelopers(program: Command, finish: Finish): void {
     program
       .command('listen')
       .description(
-        "forwards an app's events to a local server as they happen, signed as webhooks are",
+        "forwards an app's events to a local server as they happen, signed like webhooks",
       ),
   )
-    .requiredOption('--forward-to <url>', 'where to, such as http://localhost:3000/hook')
+    .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
     .option('--live', 'accept a live key')
     .option('--json', 'print one line of JSON per event')
     .action(async (flags: ListenFlags) => {
@@ -23,7 +23,7 @@ export function addDevelopers(program: Command, finish: Finish): void {
     program
       .command('trigger')
       .description(
-        "sends a sample event to the app's webhook endpoint and to who listens; in development",
+        'sends a sample event to the app\'s webhook endpoint and to "billing listen" (development only)',
       ),
   )
     .argument(
@@ -39,10 +39,10 @@ export function addDevelopers(program: Command, finish: Finish): void {
 
 function withApi(command: Command): Command {
   return withEnv(command)
-    .option('--app <id>', 'the app; not needed where the merchant has one alone')
-    .option('--api-url <url>', 'the API; BILLING_API_URL when absent')
+    .option('--app <id>', 'the app; not needed if the merchant has only one')
+    .option('--api-url <url>', 'the API; default: BILLING_API_URL')
     .option(
       '--api-key-file <path>',
-      'file that holds the API key; BILLING_API_KEY when absent, or a question on a terminal',
+      'file with the API key; default: BILLING_API_KEY, else a prompt on a terminal',
     );
 }

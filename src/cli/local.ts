@@ -1,4 +1,4 @@
-// What needs nothing but this machine.
+// Commands that only need this machine.
 import type { Command } from 'commander';
 import type { FundFlags } from '../commands/localnet-fund.ts';
 import type { SandboxFlags } from '../commands/sandbox.ts';
@@ -14,16 +14,16 @@ function addLocalnet(program: Command, finish: Finish): void {
   const localnet = program
     .command('localnet')
     .description(
-      'the local chain alone: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint',
+      'runs only the local chain: LiteSVM behind a Solana JSON-RPC, with the Subscriptions program and a USDC mint',
     )
-    .option('--port <port>', 'JSON-RPC over HTTP; 0 is any', wholeNumber(0, 65_535), 8899)
-    .option('--ws-port <port>', 'WebSocket; the HTTP port + 1 when absent', wholeNumber(0, 65_535))
+    .option('--port <port>', 'JSON-RPC over HTTP; 0: any free port', wholeNumber(0, 65_535), 8899)
+    .option('--ws-port <port>', 'WebSocket; default: the HTTP port + 1', wholeNumber(0, 65_535))
     .option(
       '--lag-port <port>',
-      'JSON-RPC of a second node, which localnet_setFault {kind: "lag"} sets back; none when absent',
+      'JSON-RPC of a second node, which localnet_setFault {kind: "lag"} delays; default: none',
       wholeNumber(0, 65_535),
     )
-    .option('--data-dir <dir>', 'keep the chain here over restarts')
+    .option('--data-dir <dir>', 'keep the chain in this directory across restarts')
     .option('--block-ms <ms>', 'milliseconds between blocks', wholeNumber(0, 60_000), 300)
     .option(
       '--rent-lamports-per-byte <n>',
@@ -45,7 +45,7 @@ function addLocalnet(program: Command, finish: Finish): void {
         finish(await run(flags));
       },
     );
-  // "fund" has a --json of its own: options that follow a command's name are that command's.
+  // "fund" has its own --json. Positional options assign an option to the command whose name precedes it.
   program.enablePositionalOptions();
   localnet.enablePositionalOptions();
   localnet
@@ -66,12 +66,12 @@ function addSandbox(program: Command, finish: Finish): void {
   program
     .command('sandbox')
     .description(
-      'everything at once on this machine: Postgres, local chain, serve, keeper, dispatch, a merchant and wallets that play',
+      'runs everything on this machine: Postgres, local chain, serve, keeper, dispatch, a merchant, and wallets that play a scenario',
     )
     .option('--once', 'play the scenario to its end, check every invariant and exit')
     .option(
       '--json',
-      'print one JSON object (with --once the summary, else the addresses when all is up)',
+      'print one JSON object (with --once the summary, else the addresses once everything is up)',
     )
     .option('--subscribers <n>', 'wallets that subscribe', wholeNumber(8, 10_000), 50)
     .option('--periods <n>', 'billing periods to play', wholeNumber(4, 120), 6)
@@ -82,14 +82,14 @@ function addSandbox(program: Command, finish: Finish): void {
       wholeNumber(0, 1000),
       0,
     )
-    .option('--data-dir <dir>', 'keep Postgres and the chain here')
+    .option('--data-dir <dir>', 'keep Postgres and the chain in this directory')
     .option(
       '--secrets',
-      "with --json: the demo wallet's key too, and the pages' URLs that open with it",
+      "with --json: include the demo wallet's key and the URLs of pages that open with it",
     )
     .option(
       '--write-wallets <dir>',
-      'write the wallets there as keypair files (merchant.json, subscriber.json, ...), and when all is up a file env: API, RPC, app, plan, API key',
+      'write the wallets to this directory as keypair files (merchant.json, subscriber.json, ...), and once everything is up a file env: API, RPC, app, plan, API key',
     )
     .option('--no-play', 'start everything but leave the wallets idle')
     .action(async (flags: SandboxFlags) => {
@@ -98,7 +98,7 @@ function addSandbox(program: Command, finish: Finish): void {
     });
 }
 
-/** What `load` imports. Throws an OperatorError when an optional package that it needs was left out at the install. */
+/** Imports with `load`. Throws an OperatorError when an optional package is not installed. */
 async function withOptional<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load();

@@ -12,7 +12,7 @@ export type Customer = ({ externalId: string } | { wallet: string }) & { planId?
 
 export interface AccessGuardOptions {
   appId: string;
-  /** Seconds for which the last answer is used while the service is away, counted from its `revalidateAfter`. 3600 unless given. */
+  /** Seconds after `revalidateAfter` for which the last response is used while the service is unreachable. Default: 3600. */
   keepSeconds?: number;
   /** Seconds between two tries while the service is away. 5 unless given. */
   retrySeconds?: number;

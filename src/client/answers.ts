@@ -1,4 +1,4 @@
-// What the OpenAPI document says of a route, as types: its parameters, its body and the data of its answer.
+// Types of a route in the OpenAPI document: its parameters, its body and the data of its response.
 import type { paths } from './openapi.ts';
 
 export type Method = 'get' | 'post' | 'patch' | 'delete';
@@ -29,7 +29,7 @@ type AnswerOf<O> = O extends { responses: infer R }
       : never
   : never;
 
-/** What a call may say besides what its route asks for. */
+/** Options of a call besides the parameters of its route. */
 export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Shows up in the service's logs and comes back as `requestId` of an error. */

@@ -23,16 +23,16 @@ export type { Arguments, CallOptions, Data, Item, ListPath, PathOf } from './ans
 export type { components, paths } from './openapi.ts';
 
 export interface ClientOptions {
-  /** Where the API is, such as https://billing.example. */
+  /** URL of the API, such as https://billing.example. */
   baseUrl: string;
-  /** An API key (on servers only) or an access token; a function is asked before each request. */
+  /** An API key (on servers only) or an access token; a function is called before each request. */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * How often a request is sent again: after 429 and 503 when as long has passed as Retry-After says, and after a lost connection or a fault of
-   * the service where that has no second effect (a GET, DELETE or PATCH, or a POST with an idempotency key). 0, the default, leaves it to you.
+   * Number of retries of a request: after 429 and 503 with the delay in Retry-After; after a lost connection or a fault of the service only if a repetition
+   * is safe (GET, DELETE, PATCH, or POST with an idempotency key). Default: 0.
    */
   retries?: number;
-  /** The longest wait for one retry, in seconds; a longer Retry-After is not waited for. 60 unless given. */
+  /** Maximum delay of one retry, in seconds; a longer Retry-After is not waited for. Default: 60. */
   maxWaitSeconds?: number;
   /** Milliseconds for one request up to its answer's headers. 30,000 unless given. */
   timeoutMs?: number;
@@ -57,7 +57,7 @@ export interface Client {
     path: P,
     ...rest: Rest<Arguments<P, 'delete'>>
   ): Promise<Data<P, 'delete'>>;
-  /** Every row of a list, newest first; a page is asked for when the one before is used up. `query.limit` is the size of a page. */
+  /** Every row of a list, newest first; a page is requested when the previous one is consumed. `query.limit` is the size of a page. */
   list<P extends ListPath>(
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
@@ -182,7 +182,7 @@ interface Answered {
   asked: Asked;
 }
 
-/** The answer's envelope. Rejects with a BillingConnectionError when it does not arrive whole or is none. */
+/** The envelope of a response. Rejects with a BillingConnectionError when it is incomplete or not an envelope. */
 async function bodyOf(
   { response, asked }: Answered,
   signal: AbortSignal | undefined,

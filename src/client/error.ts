@@ -9,14 +9,14 @@ export type BillingErrorCode =
   | 'RATE_LIMITED'
   | 'INTERNAL_ERROR';
 
-/** What was asked. */
+/** The request. */
 export interface Asked {
   /** GET, POST, ... */
   method: string;
   url: string;
 }
 
-/** There was no answer of the service: no connection, none in time, or one of something else. `cause` is what was thrown. */
+/** No response of the service: no connection, a timeout, or a response of another server. `cause` is the original error. */
 export class BillingConnectionError extends Error implements Asked {
   override readonly name = 'BillingConnectionError';
   readonly method: string;
@@ -29,7 +29,7 @@ export class BillingConnectionError extends Error implements Asked {
   }
 }
 
-/** The innermost reason: what Node's fetch throws is "fetch failed", with the system's error as its cause. */
+/** The message of the innermost cause, because Node's fetch throws "fetch failed" with the system error as its cause. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause !== undefined) return causeOf(error.cause);
@@ -48,7 +48,7 @@ export class BillingError extends Error implements Asked {
   /** One of the service's codes; `undefined` when something else answered, such as a proxy. */
   readonly code: BillingErrorCode | undefined;
   readonly status: number;
-  /** VALIDATION_ERROR: which fields, and what would be right. */
+  /** VALIDATION_ERROR: the invalid fields, and the rule of each. */
   readonly details: readonly { path: string; message: string }[];
   /** RATE_LIMITED: the seconds to wait. */
   readonly retryAfter: number | undefined;

@@ -4,7 +4,7 @@ export interface paths {
         get?: never;
         /**
          * Get a message for the wallet to sign
-         * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.
+         * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.
          */
         post: operations["createNonce"];
         delete?: never;
@@ -21,14 +21,14 @@ export interface paths {
         patch?: never;
     };
     "/checkout-sessions/{checkoutSessionId}": {
-        /** Read what a checkout page shows */
+        /** Read the content of a checkout page */
         get: operations["getPublicCheckoutSession"];
         post?: never;
         delete?: never;
         patch?: never;
     };
     "/healthz": {
-        /** The process runs */
+        /** Liveness: the process runs */
         get: operations["getHealth"];
         post?: never;
         delete?: never;
@@ -37,12 +37,12 @@ export interface paths {
     "/merchant/api-keys": {
         /**
          * List the API keys
-         * Revoked ones too. The keys themselves are stored nowhere.
+         * Includes revoked keys. The keys themselves are not stored, only their hashes.
          */
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is shown in this answer and never again.
+         * Needs no body. The key is only shown in this response.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -53,7 +53,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * At once and for good: the next request with it is refused. Revoking again changes nothing.
+         * Immediate and permanent: the next request with the key is refused. Revoking again changes nothing.
          */
         delete: operations["revokeApiKey"];
         patch?: never;
@@ -73,14 +73,14 @@ export interface paths {
         delete?: never;
         /**
          * Change an app
-         * Fields that are left out stay as they are; null clears description and websiteUrl.
+         * Omitted fields keep their values; null clears description and websiteUrl.
          */
         patch: operations["updateApp"];
     };
     "/merchant/apps/{appId}/access": {
         /**
-         * Ask whether a customer has access
-         * Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.
+         * Check whether a customer has access
+         * Identify the customer by externalId or by wallet. Of several subscriptions, the one with the latest accessUntil counts.
          */
         get: operations["getAccess"];
         post?: never;
@@ -89,8 +89,8 @@ export interface paths {
     };
     "/merchant/apps/{appId}/analytics": {
         /**
-         * Read an app’s figures
-         * From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.
+         * Read the metrics of an app
+         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC.
          */
         get: operations["getAnalytics"];
         post?: never;
@@ -102,7 +102,7 @@ export interface paths {
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
+         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -111,7 +111,7 @@ export interface paths {
     "/merchant/apps/{appId}/checkout-sessions/{checkoutSessionId}": {
         /**
          * Read a checkout session
-         * Read it when the customer comes back: the return URL proves nothing.
+         * Read it when the customer comes back, because the return URL proves nothing.
          */
         get: operations["getCheckoutSession"];
         post?: never;
@@ -121,7 +121,7 @@ export interface paths {
     "/merchant/apps/{appId}/deliveries": {
         /**
          * List the deliveries of an app
-         * To its webhook endpoint and to those that were deleted.
+         * Includes deliveries to deleted endpoints of the app.
          */
         get: operations["listDeliveries"];
         post?: never;
@@ -138,8 +138,8 @@ export interface paths {
     "/merchant/apps/{appId}/deliveries/{deliveryId}/replay": {
         get?: never;
         /**
-         * Send the event of a delivery again
-         * Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
+         * Replay a delivery
+         * Queues a new delivery of the same event, with its own attempts, to the current endpoint of the app.
          */
         post: operations["replayDelivery"];
         delete?: never;
@@ -163,7 +163,7 @@ export interface paths {
         get?: never;
         /**
          * Send an event again
-         * Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.
+         * Queues a new delivery to the current endpoint of the app, even for an event that was never sent.
          */
         post: operations["replayEvent"];
         delete?: never;
@@ -172,7 +172,7 @@ export interface paths {
     "/merchant/apps/{appId}/events/next": {
         /**
          * Follow the events of an app
-         * Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.
+         * Long poll. Without "after": only a cursor of the current position. With "after": the events since that position, each once, waiting up to "wait" seconds for the first.
          */
         get: operations["followEvents"];
         post?: never;
@@ -183,7 +183,7 @@ export interface paths {
         get?: never;
         /**
          * Send a sample event (development)
-         * Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.
+         * Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log.
          */
         post: operations["sendSampleEvent"];
         delete?: never;
@@ -194,7 +194,7 @@ export interface paths {
         get: operations["listPlans"];
         /**
          * Create a plan, or adopt one that is on chain
-         * With amount and periodHours: answers with a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
+         * With amount and periodHours: returns a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
          */
         post: operations["createPlan"];
         delete?: never;
@@ -203,22 +203,22 @@ export interface paths {
     "/merchant/apps/{appId}/plans/{planId}": {
         /**
          * Read a plan
-         * A pending plan is looked for on chain first.
+         * A pending plan is first looked up on chain.
          */
         get: operations["getPlan"];
         post?: never;
         delete?: never;
         /**
          * Change or sunset a plan
-         * Fields that are left out stay as they are. status "sunset" ends new registrations and cannot be taken back; subscriptions go on.
+         * Omitted fields keep their values. status "sunset" ends new registrations and is irreversible; existing subscriptions continue.
          */
         patch: operations["updatePlan"];
     };
     "/merchant/apps/{appId}/plans/{planId}/pullers-transaction": {
         get?: never;
         /**
-         * Get a transaction that names our keepers as the pullers of a published plan
-         * For your wallet to sign after we rotated a key. Payments go on meanwhile. CONFLICT when the plan names our keepers already, or is sunset and lacks one.
+         * Get a transaction that sets the keepers of the service as the pullers of a published plan
+         * For your wallet to sign after the operator rotated a keeper key. Payments continue in the meantime. CONFLICT if the plan already names the keepers, or is sunset and lacks one.
          */
         post: operations["createPullersTransaction"];
         delete?: never;
@@ -228,7 +228,7 @@ export interface paths {
         get?: never;
         /**
          * Get a fresh transaction to publish a pending plan
-         * A transaction lapses about half a minute after it was made.
+         * A transaction expires about half a minute after it was built.
          */
         post: operations["createPlanTransaction"];
         delete?: never;
@@ -237,15 +237,15 @@ export interface paths {
     "/merchant/apps/{appId}/replays": {
         get?: never;
         /**
-         * Send again all events that match
-         * Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).
+         * Replay all matching events
+         * Starts a run that queues the events for the current endpoint of the app. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. With "dryRun", matches are only counted (200).
          */
         post: operations["createReplay"];
         delete?: never;
         patch?: never;
     };
     "/merchant/apps/{appId}/replays/{replayId}": {
-        /** Read how far a replay is */
+        /** Read the progress of a replay */
         get: operations["getReplay"];
         post?: never;
         delete?: never;
@@ -265,7 +265,7 @@ export interface paths {
         delete?: never;
         /**
          * Change your own ids and the discount of a subscription
-         * Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.
+         * Omitted fields keep their values. metadata and discount are replaced as a whole; null clears externalId and discount.
          */
         patch: operations["updateSubscription"];
     };
@@ -273,7 +273,7 @@ export interface paths {
         get?: never;
         /**
          * Cancel a subscription
-         * period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.
+         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -283,7 +283,7 @@ export interface paths {
         get?: never;
         /**
          * Pause a subscription
-         * Nothing is collected until it is unpaused, and periods that go by are never charged. Access ends with what is paid. A past-due one becomes active and is no longer tried.
+         * No payment is collected until it is unpaused, and the periods in between are never charged. Access ends with the paid period. A past-due subscription becomes active, and its payment is no longer retried.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -291,8 +291,8 @@ export interface paths {
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
-         * Read what happened to a subscription
-         * Events, payments, attempts that have not landed and deliveries, newest first: the newest 200.
+         * Read the history of a subscription
+         * The newest 200 events, payments, attempts (open, failed or expired) and deliveries, newest first.
          */
         get: operations["getSubscriptionTimeline"];
         post?: never;
@@ -303,7 +303,7 @@ export interface paths {
         get?: never;
         /**
          * Unpause a subscription
-         * The next payment is due after what is paid, else at once: then for the rest of the period that runs.
+         * The next payment is due at the end of the paid period. If that is over, it is due immediately, for the rest of the current period.
          */
         post: operations["unpauseSubscription"];
         delete?: never;
@@ -331,7 +331,7 @@ export interface paths {
         get: operations["listRefunds"];
         /**
          * Refund a payment
-         * Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.
+         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet.
          */
         post: operations["createRefund"];
         delete?: never;
@@ -340,7 +340,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions/export": {
         /**
          * Export transactions as CSV (Pro)
-         * The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.
+         * The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
         post?: never;
@@ -352,7 +352,7 @@ export interface paths {
         get: operations["listWebhooks"];
         /**
          * Create the webhook endpoint of an app
-         * An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.
+         * An app has at most one: to change it, delete it and create another. Pending deliveries of an endpoint deleted within the last 7 days are queued for the new one. The secret is only shown in this response.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -364,7 +364,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook endpoint
-         * What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.
+         * Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.
          */
         delete: operations["deleteWebhook"];
         patch?: never;
@@ -386,8 +386,8 @@ export interface paths {
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay": {
         get?: never;
         /**
-         * Send the event of a delivery again
-         * Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.
+         * Replay a delivery
+         * Queues a new delivery of the same event, with its own attempts, to the current endpoint of the app.
          */
         post: operations["replayWebhookDelivery"];
         delete?: never;
@@ -397,7 +397,7 @@ export interface paths {
         get?: never;
         /**
          * Replace the signing secret of a webhook endpoint
-         * The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.
+         * The new secret is only shown in this response. For "overlapHours", webhook-signature carries the signatures of both secrets, the new one first. X-Service-Signature is immediately made with the new one.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -407,7 +407,7 @@ export interface paths {
         get?: never;
         /**
          * Send a signed ping to a webhook endpoint
-         * At once, with the headers of every delivery; answers with what came back within 5 seconds.
+         * Sends it immediately, with the headers of a delivery, and returns the response of the endpoint or its failure within 5 seconds.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -427,7 +427,7 @@ export interface paths {
         delete?: never;
         /**
          * Change the profile
-         * Fields that are left out stay as they are; null clears one. The tier is not writable.
+         * Omitted fields keep their values; null clears a field. The tier is read-only.
          */
         patch: operations["updateProfile"];
     };
@@ -445,8 +445,8 @@ export interface paths {
          */
         get: operations["listAllTransactions"];
         /**
-         * Send a transaction that your wallet has signed
-         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that publishes a plan makes it active.
+         * Send a transaction signed by your wallet
+         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
          */
         post: operations["sendMerchantTransaction"];
         delete?: never;
@@ -455,7 +455,7 @@ export interface paths {
     "/plans/{planId}": {
         /**
          * Read the public terms of a plan
-         * For a page that shows them before a wallet is connected.
+         * For pages that show a plan before a wallet is connected.
          */
         get: operations["getPublicPlan"];
         post?: never;
@@ -463,7 +463,7 @@ export interface paths {
         patch?: never;
     };
     "/readyz": {
-        /** The service can do its work */
+        /** Readiness: the service can handle requests */
         get: operations["getReadiness"];
         post?: never;
         delete?: never;
@@ -478,8 +478,8 @@ export interface paths {
     };
     "/subscriber/plans/{planId}/standing": {
         /**
-         * Read how your wallet stands to a plan on chain
-         * Balances, what subscribing needs, and whether the wallet is subscribed.
+         * Read the balances and the subscription of your wallet for a plan
+         * Balances, the amounts that subscribing needs, and whether the wallet is subscribed, read from the chain.
          */
         get: operations["getPlanStanding"];
         post?: never;
@@ -490,7 +490,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that subscribes your wallet to a plan
-         * Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.
+         * Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.
          */
         post: operations["createSubscribeTransaction"];
         delete?: never;
@@ -501,7 +501,7 @@ export interface paths {
         get: operations["listOwnSubscriptions"];
         /**
          * Register a subscription that is on chain
-         * From then on the keeper collects its payments, the first one at once.
+         * The keeper then collects its payments, the first one immediately.
          */
         post: operations["registerSubscription"];
         delete?: never;
@@ -518,7 +518,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that cancels at the end of the period
-         * Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCancelTransaction"];
         delete?: never;
@@ -528,7 +528,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that closes the account of an ended subscription
-         * Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCloseTransaction"];
         delete?: never;
@@ -538,7 +538,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that approves the payments again
-         * Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createRepairTransaction"];
         delete?: never;
@@ -547,8 +547,8 @@ export interface paths {
     "/subscriber/subscriptions/{subscriptionId}/resume": {
         get?: never;
         /**
-         * Get the transaction that takes a cancellation back
-         * Sign it and send it: the chain stays the truth, and the service sees it there.
+         * Get the transaction that reverts a cancellation
+         * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createResumeTransaction"];
         delete?: never;
@@ -564,8 +564,8 @@ export interface paths {
     "/subscriber/transactions": {
         get?: never;
         /**
-         * Send a transaction that your wallet has signed
-         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. One that subscribes is registered, too.
+         * Send a transaction signed by your wallet
+         * Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
          */
         post: operations["sendSubscriberTransaction"];
         delete?: never;
@@ -576,8 +576,8 @@ export interface webhooks {
     event: {
         get?: never;
         /**
-         * What is sent to the app’s webhook endpoint
-         * Verify the signature over the raw body, refuse timestamps more than 300 seconds away, answer with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are tried again after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.
+         * A request to the webhook endpoint of the app
+         * Verify the signature over the raw body, refuse timestamps that differ by more than 300 seconds, respond with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are retried after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.
          */
         post: operations["webhookEvent"];
         delete?: never;
@@ -589,12 +589,12 @@ export interface components {
         Access: {
             /**
              * Format: date-time
-             * When access ends; null when there is none.
+             * End of the access; null without access.
              */
             accessUntil: string | null;
             /**
              * Format: date-time
-             * The service’s clock when it answered.
+             * Time of the check, by the clock of the service.
              */
             checkedAt: string;
             /** Whether to grant access now. */
@@ -603,34 +603,34 @@ export interface components {
             reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "cancelled" | "expired";
             /**
              * Format: date-time
-             * The answer holds until then: ask again afterwards.
+             * The response is valid until this time: ask again afterwards.
              */
             revalidateAfter: string;
             /**
-             * The subscription’s; null when there is none.
+             * Status of the subscription; null if there is none.
              * @enum {string|null}
              */
             status: "active" | "past_due" | "cancelled" | "expired" | null;
             /**
              * Format: uuid
-             * The subscription that decided.
+             * The subscription that the result is based on.
              */
             subscriptionId: string | null;
         };
         Analytics: {
-            /** At the end. */
+            /** At the end of the range. */
             active: number;
             /** Within the range. */
             cancelled: number;
-            /** Cancelled and expired, of what was active or past due at the start; null when nothing was. */
+            /** Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none. */
             churnRate: number | null;
-            /** The same for each day, days without activity included. */
+            /** The same for each day, including days without activity. */
             daily: {
-                /** At the end. */
+                /** At the end of the range. */
                 active: number;
                 /** Within the range. */
                 cancelled: number;
-                /** Cancelled and expired, of what was active or past due at the start; null when nothing was. */
+                /** Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none. */
                 churnRate: number | null;
                 /**
                  * Format: date
@@ -643,21 +643,21 @@ export interface components {
                 fees: string;
                 /** USDC base units (6 decimals) as a string. */
                 gross: string;
-                /** At the end: amounts of what is active or past due, normalised to 730 hours. */
+                /** At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours. */
                 mrr: string;
-                /** Gross less fees; refunds are not taken off. */
+                /** Gross less fees; refunds are not subtracted. */
                 net: string;
                 /** Registered within the range. */
                 new: number;
-                /** At the end. */
+                /** At the end of the range. */
                 pastDue: number;
                 /** Failed attempts within the range. */
                 paymentsFailed: number;
                 /** Within the range. */
                 paymentsSucceeded: number;
-                /** Given back within the range, by the time of the transfer. */
+                /** Refunded within the range, by the time of the transfer. */
                 refunded: string;
-                /** Succeeded of all payments tried; null when none was. */
+                /** Share of attempts that succeeded; null without attempts. */
                 successRate: number | null;
             }[];
             /** Within the range. */
@@ -671,21 +671,21 @@ export interface components {
             from: string;
             /** USDC base units (6 decimals) as a string. */
             gross: string;
-            /** At the end: amounts of what is active or past due, normalised to 730 hours. */
+            /** At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours. */
             mrr: string;
-            /** Gross less fees; refunds are not taken off. */
+            /** Gross less fees; refunds are not subtracted. */
             net: string;
             /** Registered within the range. */
             new: number;
-            /** At the end. */
+            /** At the end of the range. */
             pastDue: number;
             /** Failed attempts within the range. */
             paymentsFailed: number;
             /** Within the range. */
             paymentsSucceeded: number;
-            /** Given back within the range, by the time of the transfer. */
+            /** Refunded within the range, by the time of the transfer. */
             refunded: string;
-            /** Succeeded of all payments tried; null when none was. */
+            /** Share of attempts that succeeded; null without attempts. */
             successRate: number | null;
             /**
              * Format: date-time
@@ -709,7 +709,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             lastUsedAt: string | null;
-            /** The marker and six more characters. */
+            /** The prefix and six more characters. */
             prefix: string;
             /**
              * Format: date-time
@@ -738,7 +738,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** Origins that a checkout session may return to. */
+            /** Origins that a checkout session may redirect to. */
             returnOrigins: string[];
             /**
              * Format: date-time
@@ -757,11 +757,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /** Whether the account on chain is closed. */
@@ -773,23 +773,23 @@ export interface components {
                 appId: string;
                 /**
                  * Format: date-time
-                 * When it ended.
+                 * End of the subscription.
                  */
                 cancelledAt?: string | null;
                 /**
-                 * Why it ended; absent after a cancellation at the end of a period.
+                 * The reason of the end; absent after a cancellation at the end of a period.
                  *
-                 *     - `past_due`: Payments failed for as long as the plan allows.
-                 *     - `forced`: The merchant ended it at once.
-                 *     - `plan_ended`: The plan’s time is over.
+                 *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
+                 *     - `forced`: The merchant ended it immediately.
+                 *     - `plan_ended`: The plan has reached its end time.
                  *     - `plan_closed`: The plan was closed on chain.
-                 *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
-                 *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+                 *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+                 *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
                  */
                 endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed";
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -797,13 +797,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -813,9 +813,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -832,15 +832,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_finalized";
         };
         CancelForcedEvent: {
@@ -849,11 +849,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -863,12 +863,12 @@ export interface components {
                 appId: string;
                 /**
                  * Format: date-time
-                 * When it ended.
+                 * End of the subscription.
                  */
                 cancelledAt?: string | null;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -876,13 +876,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -892,9 +892,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -911,15 +911,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_forced";
         };
         CancelRequestedEvent: {
@@ -928,11 +928,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -942,19 +942,19 @@ export interface components {
                 appId: string;
                 /**
                  * Format: date-time
-                 * When it was asked for.
+                 * Time of the request.
                  */
                 cancelRequestedAt: string;
                 /**
-                 * Who asked for it.
+                 * The party that requested it.
                  *
                  *     - `subscriber`: The wallet cancelled on chain.
-                 *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+                 *     - `merchant`: The merchant cancelled in the API or in the dashboard.
                  */
                 cancelRequestedBy: "subscriber" | "merchant";
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -962,13 +962,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -978,9 +978,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -997,15 +997,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "cancel_requested";
         };
         CheckoutSession: {
@@ -1016,7 +1016,7 @@ export interface components {
             appId: string;
             /**
              * Format: http-url
-             * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             cancelUrl: string | null;
             /**
@@ -1024,13 +1024,13 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** What the next payments are reduced by; null when nothing. */
+            /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
                 amountOff: string | null;
                 /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** Payments that it still reduces; null: all. */
+                /** Remaining payments that it reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
@@ -1040,7 +1040,7 @@ export interface components {
             expiresAt: string;
             /**
              * Format: name
-             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
              */
             externalId: string | null;
             /**
@@ -1048,7 +1048,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+            /** Your own key-value data: up to 20 strings, 4 KiB in total. */
             metadata: {
                 [key: string]: string;
             };
@@ -1066,15 +1066,15 @@ export interface components {
             subscriberWallet: string | null;
             /**
              * Format: uuid
-             * What the session led to.
+             * The subscription created in the session.
              */
             subscriptionId: string | null;
             /**
              * Format: http-url
-             * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+             * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             successUrl: string | null;
-            /** Send the customer there. */
+            /** The checkout page: redirect the customer to it. */
             url: string;
         };
         DelegationRevokedEvent: {
@@ -1083,11 +1083,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -1097,12 +1097,12 @@ export interface components {
                 appId: string;
                 /**
                  * Format: date-time
-                 * When the service saw it.
+                 * Time at which the service detected it.
                  */
                 delegationRevokedAt: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -1110,13 +1110,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -1127,16 +1127,16 @@ export interface components {
                 /** The plan’s name. */
                 planName: string;
                 /**
-                 * How the wallet took its approval back.
+                 * The way in which the wallet revoked its approval.
                  *
-                 *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
-                 *     - `authority_closed`: The wallet closed the account that allows payments.
-                 *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+                 *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+                 *     - `authority_closed`: The wallet closed the account that authorizes payments.
+                 *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
                  */
                 reason: "delegate_replaced" | "authority_closed" | "authority_replaced";
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -1153,19 +1153,19 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "delegation_revoked";
         };
         Delivery: {
-            /** Requests that were made. */
+            /** Number of requests made. */
             attempts: number;
             /**
              * Format: date-time
@@ -1208,12 +1208,12 @@ export interface components {
             webhookId: string;
         };
         DeliveryAttempt: {
-            /** The address that was connected to. */
+            /** The IP address of the connection. */
             address: string | null;
-            /** Milliseconds until the answer or the failure. */
+            /** Milliseconds until the response or the failure. */
             durationMs: number;
             /**
-             * Why there was no answer; null when there was one.
+             * The reason why there is no response; null with a response.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -1227,11 +1227,11 @@ export interface components {
              * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
-            /** null when there was no answer. */
+            /** HTTP status; null without a response. */
             httpStatus: number | null;
-            /** 1 is the first. */
+            /** Number of the attempt, from 1. */
             number: number;
-            /** The start of the answer’s body, as text. */
+            /** The start of the response body, as text. */
             response: string | null;
             /**
              * Format: date-time
@@ -1256,43 +1256,43 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Counts the events of a subscription without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
             sequence: number | null;
             /**
              * Format: uuid
-             * Null for an event of a plan.
+             * null for an event of a plan.
              */
             subscriptionId: string | null;
-            /** What happened. */
+            /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
         Failure: {
-            /** Nothing. */
+            /** Always null. */
             data: null;
-            /** Why not. */
+            /** The reason of the failure. */
             error: {
-                /** For programs. */
+                /** Machine-readable. */
                 code: "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "VALIDATION_ERROR" | "CONFLICT" | "RATE_LIMITED" | "INTERNAL_ERROR";
-                /** With VALIDATION_ERROR: what is wrong with which field. */
+                /** With VALIDATION_ERROR: the invalid fields. */
                 details?: {
-                    /** What would be right. */
+                    /** The rule that the value breaks. */
                     message: string;
                     /** The field or parameter. */
                     path: string;
                 }[];
-                /** For people. */
+                /** Human-readable; may change. */
                 message: string;
             };
             success: false;
         };
         Feed: {
-            /** What to send as "after" next. */
+            /** The next value of "after". */
             cursor: string;
-            /** Oldest first; empty when nothing happened. */
+            /** Oldest first; empty if there are no new events. */
             events: components["schemas"]["FeedEvent"][];
         };
         FeedEvent: {
-            /** The payload byte for byte, as it is signed and sent. */
+            /** The payload, byte for byte as it is signed and sent. */
             body: string;
             /**
              * Format: date-time
@@ -1304,15 +1304,15 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** Triggered by the merchant, in development: nothing has happened. */
+            /** Whether it is a sample event that the merchant triggered in development. */
             sample: boolean;
-            /** What happened. */
+            /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
         };
         NewPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** The amount for people. */
+            /** The amount in human-readable form. */
             amountDisplay: string;
             /**
              * Format: uuid
@@ -1322,7 +1322,7 @@ export interface components {
             /**
              * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
-             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
@@ -1340,14 +1340,14 @@ export interface components {
              * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
-            /** As it stands on chain; empty when there is none. */
+            /** As stored on chain; empty if there is none. */
             metadataUri: string;
             /**
              * Format: address
@@ -1359,7 +1359,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
@@ -1368,7 +1368,7 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
@@ -1377,23 +1377,23 @@ export interface components {
              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
              */
             transaction?: string;
-            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
              */
             updatedAt: string;
-            /** What looks like a slip of the decimal point. The plan works as it is. */
+            /** Likely misplaced decimal points. The plan is valid regardless. */
             warnings: {
                 /**
-                 * For programs.
+                 * Machine-readable.
                  *
                  *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
                  *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
                  */
                 code: "amount_far_below" | "amount_far_above";
-                /** For people. */
+                /** Human-readable; may change. */
                 message: string;
             }[];
         };
@@ -1417,7 +1417,7 @@ export interface components {
             occurredAt: string | null;
             /**
              * Format: address
-             * An address that the transfer names.
+             * A reference key among the accounts of the transfer, by which it is found on chain.
              */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
@@ -1434,7 +1434,7 @@ export interface components {
             transaction: string;
             /**
              * Format: uuid
-             * The payment of which it gives back.
+             * The refunded payment.
              */
             transactionId: string;
             /** Signature of the transfer on chain, in Base58. */
@@ -1443,24 +1443,24 @@ export interface components {
         NewReplay: {
             /**
              * Format: date-time
-             * When the run was started.
+             * Start of the run.
              */
             createdAt: string | null;
             /**
              * Format: date-time
-             * When everything was queued.
+             * When the last event was queued.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * The run; null after a dry run, which starts none.
+             * The run; null for a dry run.
              */
             id: string | null;
-            /** What matches, by the status of its newest delivery. */
+            /** The matches, by the status of their newest delivery. */
             matching: {
-                /** How many match. */
+                /** Number of matching deliveries. */
                 count: number;
-                /** Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them. */
+                /** The number of these that have a live endpoint to go to. Opt-in event types that the endpoint is not subscribed to count only if "type" names them. */
                 deliverable: number;
                 /** unsent: events that were never queued for an endpoint. */
                 status: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
@@ -1483,7 +1483,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
@@ -1492,23 +1492,23 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * Until when the secret before the last rotation signs as well.
+             * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
-            /** Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one. */
+            /** Number of pending deliveries of the previous endpoint, deleted within the last 7 days, that were queued for this one. */
             requeuedDeliveries: number;
-            /** Signs every event. It is shown this once. */
+            /** Key of the signatures of events. It is only shown once. */
             secret: string;
             /**
              * Format: http-url
-             * HTTPS in production.
+             * Must be HTTPS in production.
              */
             url: string;
         };
         OwnPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** The amount for people. */
+            /** The amount in human-readable form. */
             amountDisplay: string;
             /**
              * Format: uuid
@@ -1518,7 +1518,7 @@ export interface components {
             /**
              * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
-             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
@@ -1536,14 +1536,14 @@ export interface components {
              * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
-            /** As it stands on chain; empty when there is none. */
+            /** As stored on chain; empty if there is none. */
             metadataUri: string;
             /**
              * Format: address
@@ -1555,7 +1555,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
@@ -1564,37 +1564,37 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
              */
             updatedAt: string;
-            /** What looks like a slip of the decimal point. The plan works as it is. */
+            /** Likely misplaced decimal points. The plan is valid regardless. */
             warnings: {
                 /**
-                 * For programs.
+                 * Machine-readable.
                  *
                  *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
                  *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
                  */
                 code: "amount_far_below" | "amount_far_above";
-                /** For people. */
+                /** Human-readable; may change. */
                 message: string;
             }[];
         };
         OwnSubscription: {
             /**
              * Format: date-time
-             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
              */
             accessUntil: string | null;
-            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
             amount: string;
             /**
              * Format: uuid
@@ -1612,10 +1612,10 @@ export interface components {
              */
             cancelRequestedAt: string | null;
             /**
-             * Who asked for the cancellation; null when nobody did.
+             * The party that requested the cancellation; null without one.
              *
              *     - `subscriber`: The wallet cancelled on chain.
-             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
              * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
@@ -1629,24 +1629,24 @@ export interface components {
              * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** What the next payments are reduced by; null when nothing. */
+            /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
                 amountOff: string | null;
                 /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** Payments that it still reduces; null: all. */
+                /** Remaining payments that it reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * Why it ended; null while it runs, and when a cancellation ended it.
+             * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
-             *     - `past_due`: Payments failed for as long as the plan allows.
-             *     - `forced`: The merchant ended it at once.
-             *     - `plan_ended`: The plan’s time is over.
+             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
+             *     - `forced`: The merchant ended it immediately.
+             *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
              * @enum {string|null}
              */
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
@@ -1660,7 +1660,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** What the next payment takes, USDC base units; null when none is due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -1669,12 +1669,12 @@ export interface components {
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * The end of the period that is paid.
+             * End of the paid period.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * Nothing is collected since; null while it is not paused.
+             * No payment is collected since this time; null unless paused.
              */
             pausedAt: string | null;
             /** Length of a period in hours. */
@@ -1684,7 +1684,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
-            /** What is collected: docs/merchants.md, Subscriptions. */
+            /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
@@ -1698,7 +1698,7 @@ export interface components {
             subscriptionPda: string;
             /**
              * Format: date-time
-             * Nothing is collected before this time; null where there is no trial.
+             * No payment is collected before this time; null without a trial.
              */
             trialEndsAt: string | null;
             /**
@@ -1712,14 +1712,14 @@ export interface components {
             amountGross: string;
             /** USDC base units (6 decimals) as a string. */
             amountNet: string;
-            /** What the merchant has given back, USDC base units: at most amountNet. */
+            /** Total of the refunds, USDC base units; at most amountNet. */
             amountRefunded: string;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             appId: string;
-            /** Which try in its period this was. */
+            /** Number of the attempt in its period, from 1. */
             attempt: number;
             /**
              * Format: date-time
@@ -1727,16 +1727,16 @@ export interface components {
              */
             createdAt: string;
             /**
-             * Why it failed; null when it succeeded.
+             * The reason of the failure; null if it succeeded.
              *
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
              *     - `account_closed`: The wallet has no USDC account any more.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
-             *     - `authority_closed`: The wallet closed the account that allows payments.
-             *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+             *     - `authority_closed`: The wallet closed the account that authorizes payments.
+             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
@@ -1767,7 +1767,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
-            /** failed: nothing was moved. */
+            /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
             /**
              * Format: address
@@ -1793,11 +1793,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -1805,50 +1805,50 @@ export interface components {
                  * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** Which try in its period this was. */
+                /** Number of the attempt in its period, from 1. */
                 attempt: number;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
-                 * Why the payment failed.
+                 * The reason of the failure.
                  *
                  *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
                  *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
                  *     - `account_closed`: The wallet has no USDC account any more.
                  *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-                 *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
-                 *     - `authority_closed`: The wallet closed the account that allows payments.
-                 *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+                 *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+                 *     - `authority_closed`: The wallet closed the account that authorizes payments.
+                 *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
                  */
                 failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
-                /** Nothing more is tried: the subscription has expired. */
+                /** Whether it was the last attempt: the subscription has expired. */
                 final: boolean;
                 /**
                  * Format: address
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * When it is tried again; null: never.
+                 * Time of the next attempt; null: none.
                  */
                 nextAttemptAt: string | null;
                 /**
                  * Format: date-time
-                 * When the next payment is due; null when none is.
+                 * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -1858,9 +1858,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -1877,17 +1877,17 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
-                /** Where it failed on chain. Other payments of the transaction may be paid later. */
+                /** The transaction that failed on chain. Its other payments may succeed later. */
                 txSignature?: string;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "payment_failed";
         };
         PaymentSuccessEvent: {
@@ -1896,16 +1896,16 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
-                /** What the subscriber paid, USDC base units. */
+                /** Amount that the subscriber paid, USDC base units. */
                 amountGross: string;
-                /** The merchant’s part of it. */
+                /** The share of the merchant. */
                 amountNet: string;
                 /**
                  * Format: uuid
@@ -1914,7 +1914,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -1922,28 +1922,28 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * When the next payment is due; null when none is.
+                 * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: date-time
-                 * The paid period’s end.
+                 * End of the paid period.
                  */
                 periodEnd: string;
                 /**
                  * Format: date-time
-                 * The paid period’s start.
+                 * Start of the paid period.
                  */
                 periodStart: string;
                 /**
@@ -1953,13 +1953,13 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** The operator’s part of it. */
+                /** The share of the operator. */
                 platformFee: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** foreign: somebody else sent the transaction. */
+                /** foreign: another party sent the transaction. */
                 source: "keeper" | "foreign";
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -1976,24 +1976,24 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
                 /** Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "payment_success";
         };
         PingAnswer: {
-            /** Milliseconds until the answer or the failure. */
+            /** Milliseconds until the response or the failure. */
             durationMs: number;
             /**
-             * Why there was no answer; null when there was one.
+             * The reason why there is no response; null with a response.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -2007,9 +2007,9 @@ export interface components {
              * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "tls" | "blocked" | "protocol" | "error" | null;
-            /** The start of the answer’s body. */
+            /** The start of the response body. */
             response: string | null;
-            /** HTTP status; null when there was no answer. */
+            /** HTTP status; null without a response. */
             status: number | null;
         };
         PingEvent: {
@@ -2018,33 +2018,33 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Who asked for the ping. */
+            /** The pinged endpoint. */
             data: {
                 /**
                  * Format: uuid
                  * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** A sample, in development. */
+                /** A sample event, in development. */
                 test?: boolean;
                 /**
                  * Format: uuid
-                 * The endpoint; null when the app has none.
+                 * The endpoint; null if the app has none.
                  */
                 webhookId: string | null;
             };
             /**
              * Format: uuid
-             * Of this ping.
+             * The id of the ping.
              */
             id: string;
-            /** A test. (enum property replaced by openapi-typescript) */
+            /** A test event. (enum property replaced by openapi-typescript) */
             type: "ping";
         };
         Plan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** The amount for people. */
+            /** The amount in human-readable form. */
             amountDisplay: string;
             /**
              * Format: uuid
@@ -2054,7 +2054,7 @@ export interface components {
             /**
              * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
-             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
@@ -2072,14 +2072,14 @@ export interface components {
              * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
-            /** As it stands on chain; empty when there is none. */
+            /** As stored on chain; empty if there is none. */
             metadataUri: string;
             /**
              * Format: address
@@ -2091,7 +2091,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
@@ -2100,11 +2100,11 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2118,7 +2118,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The plan and what happened. */
+            /** The plan, and the fields of the event type. */
             data: {
                 /**
                  * Format: uuid
@@ -2126,9 +2126,9 @@ export interface components {
                  */
                 appId: string;
                 /**
-                 * Why nothing can be collected from the plan. The plan’s own field is null again once it can.
+                 * The reason why no payment of the plan can be collected. The field of the plan becomes null again when payments can be collected.
                  *
-                 *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+                 *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
                  *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
                  *     - `receiver_account_missing`: Your wallet has no USDC account any more.
                  *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
@@ -2152,15 +2152,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 planPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "plan_blocked";
         };
         Profile: {
@@ -2171,7 +2171,7 @@ export interface components {
             createdAt: string;
             /**
              * Format: email
-             * For the operator’s messages.
+             * Contact for messages of the operator.
              */
             email: string | null;
             /**
@@ -2193,15 +2193,15 @@ export interface components {
             wallet: string;
         };
         PublicCheckoutSession: {
-            /** Where the page leads when nothing was bought. */
+            /** Where the page redirects when the customer gives up. */
             cancelUrl: string | null;
-            /** What the next payments are reduced by; null when nothing. */
+            /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
                 amountOff: string | null;
                 /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** Payments that it still reduces; null: all. */
+                /** Remaining payments that it reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
@@ -2217,7 +2217,7 @@ export interface components {
             plan: components["schemas"]["PublicPlan"];
             /** A session is open for 24 hours. */
             status: "open" | "complete" | "expired";
-            /** Where the page leads afterwards. */
+            /** Where the page redirects after the subscription. */
             successUrl: string | null;
         };
         PublicPlan: {
@@ -2260,7 +2260,7 @@ export interface components {
             planPda: string;
             /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** A new subscription pays nothing for so many hours, once per wallet and app. */
+            /** Free hours of a new subscription, once per wallet and app. */
             trialHours: number | null;
             /** The app’s website. */
             websiteUrl: string | null;
@@ -2285,7 +2285,7 @@ export interface components {
             occurredAt: string | null;
             /**
              * Format: address
-             * An address that the transfer names.
+             * A reference key among the accounts of the transfer, by which it is found on chain.
              */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
@@ -2297,7 +2297,7 @@ export interface components {
             subscriptionId: string;
             /**
              * Format: uuid
-             * The payment of which it gives back.
+             * The refunded payment.
              */
             transactionId: string;
             /** Signature of the transfer on chain, in Base58. */
@@ -2309,14 +2309,14 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
-                /** What the subscriber got back, USDC base units. */
+                /** Amount of the refund, USDC base units. */
                 amount: string;
                 /**
                  * Format: uuid
@@ -2325,7 +2325,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -2333,13 +2333,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -2354,9 +2354,9 @@ export interface components {
                  * The refund.
                  */
                 refundId: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -2373,11 +2373,11 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
                 /**
                  * Format: uuid
-                 * The payment of which it gives back.
+                 * The refunded payment.
                  */
                 transactionId: string;
                 /** Signature of the transaction on chain, in Base58. Several payments may share one. */
@@ -2385,16 +2385,16 @@ export interface components {
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "refund_recorded";
         };
         RelayedPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /** The amount for people. */
+            /** The amount in human-readable form. */
             amountDisplay: string;
             /**
              * Format: uuid
@@ -2404,7 +2404,7 @@ export interface components {
             /**
              * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
              *
-             *     - `not_a_puller`: The plan does not name our keeper as a puller any more.
+             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
              *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
@@ -2422,14 +2422,14 @@ export interface components {
              * ISO 8601, UTC.
              */
             endsAt: string | null;
-            /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+            /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
-            /** As it stands on chain; empty when there is none. */
+            /** As stored on chain; empty if there is none. */
             metadataUri: string;
             /**
              * Format: address
@@ -2441,7 +2441,7 @@ export interface components {
              * 1 to 120 characters.
              */
             name: string;
-            /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+            /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
@@ -2450,11 +2450,11 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
-            /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+            /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2465,10 +2465,10 @@ export interface components {
         RelayedSubscription: {
             /**
              * Format: date-time
-             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
              */
             accessUntil: string | null;
-            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
             amount: string;
             /**
              * Format: uuid
@@ -2486,10 +2486,10 @@ export interface components {
              */
             cancelRequestedAt: string | null;
             /**
-             * Who asked for the cancellation; null when nobody did.
+             * The party that requested the cancellation; null without one.
              *
              *     - `subscriber`: The wallet cancelled on chain.
-             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
              * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
@@ -2503,24 +2503,24 @@ export interface components {
              * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** What the next payments are reduced by; null when nothing. */
+            /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
                 amountOff: string | null;
                 /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** Payments that it still reduces; null: all. */
+                /** Remaining payments that it reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * Why it ended; null while it runs, and when a cancellation ended it.
+             * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
-             *     - `past_due`: Payments failed for as long as the plan allows.
-             *     - `forced`: The merchant ended it at once.
-             *     - `plan_ended`: The plan’s time is over.
+             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
+             *     - `forced`: The merchant ended it immediately.
+             *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
              * @enum {string|null}
              */
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
@@ -2534,7 +2534,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** What the next payment takes, USDC base units; null when none is due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -2543,12 +2543,12 @@ export interface components {
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * The end of the period that is paid.
+             * End of the paid period.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * Nothing is collected since; null while it is not paused.
+             * No payment is collected since this time; null unless paused.
              */
             pausedAt: string | null;
             /** Length of a period in hours. */
@@ -2558,7 +2558,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
-            /** What is collected: docs/merchants.md, Subscriptions. */
+            /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
@@ -2572,7 +2572,7 @@ export interface components {
             subscriptionPda: string;
             /**
              * Format: date-time
-             * Nothing is collected before this time; null where there is no trial.
+             * No payment is collected before this time; null without a trial.
              */
             trialEndsAt: string | null;
             /**
@@ -2587,37 +2587,37 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
-                /** What will be collected, USDC base units. */
+                /** Amount of the payment, USDC base units. */
                 amount: string;
                 /**
                  * Format: uuid
                  * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** Whether the wallet could pay it now. */
+                /** Whether the wallet could pay it at the time of the event. */
                 canPay: boolean;
                 /**
                  * Format: date-time
-                 * When the payment will be due.
+                 * Due time of the payment.
                  */
                 dueAt: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
-                 * Why it could not; null when it could.
+                 * The reason why it could not; null if it could.
                  *
                  *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
-                 *     - `approval_missing`: The wallet took its approval back, or the approval covers less than the payment.
+                 *     - `approval_missing`: The wallet revoked its approval, or the approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
                  * @enum {string|null}
                  */
@@ -2627,13 +2627,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -2643,9 +2643,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -2662,31 +2662,31 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "renewal_upcoming";
         };
         Replay: {
             /**
              * Format: date-time
-             * When the run was started.
+             * Start of the run.
              */
             createdAt: string | null;
             /**
              * Format: date-time
-             * When everything was queued.
+             * When the last event was queued.
              */
             finishedAt: string | null;
             /**
              * Format: uuid
-             * The run; null after a dry run, which starts none.
+             * The run; null for a dry run.
              */
             id: string | null;
             /** Events that the run has queued so far. */
@@ -2707,7 +2707,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
@@ -2716,24 +2716,24 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * Until when the secret before the last rotation signs as well.
+             * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
-            /** Signs every event. It is shown this once. */
+            /** Key of the signatures of events. It is only shown once. */
             secret: string;
             /**
              * Format: http-url
-             * HTTPS in production.
+             * Must be HTTPS in production.
              */
             url: string;
         };
         SampleEvent: {
             /** The payload as it was sent. */
             body: string;
-            /** Milliseconds until the answer or the failure. */
+            /** Milliseconds until the response or the failure. */
             durationMs: number | null;
             /**
-             * Why there was no answer; null when there was one.
+             * The reason why there is no response; null with a response.
              *
              *     - `timeout`: No status line came within 5 seconds.
              *     - `dns`: The host’s name has no address, or the name servers did not answer.
@@ -2752,18 +2752,18 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** How many follow the app’s events ("billing listen") and so get it as well. */
+            /** Number of readers of the app’s event feed ("billing listen"), which also get the event. */
             listeners: number;
-            /** The start of the answer’s body. */
+            /** The start of the response body. */
             response: string | null;
-            /** HTTP status of the endpoint’s answer; null when there was none. */
+            /** HTTP status of the response; null without a response. */
             status: number | null;
-            /** What happened. */
+            /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
-            /** The endpoint that it was sent to; null when the app has none. */
+            /** URL of the endpoint that it was sent to; null if the app has none. */
             webhookId: string | null;
         };
-        /** One of the events, told apart by "type". */
+        /** One of the events; "type" is the discriminator. */
         SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
@@ -2775,15 +2775,15 @@ export interface components {
             endsAt: string | null;
             /** Lamports (9 decimals of SOL) as a string. */
             lamports: string;
-            /** Rent of the accounts still missing, the network fee and the least balance. */
+            /** Rent of the missing accounts, the network fee and the minimum balance, together. */
             lamportsNeeded: string;
             /** The subscription’s account. cancelled: it runs until endsAt and can be resumed. */
             onChain: "none" | "live" | "cancelled" | "ended";
-            /** Whether the plan takes subscribers on chain now. */
+            /** Whether the plan accepts subscribers on chain at the moment. */
             planOpen: boolean;
             /**
              * Format: uuid
-             * The live registration of that address.
+             * The live subscription registered for that address.
              */
             subscriptionId: string | null;
             /**
@@ -2791,20 +2791,20 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             subscriptionPda: string;
-            /** The trial that the wallet would get; null: none (any more). */
+            /** Trial hours that the wallet would get; null: none, or already used. */
             trialHours: number | null;
             /** The wallet’s USDC, base units. */
             usdc: string;
-            /** What subscribing takes at once, base units: the first payment, 0 with a trial. */
+            /** Amount due on subscribing, base units: the first payment, 0 with a trial. */
             usdcNeeded: string;
         };
         Subscription: {
             /**
              * Format: date-time
-             * Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.
+             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
              */
             accessUntil: string | null;
-            /** The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next. */
+            /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
             amount: string;
             /**
              * Format: uuid
@@ -2822,10 +2822,10 @@ export interface components {
              */
             cancelRequestedAt: string | null;
             /**
-             * Who asked for the cancellation; null when nobody did.
+             * The party that requested the cancellation; null without one.
              *
              *     - `subscriber`: The wallet cancelled on chain.
-             *     - `merchant`: The merchant asked for it, in the API or in the dashboard.
+             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
              * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
@@ -2839,30 +2839,30 @@ export interface components {
              * ISO 8601, UTC.
              */
             delegationRevokedAt: string | null;
-            /** What the next payments are reduced by; null when nothing. */
+            /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
                 amountOff: string | null;
                 /** Percent of the amount, 1 to 99. */
                 percentOff: number | null;
-                /** Payments that it still reduces; null: all. */
+                /** Remaining payments that it reduces; null: all. */
                 periodsLeft: number | null;
             } | null;
             /**
-             * Why it ended; null while it runs, and when a cancellation ended it.
+             * The reason of the end; null before it ends and after a cancellation at the end of the period.
              *
-             *     - `past_due`: Payments failed for as long as the plan allows.
-             *     - `forced`: The merchant ended it at once.
-             *     - `plan_ended`: The plan’s time is over.
+             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
+             *     - `forced`: The merchant ended it immediately.
+             *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and opened again with other terms.
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration goes on.
+             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
              * @enum {string|null}
              */
             endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
             /**
              * Format: name
-             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
              */
             externalId: string | null;
             /**
@@ -2875,11 +2875,11 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+            /** Your own key-value data: up to 20 strings, 4 KiB in total. */
             metadata: {
                 [key: string]: string;
             };
-            /** What the next payment takes, USDC base units; null when none is due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -2888,12 +2888,12 @@ export interface components {
             nextPaymentDue: string | null;
             /**
              * Format: date-time
-             * The end of the period that is paid.
+             * End of the paid period.
              */
             paidThrough: string | null;
             /**
              * Format: date-time
-             * Nothing is collected since; null while it is not paused.
+             * No payment is collected since this time; null unless paused.
              */
             pausedAt: string | null;
             /** Length of a period in hours. */
@@ -2904,7 +2904,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
-            /** What is collected: docs/merchants.md, Subscriptions. */
+            /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
              * Format: address
@@ -2918,7 +2918,7 @@ export interface components {
             subscriptionPda: string;
             /**
              * Format: date-time
-             * Nothing is collected before this time; null where there is no trial.
+             * No payment is collected before this time; null without a trial.
              */
             trialEndsAt: string | null;
             /**
@@ -2933,11 +2933,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -2947,7 +2947,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -2955,13 +2955,13 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -2971,9 +2971,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -2990,15 +2990,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "subscription_created";
         };
         SubscriptionPausedEvent: {
@@ -3007,11 +3007,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -3021,7 +3021,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -3029,18 +3029,18 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
                  * Format: date-time
-                 * Nothing is collected from then on.
+                 * No payment is collected after this time.
                  */
                 pausedAt: string;
                 /**
@@ -3050,9 +3050,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -3069,15 +3069,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "subscription_paused";
         };
         SubscriptionResumedEvent: {
@@ -3086,11 +3086,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -3100,7 +3100,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -3108,18 +3108,18 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * When the next payment is due; null when none is.
+                 * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -3129,9 +3129,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -3148,15 +3148,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "subscription_resumed";
         };
         SubscriptionUnpausedEvent: {
@@ -3165,11 +3165,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The subscription after what happened, and what happened. */
+            /** The subscription after the event, and the fields of the event type. */
             data: {
                 /**
                  * Format: date-time
-                 * Grant access while now is before this time.
+                 * Grant access until this time.
                  */
                 accessUntil: string | null;
                 /**
@@ -3179,7 +3179,7 @@ export interface components {
                 appId: string;
                 /**
                  * Format: name
-                 * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                  */
                 externalId: string | null;
                 /**
@@ -3187,18 +3187,18 @@ export interface components {
                  * A Solana address in Base58.
                  */
                 merchantWallet: string;
-                /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                 metadata: {
                     [key: string]: string;
                 };
                 /**
                  * Format: date-time
-                 * When the next payment is due; null when none is.
+                 * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
                 /**
                  * Format: date-time
-                 * The end of the period that is paid.
+                 * End of the paid period.
                  */
                 paidThrough: string | null;
                 /**
@@ -3208,9 +3208,9 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** 1, 2, 3 ... of each subscription, without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
                 sequence: number;
-                /** The subscription’s, after what happened. */
+                /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
                  * Format: address
@@ -3227,15 +3227,15 @@ export interface components {
                  * Address of the account on chain, in Base58.
                  */
                 subscriptionPda: string;
-                /** A sample that the merchant triggered, in development. */
+                /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
             /**
              * Format: uuid
-             * The same on every attempt and replay: deduplicate by it.
+             * The same on every attempt and replay; use it for deduplication.
              */
             id: string;
-            /** What happened. (enum property replaced by openapi-typescript) */
+            /** The event type. (enum property replaced by openapi-typescript) */
             type: "subscription_unpaused";
         };
         TimelineEntry: {
@@ -3246,7 +3246,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             at: string;
-            /** Why it failed; a delivery’s event type. */
+            /** The reason of a failure; for a delivery its event type. */
             detail: string | null;
             /**
              * Format: uuid
@@ -3255,14 +3255,14 @@ export interface components {
             id: string;
             /** attempt: a payment that a keeper signed and that is under way, or came to nothing. */
             kind: "event" | "payment" | "attempt" | "delivery";
-            /** Of the transaction, in Base58. */
+            /** Signature of the transaction, in Base58. */
             signature: string | null;
             /**
              * Format: uuid
-             * The endpoint of a delivery.
+             * The webhook endpoint of a delivery.
              */
             webhookId: string | null;
-            /** The event’s type, or the status of anything else. */
+            /** The type of an event; the status of any other entry. */
             what: string;
         };
         Transaction: {
@@ -3270,14 +3270,14 @@ export interface components {
             amountGross: string;
             /** USDC base units (6 decimals) as a string. */
             amountNet: string;
-            /** What the merchant has given back, USDC base units: at most amountNet. */
+            /** Total of the refunds, USDC base units; at most amountNet. */
             amountRefunded: string;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             appId: string;
-            /** Which try in its period this was. */
+            /** Number of the attempt in its period, from 1. */
             attempt: number;
             /**
              * Format: date-time
@@ -3286,20 +3286,20 @@ export interface components {
             createdAt: string;
             /**
              * Format: name
-             * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
              */
             externalId: string | null;
             /**
-             * Why it failed; null when it succeeded.
+             * The reason of the failure; null if it succeeded.
              *
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
              *     - `account_closed`: The wallet has no USDC account any more.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or took its approval back.
-             *     - `authority_closed`: The wallet closed the account that allows payments.
-             *     - `authority_replaced`: The wallet closed the account that allows payments and opened a new one: it has to subscribe again.
+             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+             *     - `authority_closed`: The wallet closed the account that authorizes payments.
+             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
@@ -3330,7 +3330,7 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
-            /** failed: nothing was moved. */
+            /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
             /**
              * Format: address
@@ -3361,7 +3361,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Event types that the endpoint gets beyond those that every endpoint gets. */
+            /** Opt-in event types, in addition to those that every endpoint gets. */
             extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
             /**
              * Format: uuid
@@ -3370,21 +3370,21 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * Until when the secret before the last rotation signs as well.
+             * End of the time in which the previous secret signs as well.
              */
             previousSecretExpiresAt: string | null;
             /**
              * Format: http-url
-             * HTTPS in production.
+             * Must be HTTPS in production.
              */
             url: string;
         };
-        /** One of the events, told apart by "type". */
+        /** One of the events; "type" is the discriminator. */
         WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"];
         WholeDelivery: {
-            /** Requests in order, six at the most. */
+            /** The requests in order, at most six. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
-            /** Requests that were made. */
+            /** Number of requests made. */
             attempts: number;
             /**
              * Format: date-time
@@ -3432,7 +3432,7 @@ export interface components {
              * UUIDv7 in lower case.
              */
             appId: string;
-            /** The payload byte for byte, as it is signed and sent. */
+            /** The payload, byte for byte as it is signed and sent. */
             body: string;
             /**
              * Format: date-time
@@ -3445,14 +3445,14 @@ export interface components {
              */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
-            /** Counts the events of a subscription without gaps; null for an event of a plan. */
+            /** Sequence number of the event in its subscription, without gaps; null for an event of a plan. */
             sequence: number | null;
             /**
              * Format: uuid
-             * Null for an event of a plan.
+             * null for an event of a plan.
              */
             subscriptionId: string | null;
-            /** What happened. */
+            /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
         };
     };
@@ -3460,21 +3460,21 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
-        /** "true" when this is the first answer of the same key. */
+        /** "true" if this is the stored response of an earlier request with the same key. */
         "Idempotency-Replayed": "true";
         /** The next page, as <URL>; rel="next". Absent on the last page. */
         Link: string;
-        /** Requests that the caller has in a minute. */
+        /** Requests per minute of the caller. */
         "RateLimit-Limit": number;
-        /** Requests that are left in this minute. */
+        /** Requests left in this minute. */
         "RateLimit-Remaining": number;
         /** Whole seconds until the minute ends. */
         "RateLimit-Reset": number;
         /** Whole seconds to wait. */
         "Retry-After": number;
-        /** What to send as "cursor" for the next page. Absent on the last page. */
+        /** The "cursor" of the next page. Absent on the last page. */
         "X-Next-Cursor": string;
-        /** The request’s id, as it stands in the service’s log. */
+        /** The request id, as in the log of the service. */
         "X-Request-Id": string;
     };
     pathItems: never;
@@ -3489,7 +3489,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * What the wallet signs in as.
+                     * The role of the session.
                      * @default merchant
                      */
                     role?: "merchant" | "subscriber";
@@ -3514,9 +3514,9 @@ export interface operations {
                              * ISO 8601, UTC.
                              */
                             expiresAt: string;
-                            /** What the wallet signs, byte for byte. */
+                            /** The text that the wallet signs, byte for byte. */
                             message: string;
-                            /** To send back with the signature. */
+                            /** To be sent back with the signature. */
                             nonce: string;
                         };
                         success: true;
@@ -3541,7 +3541,7 @@ export interface operations {
                     signature: string;
                     /**
                      * Format: byte
-                     * The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.
+                     * The message that the wallet built itself (solana:signIn), in Base64. Every field must equal that of the issued message; the statement may be absent.
                      */
                     signedMessage?: string;
                     /**
@@ -3565,11 +3565,11 @@ export interface operations {
                              * ISO 8601, UTC.
                              */
                             expiresAt: string;
-                            /** What the wallet signs in as. */
+                            /** The role of the session. */
                             role: "merchant" | "subscriber";
                             /** A JWT, to send as Authorization: Bearer. */
                             token: string;
-                            /** How to send it. */
+                            /** The authorization scheme. */
                             tokenType: "Bearer";
                             /**
                              * Format: address
@@ -3617,7 +3617,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The same word in every answer. */
+                            /** The same word in every response. */
                             status: "ok";
                         };
                         success: true;
@@ -3629,7 +3629,7 @@ export interface operations {
     listApiKeys: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -3654,7 +3654,7 @@ export interface operations {
     createApiKey: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -3677,9 +3677,9 @@ export interface operations {
                              * UUIDv7 in lower case.
                              */
                             id: string;
-                            /** The whole key. It is shown this once. */
+                            /** The whole key. It is only shown once. */
                             key: string;
-                            /** The marker and six more characters. */
+                            /** The prefix and six more characters. */
                             prefix: string;
                         };
                         success: true;
@@ -3712,7 +3712,7 @@ export interface operations {
     listApps: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -3737,7 +3737,7 @@ export interface operations {
     createApp: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -3755,7 +3755,7 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name: string;
-                    /** Origins that a checkout session may return to. */
+                    /** Origins that a checkout session may redirect to. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -3819,7 +3819,7 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name?: string;
-                    /** Origins that a checkout session may return to. */
+                    /** Origins that a checkout session may redirect to. */
                     returnOrigins?: string[];
                     /**
                      * Format: http-url
@@ -3846,7 +3846,7 @@ export interface operations {
     getAccess: {
         parameters: {
             query?: {
-                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId?: string;
                 planId?: string;
                 /** A Solana address in Base58. */
@@ -3874,13 +3874,13 @@ export interface operations {
     getAnalytics: {
         parameters: {
             query?: {
-                /** Another name of since. */
+                /** Alias of since. */
                 from?: string;
-                /** Start of the range; 30 days before its end when absent. */
+                /** Start of the range; default: 30 days before its end. */
                 since?: string;
-                /** Another name of until. */
+                /** Alias of until. */
                 to?: string;
-                /** End of the range; now when absent. */
+                /** End of the range; default: now. */
                 until?: string;
             };
             path: {
@@ -3905,7 +3905,7 @@ export interface operations {
     listCheckoutSessions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -3932,7 +3932,7 @@ export interface operations {
     createCheckoutSession: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -3944,10 +3944,10 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: http-url
-                     * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     cancelUrl?: string;
-                    /** percentOff or amountOff. What is left of the amount is rounded down. */
+                    /** Either percentOff or amountOff. The reduced amount is rounded down. */
                     discount?: {
                         /**
                          * Format: amount
@@ -3961,10 +3961,10 @@ export interface operations {
                     };
                     /**
                      * Format: name
-                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                      */
                     externalId?: string;
-                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                     metadata?: {
                         [key: string]: string;
                     };
@@ -3975,7 +3975,7 @@ export interface operations {
                     planId: string;
                     /**
                      * Format: http-url
-                     * Of one of the app’s returnOrigins. It gets session_id as a query parameter.
+                     * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     successUrl?: string;
                 };
@@ -4020,7 +4020,7 @@ export interface operations {
     listDeliveries: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4077,7 +4077,7 @@ export interface operations {
     replayDelivery: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4107,7 +4107,7 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4164,7 +4164,7 @@ export interface operations {
     replayEvent: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4194,11 +4194,11 @@ export interface operations {
     followEvents: {
         parameters: {
             query?: {
-                /** The cursor of the answer before. */
+                /** The cursor of the previous response. */
                 after?: string;
-                /** Events per answer. */
+                /** Events per response. */
                 limit?: number;
-                /** Seconds. */
+                /** Seconds to wait for the first event. */
                 wait?: number;
             };
             path: {
@@ -4229,7 +4229,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** What the sample says has happened. */
+                    /** The event type of the sample. */
                     type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
                 };
             };
@@ -4251,7 +4251,7 @@ export interface operations {
     listPlans: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4278,7 +4278,7 @@ export interface operations {
     createPlan: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4298,7 +4298,7 @@ export interface operations {
                      * ISO 8601 time or date.
                      */
                     endsAt?: string | null;
-                    /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
                      * Format: metadata-uri
@@ -4310,18 +4310,18 @@ export interface operations {
                      * 1 to 120 characters.
                      */
                     name: string;
-                    /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
                     /** Length of a period. */
                     periodHours?: number;
                     /**
                      * Format: address
-                     * A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.
+                     * Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it.
                      */
                     planPda?: string;
-                    /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+                    /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
                     trialHours?: number | null;
                 };
             };
@@ -4372,20 +4372,20 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72. */
+                    /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
                      * Format: name
                      * 1 to 120 characters.
                      */
                     name?: string;
-                    /** An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed. */
+                    /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
                     pastDueDays?: number | null;
-                    /** Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120. */
+                    /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /** Ends new registrations for good. */
+                    /** Ends new registrations permanently. */
                     status?: "sunset";
-                    /** New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
                     trialHours?: number | null;
                 };
             };
@@ -4471,7 +4471,7 @@ export interface operations {
     createReplay: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4488,7 +4488,7 @@ export interface operations {
                      * Queued at this time or later.
                      */
                     since?: string;
-                    /** Of the newest delivery. unsent: events that were never queued. */
+                    /** Status of the newest delivery. unsent: events that were never queued. */
                     status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
                     /** Events of this type. */
                     type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
@@ -4550,23 +4550,23 @@ export interface operations {
     listSubscriptions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
-                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** Objects to include in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
-                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId?: string;
                 /** Rows per page. */
                 limit?: number;
-                /** To this plan. */
+                /** Subscriptions to this plan. */
                 planId?: string;
                 /** Created at this time or later. */
                 since?: string;
                 /** Only with this status. Several are separated by commas. */
                 status?: ("active" | "past_due" | "cancelled" | "expired")[];
-                /** Of this wallet. */
+                /** Subscriptions of this wallet. */
                 subscriberWallet?: string;
-                /** At this address on chain. */
+                /** The subscription account on chain. */
                 subscriptionPda?: string;
                 /** Created before this time. */
                 until?: string;
@@ -4593,7 +4593,7 @@ export interface operations {
     getSubscription: {
         parameters: {
             query?: {
-                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** Objects to include in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
             };
             path: {
@@ -4626,7 +4626,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** percentOff or amountOff. What is left of the amount is rounded down. */
+                    /** Either percentOff or amountOff. The reduced amount is rounded down. */
                     discount?: {
                         /**
                          * Format: amount
@@ -4640,10 +4640,10 @@ export interface operations {
                     } | null;
                     /**
                      * Format: name
-                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                      */
                     externalId?: string | null;
-                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                     metadata?: {
                         [key: string]: string;
                     };
@@ -4667,7 +4667,7 @@ export interface operations {
     cancelSubscription: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4678,7 +4678,7 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /** period_end when absent. */
+                    /** Default: period_end. */
                     mode?: "period_end" | "force";
                 } | null;
             };
@@ -4700,7 +4700,7 @@ export interface operations {
     pauseSubscription: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4752,7 +4752,7 @@ export interface operations {
     unpauseSubscription: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4782,7 +4782,7 @@ export interface operations {
     listTransactions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4839,7 +4839,7 @@ export interface operations {
     listRefunds: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4867,7 +4867,7 @@ export interface operations {
     createRefund: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4880,7 +4880,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: amount
-                     * USDC base units as a string; all that is left when absent.
+                     * USDC base units as a string; default: the rest of amountNet.
                      */
                     amount?: string;
                 } | null;
@@ -4932,7 +4932,7 @@ export interface operations {
     listWebhooks: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -4959,7 +4959,7 @@ export interface operations {
     createWebhook: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -4969,11 +4969,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** Event types that the endpoint gets beyond those that every endpoint gets. */
+                    /** Opt-in event types, in addition to those that every endpoint gets. */
                     extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
                     /**
                      * Format: http-url
-                     * HTTPS in production.
+                     * Must be HTTPS in production.
                      */
                     url: string;
                 };
@@ -5040,7 +5040,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -5099,7 +5099,7 @@ export interface operations {
     replayWebhookDelivery: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -5130,7 +5130,7 @@ export interface operations {
     rotateWebhookSecret: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path: {
@@ -5142,7 +5142,7 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
-                     * Hours for which the secret before signs as well.
+                     * Hours in which the previous secret signs as well.
                      * @default 24
                      */
                     overlapHours?: number;
@@ -5192,7 +5192,7 @@ export interface operations {
     listAllEvents: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -5250,7 +5250,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * For the operator’s messages.
+                     * Contact for messages of the operator.
                      */
                     email?: string | null;
                     /**
@@ -5278,23 +5278,23 @@ export interface operations {
     listAllSubscriptions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
-                /** What to show in full: plan, as the field `plan`. Several are separated by commas. */
+                /** Objects to include in full: plan, as the field `plan`. Several are separated by commas. */
                 expand?: "plan"[];
-                /** Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same. */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId?: string;
                 /** Rows per page. */
                 limit?: number;
-                /** To this plan. */
+                /** Subscriptions to this plan. */
                 planId?: string;
                 /** Created at this time or later. */
                 since?: string;
                 /** Only with this status. Several are separated by commas. */
                 status?: ("active" | "past_due" | "cancelled" | "expired")[];
-                /** Of this wallet. */
+                /** Subscriptions of this wallet. */
                 subscriberWallet?: string;
-                /** At this address on chain. */
+                /** The subscription account on chain. */
                 subscriptionPda?: string;
                 /** Created before this time. */
                 until?: string;
@@ -5319,7 +5319,7 @@ export interface operations {
     listAllTransactions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -5373,7 +5373,7 @@ export interface operations {
                     "application/json": {
                         data: {
                             plan: components["schemas"]["RelayedPlan"];
-                            /** Why it failed. */
+                            /** The reason of the failure. */
                             reason: string | null;
                             /** The transaction’s signature in Base58. */
                             signature: string;
@@ -5420,7 +5420,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** The same word in every answer. */
+                            /** The same word in every response. */
                             status: "ready";
                         };
                         success: true;
@@ -5453,7 +5453,7 @@ export interface operations {
     getPlanStanding: {
         parameters: {
             query?: {
-                /** The session in which the wallet would subscribe: its discount is in usdcNeeded. */
+                /** The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded. */
                 checkoutSessionId?: string;
             };
             path: {
@@ -5510,16 +5510,16 @@ export interface operations {
                              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
                              */
                             transaction: string;
-                            /** What the wallet lacks; empty when nothing. */
+                            /** Balances or accounts that the wallet lacks; empty if none. */
                             warnings: {
                                 /**
-                                 * For programs.
+                                 * Machine-readable.
                                  *
                                  *     - `sol_missing`: Too little SOL for the rent and the network fee: the transaction will fail.
                                  *     - `usdc_missing`: Too little USDC for the first payment: it will be tried again later.
                                  */
                                 code: "sol_missing" | "usdc_missing";
-                                /** For people. */
+                                /** Human-readable; may change. */
                                 message: string;
                                 /** USDC base units, or lamports, as a string. */
                                 missing: string;
@@ -5534,7 +5534,7 @@ export interface operations {
     listOwnSubscriptions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -5559,7 +5559,7 @@ export interface operations {
     registerSubscription: {
         parameters: {
             header?: {
-                /** Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer. */
+                /** Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -5574,15 +5574,15 @@ export interface operations {
                     appId: string;
                     /**
                      * Format: uuid
-                     * The checkout in which you subscribed; it gives externalId and metadata.
+                     * The checkout session in which you subscribed; externalId and metadata are taken from it.
                      */
                     checkoutSessionId?: string;
                     /**
                      * Format: name
-                     * Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.
+                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
                      */
                     externalId?: string;
-                    /** Your own notes: up to 20 strings by name, 4 KiB in all. */
+                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
                     metadata?: {
                         [key: string]: string;
                     };
@@ -5761,7 +5761,7 @@ export interface operations {
     listOwnTransactions: {
         parameters: {
             query?: {
-                /** Where the next page starts: X-Next-Cursor of the page before. */
+                /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
                 /** Rows per page. */
                 limit?: number;
@@ -5808,7 +5808,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
-                            /** Why it failed. */
+                            /** The reason of the failure. */
                             reason: string | null;
                             /** The transaction’s signature in Base58. */
                             signature: string;
@@ -5825,7 +5825,7 @@ export interface operations {
     webhookEvent: {
         parameters: {
             header: {
-                /** As in the Standard Webhooks specification, so are webhook-timestamp and webhook-signature. */
+                /** As in the Standard Webhooks specification, like webhook-timestamp and webhook-signature. */
                 "webhook-id": string;
                 /** v1, and a Base64 HMAC-SHA256. */
                 "webhook-signature": string;
@@ -5844,14 +5844,14 @@ export interface operations {
             };
         };
         responses: {
-            /** Received: any 2xx will do. */
+            /** Received. Any 2xx is accepted. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** The signature does not fit. */
+            /** The signature is invalid. */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -5862,7 +5862,7 @@ export interface operations {
     };
 }
 
-/** The POSTs that take an Idempotency-Key. The service refuses a key on any other. */
+/** The POST routes that accept an Idempotency-Key. The service refuses a key on any other route. */
 export const idempotentPosts: ReadonlySet<string> = new Set([
   '/merchant/api-keys',
   '/merchant/apps',

@@ -35,8 +35,9 @@ const toleranceMs = 300_000;
 
 /**
  * Checks a webhook request and returns its event. `rawBody`: the bytes (or the text) as they came in, before any parser. `secret`: the
- * endpoint's whsec_... . Whichever of X-Service-Signature and webhook-signature (Standard Webhooks) is there must be right, and one must be
- * there; while the secret is rotated webhook-signature is a list, and decides alone. The timestamp may be 300 s old or ahead. Throws WebhookVerificationError, or TypeError for arguments that no request can bring about.
+ * endpoint's whsec_... . At least one of X-Service-Signature and webhook-signature (Standard Webhooks) is required, and each present one must be valid.
+ * During a rotation webhook-signature is a list, and only it is checked. The timestamp may differ by up to 300 s. Throws WebhookVerificationError, or
+ * TypeError for invalid arguments.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -140,7 +141,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Told below, as what is no object is.
+    // Refused below, like values that are not objects.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

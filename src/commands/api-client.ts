@@ -1,4 +1,4 @@
-// The API as a merchant's developer calls it from the command line, with an API key.
+// Client of the billing API for the command line, with a merchant's API key.
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'undici';
 import { loadConfig } from '../config.ts';
@@ -14,10 +14,10 @@ export interface DeveloperFlags {
   json?: boolean;
 }
 
-/** The API said no. */
+/** The API answered with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
-  /** Seconds to wait, where the API said so. */
+  /** Retry-After in seconds, if the API sent it. */
   readonly retryAfter: number | undefined;
 
   constructor(status: number, message: string, retryAfter: number | undefined) {
@@ -46,15 +46,15 @@ export interface ApiClient {
 export interface CallOptions {
   body?: unknown;
   signal?: AbortSignal;
-  /** Milliseconds that the answer may take. */
+  /** Timeout of the response in milliseconds. */
   timeoutMs?: number;
 }
 
 const answerMs = 15_000;
 
 /**
- * A client with the key of --api-key-file, BILLING_API_KEY, or a question on a terminal: never of the command line, where others see it.
- * Throws an OperatorError (exit code 2) that says what is missing.
+ * A client with the key from --api-key-file, BILLING_API_KEY or a prompt; never from the command line, where other users can see it.
+ * Throws an OperatorError (exit code 2) that names what is missing.
  */
 export async function openApi(
   { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
@@ -103,7 +103,7 @@ export async function openApi(
       throw new ApiRefusal(
         status,
         envelope?.error?.message ??
-          `What answers at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
+          `The server at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
         Number.isNaN(retryAfter) ? undefined : retryAfter,
       );
     },
@@ -116,7 +116,7 @@ export interface DeveloperApp {
   name: string;
 }
 
-/** The app that was named, or the only one that the merchant has. Throws an OperatorError: 2 when there are several and none was named. */
+/** The named app, else the merchant's only app. Throws an OperatorError: exit code 2 when the merchant has several and none is named. */
 export async function appOf(
   client: ApiClient,
   named: string | undefined,
@@ -156,7 +156,7 @@ async function findKey(
 /** Characters after the marker: Base58 of 32 bytes. */
 const keyLengths = { least: 40, most: 44 };
 
-/** Why this is no API key, without a part of it; undefined when it may be one. */
+/** The reason why this cannot be an API key, without quoting it; undefined when it can. */
 export function keyFault(key: string): string | undefined {
   const [, marker, secret = ''] = /^(sk_test_|sk_live_)?([^]*)$/.exec(key) ?? [];
   if (key === '') return 'it is empty';

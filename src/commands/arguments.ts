@@ -1,4 +1,4 @@
-// Arguments that several commands take: ids, times, merchants. Each refusal says what would be right.
+// Arguments that several commands share: ids, times, merchants. Each error states the expected form.
 import bs58 from 'bs58';
 import type { Queryable } from '../db/connect.ts';
 import { isId } from '../db/ids.ts';
@@ -13,20 +13,20 @@ export function parseId(text: string): string {
   return id;
 }
 
-/** A time, UTC where no zone is given; null for undefined. Throws an OperatorError (exit code 2). */
+/** A time, in UTC unless it has a zone; null for undefined. Throws an OperatorError (exit code 2). */
 export function parseTime(flag: string, text: string | undefined): Date | null {
   if (text === undefined) return null;
   const time = parseMoment(text, new Date());
   if (time === undefined) {
     throw new OperatorError(
-      `${flag} must be a time such as 2026-11-21T09:00:00Z or "2026-11-21 09:00" (UTC), or 30m, 6h, 7d for so long ago, not "${text}".`,
+      `${flag} must be a time such as 2026-11-21T09:00:00Z or "2026-11-21 09:00" (UTC), or 30m, 6h, 7d before now, not "${text}".`,
       2,
     );
   }
   return time;
 }
 
-/** The merchant of an id or a wallet. Throws an OperatorError: 2 for what can be neither, 1 when there is no such merchant. */
+/** The merchant with this id or wallet. Throws an OperatorError: exit code 2 for malformed text, 1 when the merchant does not exist. */
 export async function merchantOf(sql: Queryable, text: string): Promise<MerchantAdminRow> {
   const id = isId(text.toLowerCase()) ? text.toLowerCase() : null;
   if (id === null && bs58.decodeUnsafe(text)?.length !== 32) {
@@ -37,8 +37,6 @@ export async function merchantOf(sql: Queryable, text: string): Promise<Merchant
   }
   const merchant = await findMerchantBy(sql, { id, wallet: text });
   if (merchant === undefined)
-    throw new OperatorError(
-      `There is no merchant ${text}: a merchant is made by the wallet's first sign-in.`,
-    );
+    throw new OperatorError(`There is no merchant ${text}: the wallet's first sign-in creates it.`);
   return merchant;
 }

@@ -1,4 +1,4 @@
-// `billing configure`: records the installation of this environment as the one that all daemons must have, and says what that means for plans.
+// `billing configure`: records the installation of this environment, which all daemons must share, and reports the consequences for plans.
 import { describeDatabase } from '../db/connect.ts';
 import { countOtherPlans, findInstallation, replaceInstallation } from '../db/installation.ts';
 import { required } from '../config.ts';
@@ -14,7 +14,7 @@ export interface ConfigureFlags {
   json?: boolean;
 }
 
-/** Compares, says what changes, asks, and records. Returns the exit code: 1 where the answer was no. */
+/** Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not confirmed. */
 export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);
@@ -23,13 +23,13 @@ export function configure({ envFile, yes = false, json = false }: ConfigureFlags
     const consequences = before === undefined ? [] : meaning(await countOtherPlans(sql, next));
     if (before !== undefined && changes.length === 0) {
       if (json) answerJson({ changed: false, installation: next });
-      else answer('The database has this configuration already.');
+      else answer('The database already has this configuration.');
       return 0;
     }
     if (!json) for (const line of [...changes, ...consequences]) answer(line);
     if (before !== undefined && !yes) {
       if (!canAsk())
-        throw new OperatorError('Nothing was changed: add --yes where there is no terminal.', 2);
+        throw new OperatorError('Nothing was changed: without a terminal, add --yes.', 2);
       if (!(await confirm('Record this configuration?', signal))) return 1;
     }
     await replaceInstallation(sql, next);
@@ -52,16 +52,16 @@ function meaning(other: {
   const of = (count: number) => `${count} of ${other.plans} plans`;
   return [
     ...(other.mint > 0
-      ? [`${of(other.mint)} are in another token and are not collected any more.`]
+      ? [`${of(other.mint)} use another token and will not be collected any more.`]
       : []),
     ...(other.keeper > 0
       ? [
-          `${of(other.keeper)} name none of these keepers: each merchant must sign an update of the plan, or it is not collected.`,
+          `${of(other.keeper)} name none of these keepers: they will not be collected until their merchant signs an update of the plan.`,
         ]
       : []),
     ...(other.treasury > 0
       ? [
-          `${of(other.treasury)} pay their fee to a treasury that is not listed: a plan keeps its destinations for good.`,
+          `${of(other.treasury)} pay their fee to a treasury that is not listed: the destinations of a plan cannot be changed.`,
         ]
       : []),
   ];

@@ -1,4 +1,4 @@
-// Views for the deliveries screen, read from Postgres once a second. A read that fails or takes too long is reported and repeated.
+// Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out is reported and retried.
 import type { Deadlined } from '../db/deadline.ts';
 import {
   type AttemptRow,
@@ -30,7 +30,7 @@ import { startWatching, type Watching } from './watching.ts';
 const firstRows = 100;
 const appsShown = 1000;
 
-/** A source over `database`. Without `secrets` the signatures cannot be told. */
+/** A source that reads from `database`. Without `secrets` it cannot show signatures. */
 export function openSource(
   database: Deadlined,
   secrets: SecretBox | undefined,
@@ -75,7 +75,7 @@ export function openSource(
   };
 }
 
-/** A page of the log that is read again each second, and grows when it is scrolled. */
+/** A page of the log that is polled every second and grows when the user scrolls. */
 function watchList(
   database: Deadlined,
   watching: typeof startWatching,
@@ -88,7 +88,7 @@ function watchList(
   let complete = false;
   const watch = watching(
     async (publish) => {
-      // Scrolled towards the end: older ones are added. Otherwise everything from the newest on is read again.
+      // Near the end of the page, older rows are appended. Otherwise the whole page is read again from the newest row.
       const older = complete && next !== null && view.rows.length < wanted;
       const rows: LoggedDelivery[] = older ? (view.rows as LoggedDelivery[]).slice() : [];
       const limit = Math.max(wanted, view.rows.length) - rows.length;
@@ -123,7 +123,7 @@ function watchList(
   };
 }
 
-/** What a replay of these deliveries would queue, and the way to run it. */
+/** Plans a replay of these deliveries and returns its description and a function that runs it. */
 async function outlook(
   database: Deadlined,
   ids: string[],
@@ -146,7 +146,7 @@ async function outlook(
   };
 }
 
-/** Reads once a second what became of these deliveries, until none is pending. */
+/** Polls the status of these deliveries every second until none is pending. */
 function watchFate(
   database: Deadlined,
   watching: typeof startWatching,
@@ -185,7 +185,7 @@ function wholeItem(
   };
 }
 
-/** The headers of an attempt are not stored: they follow from the body, the secret and the second at which it began. */
+/** Recomputes the headers of an attempt, which are not stored, from the body, the secret and the start time. */
 function headers(
   delivery: WholeDelivery,
   secrets: SecretBox | undefined,
@@ -206,7 +206,7 @@ function headers(
   };
 }
 
-/** The sealed secrets that signed an attempt, the newest first; none when they are gone. */
+/** The sealed secrets that signed an attempt, newest first; empty when they were rotated away. */
 function secretsAt(
   { secret, previousSecret, previousSince, rotatedAt, previousUntil }: WholeDelivery,
   startedAt: Date,

@@ -1,4 +1,4 @@
-// `billing deliveries`: what became of the webhooks. On a terminal a screen that stays; elsewhere a table, or JSON lines.
+// `billing deliveries`: lists webhook deliveries: a live screen on a terminal, else a table or JSON lines.
 import { eventTypes } from '../db/events.ts';
 import { required, type Config } from '../config.ts';
 import { prepareTerminal } from '../config/terminal.ts';
@@ -28,10 +28,10 @@ export interface DeliveriesFlags {
 }
 
 const defaultLimit = 50;
-// A screen's question that takes longer is given up and asked again.
+// Time limit of a query of the screen, which then retries.
 const limitMs = 5000;
 
-/** The screen where both ends are a terminal and neither --json nor --limit asks for something that ends. Returns the exit code. */
+/** Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given; else prints. Returns the exit code. */
 export function deliveries(flags: DeliveriesFlags): Promise<number> {
   const query = parseQuery(flags);
   const interactive =
@@ -49,7 +49,7 @@ export function deliveries(flags: DeliveriesFlags): Promise<number> {
   );
 }
 
-/** Checks the command line. Throws an OperatorError (exit code 2) that says what would be right. */
+/** Parses the filters. Throws an OperatorError (exit code 2) that states the expected form. */
 export function parseQuery({
   status,
   app,
@@ -71,7 +71,7 @@ export function parseQuery({
   return query;
 }
 
-/** Throws an OperatorError when the app or the webhook endpoint that is asked for does not exist. */
+/** Throws an OperatorError when the given app or webhook endpoint does not exist. */
 async function assertExist(sql: Resources['sql'], { appId, endpointId }: LogQuery): Promise<void> {
   const exists = await sourcesExist(sql, { appId, endpointId });
   if (!exists.app) throw new OperatorError(`There is no app ${appId ?? ''}.`);
@@ -135,7 +135,7 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 
 async function show({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // The start's long timeout would keep the screen from leaving at once when Postgres is lost.
+  // Replaced by a connection with a deadline: on this one the screen could not close at once after an outage of Postgres.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
   const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =

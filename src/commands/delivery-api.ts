@@ -1,4 +1,4 @@
-// `billing deliveries` and `billing replay` over the API: for a merchant, with an API key and without the database.
+// `billing deliveries` and `billing replay` over the API, for a merchant with an API key and without the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import { loadConfig } from '../config.ts';
 import { Interrupted, OperatorError } from '../errors.ts';
@@ -11,7 +11,7 @@ import { type DeliveriesFlags, parseQuery } from './deliveries.ts';
 import { confirmed, matchingInWords, parseSelection, type ReplayFlags } from './replay.ts';
 import type { LogQuery } from '../domain/delivery-log.ts';
 
-/** Over the API: where --api-url or --api-key-file is given, or BILLING_API_KEY is set and DATABASE_URL is not. Throws as loadConfig does. */
+/** Whether to use the API: --api-url or --api-key-file is given, or BILLING_API_KEY is set and DATABASE_URL is not. Throws as loadConfig does. */
 export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
   if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
   const { apiKey, databaseUrl } = loadConfig('developer', { envFile });
@@ -31,7 +31,7 @@ interface Delivery {
 const mostRows = 100;
 const defaultLimit = 50;
 
-/** Prints the newest deliveries of an app as a table, or as lines of JSON. Returns the exit code. */
+/** Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code. */
 export function deliveriesOverApi(flags: DeliveriesFlags & DeveloperFlags): Promise<number> {
   const query = parseQuery(flags);
   const { limit = defaultLimit, json = false } = flags;
@@ -88,10 +88,10 @@ interface Replay {
   matching: { status: string; count: number; deliverable: number }[];
 }
 
-/** Between two looks at a run, longer each time: the API counts requests, and Free has 100 a minute. */
+/** Poll interval of a run, doubled each time, because the API limits Free to 100 requests a minute. */
 const [firstPollMs, longestPollMs] = [250, 2000];
 
-/** Counts first and asks, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws an Interrupted. */
+/** Counts and asks for confirmation, as `billing replay` does. Returns the exit code: 1 when it was not confirmed. Throws Interrupted. */
 export function replayOverApi(ids: string[], flags: ReplayFlags & DeveloperFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
@@ -130,7 +130,7 @@ interface Work {
   progress: Progress;
 }
 
-/** Starts a run and waits for its end. Interrupted, the service goes on with it. */
+/** Starts a run and waits for its end. After an interruption the service continues the run. */
 async function runReplay(
   client: ApiClient,
   app: string,
@@ -142,7 +142,7 @@ async function runReplay(
     progress.update(`${run.queued} of ${run.total}`);
     await pause(ms, undefined, { signal }).catch(() => undefined);
     if (signal.aborted)
-      throw Interrupted.by(signal, 'Interrupted: the service goes on with this replay by itself.');
+      throw Interrupted.by(signal, 'Interrupted: the service continues this replay.');
     const path = `${app}/replays/${run.id ?? ''}`;
     run = await patiently(signal, async () => (await client.call<Replay>('GET', path)).data);
   }
@@ -169,7 +169,7 @@ async function replayEach(
   return ids.length;
 }
 
-/** Makes a request, and makes it again once the API counts anew where it refused it for the rate. Throws when `signal` is aborted before it is made. */
+/** Retries a rate-limited request after its Retry-After. Throws when `signal` is aborted before a try. */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {
     signal.throwIfAborted();
@@ -182,12 +182,12 @@ async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Pro
   }
 }
 
-/** A POST that a signal does not cut: whether it was carried out would not be known. */
+/** A POST without an abort signal, because the effect of an aborted request would be unknown. */
 async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {
   return (await client.call<T>('POST', path, { body })).data;
 }
 
-/** Filters as the API has them. */
+/** The filters as query parameters or body fields of the API. */
 function filtersOf({
   status,
   type,

@@ -1,4 +1,4 @@
-// `billing merchants erase`: removes a merchant's personal data; the books stay.
+// `billing merchants erase`: erases a merchant's personal data; payments stay, because they are the books.
 import { countLiveSubscriptions, eraseMerchant } from '../db/erasure.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -13,7 +13,7 @@ export interface EraseFlags {
   json?: boolean;
 }
 
-/** Asks and erases. Returns the exit code, 1 where the answer was no; throws an OperatorError while the merchant has live subscriptions. */
+/** Asks for confirmation and erases. Returns the exit code: 1 when it was not confirmed. Throws an OperatorError while the merchant has live subscriptions. */
 export function erase(
   text: string,
   { envFile, yes = false, json = false }: EraseFlags,
@@ -27,7 +27,7 @@ export function erase(
       );
     if (!yes) {
       if (!canAsk())
-        throw new OperatorError('Nothing was erased: add --yes where there is no terminal.', 2);
+        throw new OperatorError('Nothing was erased: without a terminal, add --yes.', 2);
       const question = `Erase names, e-mail, URLs, API keys, webhooks and the texts of events of ${wallet}? This cannot be undone.`;
       if (!(await confirm(question, signal))) return 1;
     }

@@ -1,4 +1,4 @@
-// The installation as the configuration has it, and its comparison with the one that the first daemon recorded.
+// Derives the installation from the configuration and compares it with the one that the first daemon recorded.
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import type { Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
@@ -14,7 +14,7 @@ const variableOf: Record<keyof Installation, string> = {
   treasuries: 'PLATFORM_TREASURY',
 };
 
-/** Throws an OperatorError (exit code 2) where the mint, a keeper or a treasury is not configured. */
+/** The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a treasury. */
 export async function installationOf(config: Config): Promise<Installation> {
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
   const keeper = await keeperAddressOf(config);
@@ -27,7 +27,7 @@ export async function installationOf(config: Config): Promise<Installation> {
   return { cluster, mint, programId, keepers, treasuries };
 }
 
-/** A line for each value that differs, naming both. */
+/** One line per differing value, with both values. */
 export function differences(recorded: Installation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
     const [theirs, ours] = [String(recorded[key]), String(own[key])];
@@ -38,8 +38,8 @@ export function differences(recorded: Installation, own: Installation): string[]
 }
 
 /**
- * Records the configuration as the installation where there is none. Throws an OperatorError (exit code 2) that names both values of everything
- * that differs. A keeper without KEEPER_ADDRESS knows one keeper only, which must be among the recorded ones.
+ * Records the configured installation if none is recorded. Throws an OperatorError (exit code 2) with both values of each difference. A keeper without
+ * KEEPER_ADDRESS only knows its own address, which must be among the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

@@ -2,7 +2,7 @@ import { readKeypair } from '../chain/keypair.ts';
 import type { Config } from '../config.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
-/** The keeper's wallet: KEEPER_ADDRESS, or that of KEEPER_KEYPAIR; undefined where neither is configured. Throws an OperatorError for a file that is no keypair. */
+/** The keeper's address: KEEPER_ADDRESS, else that of KEEPER_KEYPAIR; undefined without either. Throws an OperatorError for an unusable keypair file. */
 export async function keeperAddressOf({
   keeperAddress,
   keeperKeypair,

@@ -1,6 +1,5 @@
-// `billing keys`: a merchant's API keys, for operators who help a merchant.
-import { insertApiKey } from '../db/api-keys.ts';
-import { listKeysAdmin, revokeLiveKey } from '../db/api-keys.ts';
+// `billing keys`: lists, creates and revokes API keys on behalf of a merchant.
+import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../db/api-keys.ts';
 import { generateKey } from '../domain/keys.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -39,7 +38,7 @@ export function listKeys(
   });
 }
 
-/** Creates a key and prints it: on stdout nothing but the key, so that it can be piped to where it is kept. Returns the exit code. */
+/** Creates a key and prints only the key on stdout, so that it can be piped. Returns the exit code. */
 export function createKey(merchant: string, { envFile, json = false }: KeyFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const { id: merchantId, wallet } = await merchantOf(sql, merchant);
@@ -54,7 +53,7 @@ export function createKey(merchant: string, { envFile, json = false }: KeyFlags)
   });
 }
 
-/** Revokes a key. Returns the exit code; throws an OperatorError for an unknown key and one that was revoked before. */
+/** Revokes a key. Returns the exit code; throws an OperatorError when the key is unknown or already revoked. */
 export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): Promise<number> {
   const id = parseId(keyId);
   return runCommand(envFile, async ({ sql }) => {
@@ -64,7 +63,7 @@ export function revokeKey(keyId: string, { envFile, json = false }: KeyFlags): P
     const { key, already } = revoked;
     if (already)
       throw new OperatorError(
-        `Key ${id} was revoked already, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`,
+        `Key ${id} was already revoked, at ${key.revokedAt?.toISOString() ?? ''}. Nothing was changed.`,
       );
     if (json) answerJson(key);
     else

@@ -1,7 +1,7 @@
-// `billing listen`: an app's events, as they happen, to a server on the developer's machine that no webhook from outside could reach.
+// `billing listen`: forwards an app's events to a server on the developer's machine, which webhooks from outside cannot reach.
 //
-// The API is asked for what came after a place (GET .../events/next) and waits until there is something. The place moves on only with an answer
-// that has arrived whole, so a network that fails loses nothing and repeats nothing.
+// It long-polls the API with a cursor (GET .../events/next). The cursor only advances with a complete response, so a network failure neither loses nor
+// repeats an event.
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '../backoff.ts';
 import { sendPing, type PingResult } from '../webhooks/ping.ts';
@@ -39,19 +39,19 @@ interface Feed {
 }
 
 const waitSeconds = 15;
-/** Milliseconds that an answer may take beyond the wait before the connection is taken for dead. */
+/** Milliseconds beyond the wait after which the connection counts as dead. */
 const graceMs = 10_000;
-/** Milliseconds after which a local server that refuses connections (it is being restarted) is tried again. */
+/** Retry delays (ms) while the local server refuses connections, because it is being restarted. */
 const refusedMs = [200, 400, 800, 1600];
 
-/** Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when it cannot begin, or may not go on. */
+/** Forwards until SIGINT, SIGTERM or the end of stdout, and returns 0. Throws an OperatorError when it cannot start or the API refuses it. */
 export function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);
     if (client.key.startsWith('sk_live_') && flags.live !== true)
       throw new OperatorError(
-        'This is a live key (sk_live_): a production service forwards events of real customers with it. Add --live to do so, or take a key of a development service (sk_test_).',
+        'This is a live key (sk_live_), which receives events of real customers from a production service. Add --live to do so, or use a key of a development service (sk_test_).',
         2,
       );
     const unread = new AbortController();
@@ -63,7 +63,7 @@ export function listen(flags: ListenFlags): Promise<number> {
       note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
       return 0;
     } catch (error) {
-      // Before it began.
+      // Interrupted before the first poll.
       if (ended.aborted && !(error instanceof OperatorError)) return 0;
       throw error;
     } finally {
@@ -97,7 +97,7 @@ async function forwardAll(
     );
 
   let failures = 0;
-  // A function, since it changes while a request is awaited.
+  // A function, because the value changes while a request is awaited.
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
@@ -105,7 +105,7 @@ async function forwardAll(
         ? begin()
         : next(cursor));
       const { data, headers } = answered;
-      if (failures > 0) note('The API answers again; nothing was missed.');
+      if (failures > 0) note('The API is reachable again; no event was lost.');
       failures = 0;
       for (const event of data.events) {
         if (isOver()) break;
@@ -121,15 +121,13 @@ async function forwardAll(
     } catch (error) {
       if (isOver()) break;
       if (isLostPlace(error)) {
-        note(
-          'The API does not know any more where we were: what happened in between is not forwarded.',
-        );
+        note('The API no longer accepts the cursor: events since the last poll are not forwarded.');
         cursor = undefined;
         continue;
       }
       if (!mayPass(error)) throw error;
       failures += 1;
-      if (failures === 1) note(`${error.message} Trying on; nothing is missed meanwhile.`);
+      if (failures === 1) note(`${error.message} Retrying; no event is lost meanwhile.`);
       const asked = error instanceof ApiRefusal ? (error.retryAfter ?? 0) * 1000 : 0;
       await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
     }
@@ -137,7 +135,7 @@ async function forwardAll(
   return counts;
 }
 
-/** Posts one event as the dispatcher would. Tries again while the local server refuses the connection: nothing has reached it then. */
+/** Posts one event as the dispatcher does. Retries while the local server refuses connections, because the event has not reached it. */
 async function forward(
   url: string,
   appId: string,
@@ -176,7 +174,7 @@ function describe(
   return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
 }
 
-/** An outage, ours or on the way, or a rate limit: it passes. */
+/** Whether an error is temporary: an outage of the API or the network, or a rate limit. */
 function mayPass(error: unknown): error is ApiRefusal | ApiUnreachable {
   return (
     error instanceof ApiUnreachable ||
@@ -188,7 +186,7 @@ function isLostPlace(error: unknown): boolean {
   return error instanceof ApiRefusal && error.status === 400;
 }
 
-/** Requests are counted against the merchant's rate limit: half of it is left to its own servers. */
+/** Pause before the next poll. Polls count against the merchant's rate limit, and half of it is left for the merchant's servers. */
 function pauseFor(headers: Record<string, unknown>): number {
   const [limit, remaining] = [
     Number(headers['ratelimit-limit']),
@@ -201,7 +199,7 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
   await pause(ms, undefined, { signal }).catch(() => undefined);
 }
 
-/** Where to forward to; "localhost:3000/hook" will do. Throws an OperatorError (exit code 2). */
+/** The target URL; the scheme is optional ("localhost:3000/hook"). Throws an OperatorError (exit code 2). */
 function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   const fault = urlFault(url, 'development');

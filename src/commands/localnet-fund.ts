@@ -1,4 +1,4 @@
-// `billing localnet fund`: SOL and USDC out of nothing, for a wallet on a local chain.
+// `billing localnet fund`: gives a wallet SOL and USDC on a local chain.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { LOCALNET_MINT } from '../localnet/genesis.ts';
@@ -20,7 +20,7 @@ export interface FundFlags {
 
 const pollMs = 50;
 
-/** Sends both, waits until they are confirmed, prints the balances and returns 0. Throws an OperatorError. */
+/** Funds the wallet, waits for confirmation, prints the balances and returns 0. Throws an OperatorError. */
 export function fund(address: string, flags: FundFlags): Promise<number> {
   if (bs58.decodeUnsafe(address)?.length !== 32)
     throw new OperatorError(`"${address}" is not a Solana address: Base58 of 32 bytes.`, 2);

@@ -1,13 +1,13 @@
-// `billing merchants`: who sells, and what only the operator sets of them: tier and platform fee.
+// `billing merchants`: lists merchants, and sets the tier and platform fee, which only the operator can.
 import {
   listMerchantsAdmin,
-  readMerchantTotals,
-  updateFee,
-  updateTier,
   type MerchantAdminRow,
   type MerchantTotals,
+  readMerchantTotals,
+  type Tier,
+  updateFee,
+  updateTier,
 } from '../db/merchants.ts';
-import type { Tier } from '../db/merchants.ts';
 import { requestsPerMinute } from '../domain/tiers.ts';
 import { runCommand } from '../run.ts';
 import { painter } from '../ui/colour.ts';
@@ -82,7 +82,7 @@ export function setTier(
   });
 }
 
-/** Sets the platform fee; null is the default. Returns the exit code. */
+/** Sets the platform fee; null: the operator's default. Returns the exit code. */
 export function setFee(
   text: string,
   feeBps: number | null,

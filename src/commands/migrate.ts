@@ -8,12 +8,12 @@ import { withProgress } from '../ui/progress.ts';
 
 export interface MigrateFlags {
   envFile?: string;
-  /** The directory for the URLs of the daemons' roles; no roles are made without it. */
+  /** Directory for the files with the URLs of the daemons' roles; without it no roles are created. */
   roles?: string;
   json?: boolean;
 }
 
-/** `billing migrate`: makes roles where asked to, applies missing migrations and prints their names. Returns the exit code. */
+/** `billing migrate`: creates roles with --roles, applies pending migrations and prints their names. Returns the exit code. */
 export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
   const { databaseUrl } = required(loadConfig('admin', { envFile }), 'databaseUrl');
   return interruptible(false, () =>

@@ -1,4 +1,4 @@
-// Lists that are read a page at a time: as lines of JSON they are never in memory as a whole.
+// Prints lists that are read page by page; JSON lines are printed without keeping the whole list in memory.
 import { painter } from '../ui/colour.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';

@@ -1,4 +1,4 @@
-// `billing reconcile`: every recorded payment against the chain, and every pull of our keeper on chain against the books.
+// `billing reconcile`: compares every recorded payment with the chain, and every keeper pull on chain with the recorded payments.
 import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { createRpc } from '../chain/rpc.ts';
 import { required } from '../config.ts';
@@ -25,8 +25,8 @@ export interface ReconcileFlags {
 const DAY_MS = 86_400_000;
 
 /**
- * Compares, prints each difference, and returns the exit code: 1 while a difference is left. Unreadable transactions are printed and do not count: anyone
- * can send one that names the keeper. The last 30 days up to now unless told otherwise.
+ * Compares, prints each difference, and returns the exit code: 1 when differences are left. Unreadable transactions are printed but do not count, because
+ * anyone can send one that names the keeper. The default range is the last 30 days.
  */
 export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
@@ -76,7 +76,7 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
 
-/** Differences that are not repaired, without unreadable transactions, which were not compared. */
+/** Number of unrepaired differences, without unreadable transactions, which were not compared. */
 const leftOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
 

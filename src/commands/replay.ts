@@ -1,4 +1,4 @@
-// `billing replay`: sends events again, by delivery ids or by filters.
+// `billing replay`: sends events again, selected by delivery ids or filters.
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
 import { planReplay, runReplay, type ReplayPlan, type Selection } from '../domain/replay.ts';
 import { Interrupted, OperatorError } from '../errors.ts';
@@ -24,7 +24,7 @@ export interface ReplayFlags {
 
 const statuses: readonly string[] = [...deliveryStatuses, 'unsent'];
 
-/** Counts first; asks on a terminal, wants --yes off one. Returns the exit code: 1 when it was not confirmed. Throws an Interrupted. */
+/** Counts, then asks for confirmation, or requires --yes without a terminal. Returns the exit code: 1 when it was not confirmed. Throws Interrupted. */
 export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);
   return runCommand(
@@ -71,7 +71,7 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
       if (!finished)
         throw Interrupted.by(
           signal,
-          `Interrupted after ${queued}. Run the same command again to go on; nothing is queued twice.`,
+          `Interrupted after ${queued}. Run the same command again to continue; nothing is queued twice.`,
         );
       say(`Queued ${queued}.`);
       return 0;
@@ -81,8 +81,8 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
 }
 
 /**
- * Checks the command line. Over the API everything is of one app, which need not be named where the merchant has one alone. Throws an OperatorError
- * (exit code 2) that says what would be right.
+ * Parses the command line. Over the API a selection is always of one app, which need not be named if it is the merchant's only one. Throws an
+ * OperatorError (exit code 2) that states the expected form.
  */
 export function parseSelection(
   ids: string[],
@@ -96,7 +96,7 @@ export function parseSelection(
     throw new OperatorError('Give delivery ids or filters, not both.', 2);
   if (overApi && webhook !== undefined)
     throw new OperatorError(
-      'Over the API a replay is of an app: give --app in place of --webhook.',
+      'Over the API a replay selects by app: use --app instead of --webhook.',
       2,
     );
   if (!overApi && ids.length === 0 && (webhook === undefined) === (app === undefined)) {
@@ -123,15 +123,15 @@ export function parseSelection(
   };
 }
 
-/** The plan in words. */
+/** The plan as text. */
 export function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
   if (interrupted !== undefined) {
-    return `A run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it goes on from there.`;
+    return `The run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it continues from there.`;
   }
   return matchingInWords(matching, deliverable);
 }
 
-/** What matches, by status, and how much of it can be sent. */
+/** The number of matches by status, and how many cannot be sent. */
 export function matchingInWords(
   matching: readonly { status: string; count: number }[],
   deliverable: number,
@@ -140,10 +140,10 @@ export function matchingInWords(
   const total = matching.reduce((sum, { count }) => sum + count, 0);
   const parts = matching.map(({ status, count }) => `${count} ${status}`).join(', ');
   const left = total - deliverable;
-  return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are left out`}.`;
+  return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are skipped`}.`;
 }
 
-/** Asks whether to queue so many. Throws an OperatorError (exit code 2) where there is no terminal. */
+/** Asks whether to queue `count` events. Throws an OperatorError (exit code 2) without a terminal. */
 export async function confirmed(count: number, signal: AbortSignal): Promise<boolean> {
   if (!canAsk())
     throw new OperatorError('There is no terminal to ask on: add --yes to queue them.', 2);

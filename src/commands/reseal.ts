@@ -1,6 +1,7 @@
-// `billing keys reseal`: webhook secrets under the newest ENCRYPTION_KEY, so that the older ones can be dropped from the list.
+// `billing keys reseal`: re-encrypts webhook secrets with the newest ENCRYPTION_KEY, so that older keys can be removed from the list.
 import { required } from '../config.ts';
 import { listSealedSecrets, replaceSealedSecret } from '../db/endpoints.ts';
+import { firstId } from '../db/ids.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
@@ -14,7 +15,7 @@ export interface ResealFlags {
 
 const batch = 500;
 
-/** Encrypts every live endpoint's secret with the newest key. Returns the exit code: 1 when no key opens a secret. */
+/** Re-encrypts the secrets of all live endpoints. Returns the exit code: 1 when no key decrypts a secret. */
 export function reseal({ envFile, json = false }: ResealFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     if (config.encryptionKeys === undefined)
@@ -26,8 +27,8 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
     let resealed = 0;
     let current = 0;
     const unreadable: string[] = [];
-    await withProgress('encrypting webhook secrets anew', async () => {
-      let after = '00000000-0000-0000-0000-000000000000';
+    await withProgress('re-encrypting webhook secrets', async () => {
+      let after = firstId;
       for (;;) {
         const rows = await listSealedSecrets(sql, { after, limit: batch });
         const sealed = rows.flatMap(({ id, secret, previousSecret }) =>
@@ -48,7 +49,7 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
     });
     if (json) answerJson({ resealed, current, unreadable });
     else {
-      answer(`${resealed} secrets are encrypted with the newest key now; ${current} were before.`);
+      answer(`${resealed} secrets were re-encrypted with the newest key; ${current} already were.`);
       for (const id of unreadable)
         answer(`Webhook ${id}: encrypted with a key that ENCRYPTION_KEY does not list.`);
     }
@@ -56,7 +57,7 @@ export function reseal({ envFile, json = false }: ResealFlags): Promise<number> 
   });
 }
 
-/** Undefined for what no key opens. */
+/** The decrypted secret; undefined when no key decrypts it. */
 function open(read: () => string): string | undefined {
   try {
     return read();

@@ -1,4 +1,4 @@
-// `billing sandbox` on a terminal: its screen, with data from the sandbox's database and chain.
+// The screen of `billing sandbox`, with data from the sandbox's database and chain.
 import { createElement } from 'react';
 import { connectWithDeadline } from '../db/deadline.ts';
 import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../db/sandbox.ts';
@@ -18,18 +18,18 @@ import { openSource } from './deliveries-source.ts';
 import { eventTypes } from '../db/events.ts';
 import { startWatching } from './watching.ts';
 
-/** The play's progress, kept for the screen. */
+/** Progress of the scenario, for the screen. */
 export interface Story {
   act: string;
   outcome: SandboxView['outcome'];
 }
 
-// Rows of either list, more than a screen has.
+// Rows per list: more than fit on a screen.
 const listed = 200;
 const limitMs = 5000;
 const idleMs = 250;
 
-/** Shows it until the person in front leaves or `signal` aborts. `showAccess` is called with the terminal as it was, and tells whether to go on. */
+/** Shows the screen until the user leaves or `signal` aborts. `showAccess` runs on the restored terminal and returns whether to continue. */
 export async function showSandbox(
   sandbox: Sandbox,
   story: Story,

@@ -16,22 +16,22 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** Also secrets that the ready line of --json need not have. */
+  /** Include secrets in the ready line of --json. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
 }
 
 /**
- * `billing sandbox`. With --once it returns 0 only if every invariant held; otherwise it stays up until SIGINT or SIGTERM, or until the user leaves the
- * screen that it shows on a terminal. Interrupted before its end it stops everything and throws an Interrupted.
+ * `billing sandbox`. With --once it returns 0 only if every invariant held. Otherwise it runs until SIGINT or SIGTERM, or until the user leaves its screen.
+ * When it is interrupted early, it stops everything and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // Steps under way fail when the play is stopped.
+      // Running steps fail when the scenario is stopped.
       if (signal.aborted)
         throw Interrupted.by(signal, flags.once === true ? cutShort : 'Interrupted.', {
           cause: error,
@@ -41,7 +41,7 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
   });
 }
 
-const cutShort = 'Interrupted: the play did not come to its end, and nothing was checked.';
+const cutShort = 'Interrupted: the scenario did not finish, and nothing was checked.';
 
 async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<number> {
   const {
@@ -60,7 +60,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   };
   const story: Story = { act: '', outcome: null };
   let tell = say;
-  // Its lines would be written across the screen; what matters of them is on it.
+  // Silent on a live screen, because log lines would overwrite it; the screen shows what matters.
   const log = createLog('sandbox', {
     level: live ? 'silent' : 'warn',
     pretty: process.stderr.isTTY,
@@ -98,7 +98,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   }
 }
 
-/** What --json prints. The demo wallet's key, also as a part of its pages' URLs, only with --secrets. */
+/** The ready line of --json. The demo wallet's key, which is also in the URLs of its pages, is only included with --secrets. */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;
   const { wallet, subscribeUrl, accountUrl, dashboardUrl } = ready.demo;
@@ -138,7 +138,7 @@ async function show(
   }
   const showAccess = async () => {
     process.stdout.write(describe(running));
-    return pressEnter('Enter goes back to the screen, ctrl-C stops everything. ', signal);
+    return pressEnter('Press Enter to go back to the screen, ctrl-C to stop everything. ', signal);
   };
   await showSandbox(running, story, showAccess, signal);
 }

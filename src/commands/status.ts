@@ -1,5 +1,5 @@
-// `billing status`: one screen of whether money and webhooks flow, and one JSON object for monitors. It names everything past its limit, and then
-// its exit code is 1. What Postgres or the chain cannot answer is left out, and the rest is shown.
+// `billing status`: shows the health of payments and webhooks, as one screen or as one JSON object for monitors. The exit code is 1 when a value is past its
+// limit. When Postgres or the chain does not answer, its part is omitted.
 import { loadConfig, required, type Config } from '../config.ts';
 import { daemonLimits, describeDatabase, type Sql } from '../db/connect.ts';
 import type { DaemonRow } from '../db/daemons.ts';
@@ -17,41 +17,41 @@ import { screen } from './status/screen.ts';
 
 export interface StatusFlags extends Limits {
   envFile?: string;
-  /** What must have been checked; else it is a problem. */
+  /** Parts that must have been checked; an unchecked one is a problem. */
   require?: readonly Checkable[];
   json?: boolean;
 }
 
 export interface Status {
-  /** Nothing is past its limit. */
+  /** No value is past its limit. */
   ok: boolean;
-  /** `unchecked`: nothing is past its limit, and something could not be checked. */
+  /** `unchecked`: no value is past its limit, but a part could not be checked. */
   state: 'ok' | 'unchecked' | 'past_limit';
-  /** What could not be checked, and why. */
+  /** The parts that could not be checked, and why. */
   unchecked: Partial<Record<Checkable, string>>;
-  /** Everything past its limit, in words. */
+  /** A message for each value past its limit. */
   problems: string[];
   at: Date;
   environment: string;
-  /** `fault` says why Postgres could not be asked; null when it could, and then the other fields are there. */
+  /** `fault`: why Postgres did not answer; null when it did, and the other fields are present then. */
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
-  /** Null when Postgres could not be asked. */
+  /** Null when Postgres did not answer. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   daemons: DaemonRow[];
-  /** Webhook secrets that no key of ENCRYPTION_KEY opens; null where it is not configured or Postgres could not be asked. */
+  /** Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or Postgres did not answer. */
   undecipherableSecrets: number | null;
-  /** null where SOLANA_RPC_URL is not configured. */
+  /** null when SOLANA_RPC_URL is not configured. */
   chain: ChainStatus | null;
-  /** null where neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` null when the chain could not be asked. */
+  /** null when neither KEEPER_ADDRESS nor KEEPER_KEYPAIR is configured; `sol` is null when the chain did not answer. */
   keeper: { address: string; sol: number | null } | null;
   errors: QueueStatus['errors'];
 }
 
-/** What was read, before it is judged. */
+/** The facts, before they are compared with the limits. */
 export type Facts = Omit<Status, 'ok' | 'state' | 'problems' | 'unchecked'>;
 
-/** Prints the status. Returns the exit code: 1 when something is past its limit, or was not checked and `require` names it. Throws an OperatorError for a wrong configuration. */
+/** Prints the status. Returns the exit code: 1 when a value is past its limit or a required part was not checked. Throws OperatorError (configuration). */
 export async function status({
   envFile,
   json = false,
@@ -117,7 +117,7 @@ async function readStatus(
   return { ok: problems.length === 0, state, problems, unchecked, ...found };
 }
 
-/** What `ask` reads, or why Postgres cannot be asked. Throws an OperatorError (exit code 2) for a schema newer than this build. */
+/** The result of `ask`, or why Postgres did not answer. Throws an OperatorError (exit code 2) for a schema newer than this build. */
 async function askDatabase<T>(
   databaseUrl: string,
   ask: (sql: Sql) => Promise<T>,

@@ -1,4 +1,4 @@
-// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to try a receiver in development.
+// `billing trigger`: sends a sample event to the app's endpoint and to `billing listen`, to test a receiver in development.
 import type { PingResult } from '../webhooks/ping.ts';
 import { sampleTypes, type SampleType } from '../domain/samples.ts';
 import { OperatorError } from '../errors.ts';
@@ -15,11 +15,11 @@ interface SampleAnswer extends PingResult {
   listeners: number;
 }
 
-/** Sends one. Returns the exit code: 1 when the endpoint did not answer 2xx. */
+/** Sends a sample. Returns the exit code: 1 when the endpoint did not answer 2xx. */
 export function trigger(type: string, flags: DeveloperFlags): Promise<number> {
   if (!sampleTypes.some((known) => known === type))
     throw new OperatorError(
-      `"${type}" is not a type of event: give one of ${sampleTypes.join(', ')}.`,
+      `"${type}" is not an event type: use one of ${sampleTypes.join(', ')}.`,
       2,
     );
   return interruptible(false, async (signal) => {

@@ -1,18 +1,18 @@
-// Reading something over and over for a screen, and telling how fresh it is.
+// Polls data for a screen and reports its freshness.
 import { messageOf } from '../errors.ts';
 import { startLoop } from '../loop.ts';
 import type { Freshness } from '../ui/freshness.ts';
 
 export interface Watching {
-  /** Reads again now. */
+  /** Polls now. */
   look(): void;
   stop(): void;
   stopped(): boolean;
 }
 
 /**
- * Reads again and again until stopped, and tells how fresh that is: when a reading begins, whenever it publishes, when it ends or fails. `read` may ask
- * for another reading at once by answering true. At most a tenth of the time goes into reading, however slow it is.
+ * Polls until stopped and reports the freshness when a poll begins, publishes, ends or fails. When `read` returns true, the next poll starts at once. The
+ * pause between polls is at least ten times the duration of the last one.
  */
 export function startWatching(
   read: (publish: () => void) => Promise<boolean>,

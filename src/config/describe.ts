@@ -1,7 +1,7 @@
 import type { Variable } from './variable.ts';
 import { variables } from './variables.ts';
 
-/** Name, meaning, default and who requires it, of every variable, in order: for documents and --help. */
+/** Name, description, default and requiring roles of every variable, in order; for the documents. */
 export function describeVariables(): Pick<
   Variable<unknown>,
   'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'

@@ -1,11 +1,11 @@
-// Parsers of variables. Each throws an Error whose message says what would be right; the caller puts the variable's name before it.
+// Parsers of variables. Each throws an Error whose message states the expected form; the caller puts the variable's name before it.
 import bs58 from 'bs58';
 import ipaddr from 'ipaddr.js';
 
-/** Text as it is. */
+/** Any text, unchanged. */
 export const text = (value: string) => value;
 
-/** One of a few words. */
+/** One of these values. */
 export const oneOf =
   <const T extends string>(...options: readonly T[]) =>
   (value: string): T => {
@@ -22,7 +22,7 @@ export const integer = (min: number, max: number) => (value: string) => {
   return number;
 };
 
-/** A URL of one of these protocols ("https:"), as it was written. */
+/** A URL with one of these protocols ("https:"), unchanged. */
 export const url =
   (...protocols: string[]) =>
   (value: string): string => {
@@ -45,7 +45,7 @@ export const list =
       .filter((item) => item !== '')
       .map(parse);
 
-/** The same, with between `min` and `max` different items. */
+/** A comma-separated list with `min` to `max` distinct items. */
 export const listOf =
   <T>(min: number, max: number, parse: (item: string) => T) =>
   (value: string): T[] => {
@@ -70,7 +70,7 @@ export const cidr = (value: string): string => {
   return value;
 };
 
-/** The address of a name server, with its port where that is not 53. */
+/** The address of a name server, with an optional port. */
 export const nameServer = (value: string): string => {
   const [, host = value] = /^\[?([^\]]+?)\]?(?::\d+)?$/.exec(value) ?? [];
   if (!ipaddr.isValid(value) && !ipaddr.isValid(host))
@@ -78,7 +78,7 @@ export const nameServer = (value: string): string => {
   return value;
 };
 
-/** At least 32 bytes each: 64 digits of hex, or at least 32 characters of anything else. */
+/** Secrets of at least 32 bytes each: 64 hex digits, or at least 32 other characters. */
 export const secrets = (value: string): string[] => {
   const all = list(text)(value);
   const bytes = (item: string) => Buffer.byteLength(item) / (/^[0-9a-f]+$/i.test(item) ? 2 : 1);
@@ -90,5 +90,5 @@ export const secrets = (value: string): string[] => {
   return all;
 };
 
-/** true or false, and no other word. */
+/** true or false. */
 export const flag = (value: string): boolean => oneOf('true', 'false')(value) === 'true';

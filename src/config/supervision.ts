@@ -1,15 +1,15 @@
 // Environment variables that a supervisor sets for a daemon.
-/** What systemd tells a service about itself (sd_notify(3), sd_watchdog_enabled(3)). */
+/** systemd's notification settings for a service (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface Supervision {
-  /** The socket that takes messages. */
+  /** The notification socket. */
   readonly socket: string;
-  /** Milliseconds within which a sign of life is expected; undefined when none is. */
+  /** Watchdog interval in milliseconds; undefined without a watchdog. */
   readonly watchdogMs: number | undefined;
-  /** Where systemd-notify is looked for. */
+  /** PATH for finding systemd-notify. */
   readonly path: string;
 }
 
-/** Read from the environment that systemd gives with Type=notify; undefined when no supervisor asks to be told. */
+/** Reads the environment that systemd sets for Type=notify; undefined without a notification socket. */
 export function supervision(
   env: Record<string, string | undefined> = process.env,
 ): Supervision | undefined {

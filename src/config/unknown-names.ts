@@ -1,13 +1,13 @@
-// Names in the environment that look like ours and are not: a mistyped PLATFORM_TREASURY must not be ignored.
+// Detects mistyped variable names in the environment: a mistyped PLATFORM_TREASURY must not be ignored.
 import type { Variable } from './variable.ts';
 import { variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
-/** Kubernetes and Docker set these for a service whose name begins with one of the prefixes. */
+/** Kubernetes and Docker set such names for a service whose name begins with one of the prefixes. */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
-/** A name that differs from a known one in at most this number of letters is taken for it. */
+/** Maximum edit distance at which a name counts as a mistyped known name. */
 const closeness = 2;
-/** Shorter names are close to too many others. */
+/** Minimum length for that check, because shorter names are close to too many others. */
 const shortest = 7;
 
 const all = Object.values<Variable<unknown>>(variables);
@@ -15,7 +15,7 @@ const known = new Set(
   all.flatMap(({ name, secret }) => (secret ? [name, `${name}_FILE`] : [name])),
 );
 
-/** A fault for each unknown name that has one of our prefixes or is close to a variable's name; the fault gives the probable name. */
+/** A fault for each unknown name that has one of the prefixes or resembles a known name; it suggests the probable name. */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     if (known.has(name) || injected.test(name)) return [];
@@ -32,7 +32,7 @@ function closest(name: string): [string, number] | [] {
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];
 }
 
-/** Letters to add, drop or change to make one word of the other (Levenshtein). */
+/** Levenshtein distance. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i += 1) {

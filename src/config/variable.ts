@@ -1,6 +1,6 @@
-// What is known of an environment variable.
+// Types that describe an environment variable.
 
-/** The variables that a command needs; others may be missing. */
+/** Decides which variables are required. */
 export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
 
 export interface Variable<T> {
@@ -8,10 +8,10 @@ export interface Variable<T> {
   about: string;
   /** Default, as an operator would write it. */
   fallback?: string;
-  /** Who cannot start without it. */
+  /** Roles that cannot start without it. */
   requiredBy?: readonly Role[];
-  /** NAME_FILE may name a file that holds the value; never shown. */
+  /** The value is never shown, and NAME_FILE may name a file that contains it. */
   secret?: boolean;
-  /** Throws an Error whose message says what would be right. */
+  /** Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }

@@ -1,4 +1,4 @@
-// Every variable there is: the operators' table and `.env.example` are generated from it.
+// All environment variables. The operators' table and `.env.example` are generated from this list.
 import ipaddr from 'ipaddr.js';
 import {
   address,
@@ -46,53 +46,53 @@ export const variables = {
   },
   wsUrls: {
     name: 'SOLANA_WS_URL',
-    about: 'their WebSockets, in the same order; derived from SOLANA_RPC_URL when absent',
+    about:
+      'WebSocket URLs of the endpoints, in the same order; default: derived from SOLANA_RPC_URL',
     secret: true,
     parse: list(url('ws:', 'wss:')),
   },
   wsAccounts: {
     name: 'SOLANA_WS_ACCOUNTS',
     about:
-      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 a connection, so that a revoked approval, a new one or a top-up is seen within seconds; the sweep sees those of the others within SWEEP_MINUTES",
+      "subscribers' token accounts that each keeper follows by WebSocket, 1,000 per connection, so that a revoked or renewed approval or a top-up is seen within seconds; the sweep covers the others within SWEEP_MINUTES",
     fallback: '3000',
     parse: integer(0, 1_000_000),
   },
   sweepMinutes: {
     name: 'SWEEP_MINUTES',
     about:
-      'minutes in which the keepers look at every subscription on chain once, whatever the streams tell; fewer find missed changes sooner and cost more requests',
+      'minutes in which the keepers read every subscription on chain once, independent of the streams; a lower value finds missed changes sooner and costs more requests',
     fallback: '60',
     parse: integer(1, 1440),
   },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
-      'requests per second of a keeper to each endpoint, without the sending of transactions; 0 is no limit',
+      'requests per second of a keeper to each endpoint, not counting sent transactions; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
-    about: 'the same for serve; SOLANA_RPC_RATE when absent',
+    about: 'the same for serve; default: SOLANA_RPC_RATE',
     parse: integer(0, 100_000),
   },
   sendUrls: {
     name: 'SOLANA_SEND_URL',
-    about:
-      'endpoints to which transactions are sent, comma-separated; those of SOLANA_RPC_URL when absent',
+    about: 'endpoints to which transactions are sent, comma-separated; default: SOLANA_RPC_URL',
     secret: true,
     parse: list(url('http:', 'https:')),
   },
   sendRate: {
     name: 'SOLANA_SEND_RATE',
-    about: 'transactions per second of a keeper to each endpoint; 0 is no limit',
+    about: 'transactions per second of a keeper to each endpoint; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
   transactionVersion: {
     name: 'SOLANA_TRANSACTION_VERSION',
     about:
-      'version of the transactions that a keeper signs: 1 (ten payments in one), legacy (two or three), or auto: what the cluster takes',
+      'version of the transactions that a keeper signs: 1 (ten payments each), legacy (two or three), or auto (1 if the cluster supports it)',
     fallback: 'auto',
     parse: oneOf<'auto' | '1' | 'legacy'>('auto', '1', 'legacy'),
   },
@@ -112,14 +112,14 @@ export const variables = {
   keeperKeypairs: {
     name: 'KEEPER_KEYPAIR',
     about:
-      "paths of the keeper's keypairs in Solana CLI format, comma-separated, each readable by its owner alone; the first is in use",
+      "paths of the keeper's keypairs in Solana CLI format, comma-separated, each readable only by its owner; the first is in use",
     requiredBy: ['keeper'],
     parse: listOf(1, 4, text),
   },
   keeperAddresses: {
     name: 'KEEPER_ADDRESS',
     about:
-      'the pullers that plans name, comma-separated, at most 4: the one in use, then those that stand by; the address of KEEPER_KEYPAIR when absent',
+      'the pullers that plans name, comma-separated, at most 4: the one in use, then standbys; default: the address of KEEPER_KEYPAIR',
     requiredBy: ['serve'],
     parse: listOf(1, 4, address),
   },
@@ -139,7 +139,7 @@ export const variables = {
   planMinimumAmount: {
     name: 'PLAN_MINIMUM_AMOUNT',
     about:
-      'base units (6 decimals of USDC); a plan that collects less per period is refused, since each payment costs the operator lamports',
+      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports',
     fallback: '100000',
     parse: integer(1, Number.MAX_SAFE_INTEGER),
   },
@@ -179,7 +179,7 @@ export const variables = {
   metricsPort: {
     name: 'METRICS_PORT',
     about:
-      'port of /metrics, /healthz and /readyz on loopback; the next free one is taken when it is in use; 0 is any',
+      'port of /metrics, /healthz and /readyz on loopback; if it is in use, the next free one; 0: any free port',
     fallback: '9464',
     parse: integer(0, 65_535),
   },
@@ -192,38 +192,38 @@ export const variables = {
   publicUrl: {
     name: 'PUBLIC_URL',
     about:
-      'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; http://HOST:PORT when absent',
+      'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
   },
   corsOrigins: {
     name: 'CORS_ORIGINS',
-    about: 'origins that browsers may call from, comma-separated',
+    about: 'origins from which browsers may call the API, comma-separated',
     fallback: '',
     parse: list(url('http:', 'https:')),
   },
   trustProxy: {
     name: 'TRUST_PROXY',
     about:
-      'addresses or CIDRs of the proxies whose X-Forwarded-For is believed, comma-separated; none when empty',
+      'addresses or CIDRs of the proxies whose X-Forwarded-For is trusted, comma-separated; empty: none',
     fallback: '',
     parse: list((item) => (ipaddr.isValid(item) ? item : cidr(item))),
   },
   webhookAllowCidrs: {
     name: 'WEBHOOK_ALLOW_CIDRS',
-    about: 'private ranges that webhooks may be sent to nevertheless, comma-separated',
+    about: 'private ranges that are allowed as webhook targets, comma-separated',
     fallback: '',
     parse: list(cidr),
   },
   webhookDenyCidrs: {
     name: 'WEBHOOK_DENY_CIDRS',
-    about: 'ranges that webhooks are never sent to, comma-separated, public ones too',
+    about: 'ranges that are refused as webhook targets, even public ones, comma-separated',
     fallback: '',
     parse: list(cidr),
   },
   webhookGuard: {
     name: 'WEBHOOK_GUARD',
     about:
-      'true refuses webhook targets at private addresses; always true in production and where PUBLIC_URL is not a loopback address',
+      'true refuses webhook targets at private addresses; always true in production and when PUBLIC_URL is not a loopback address',
     fallback: 'false',
     parse: flag,
   },
@@ -242,41 +242,41 @@ export const variables = {
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',
     about:
-      'seconds after which another dispatcher may send what one that died had claimed; longer than the 5 s an endpoint has to answer',
+      'seconds after which another dispatcher may claim the deliveries of one that died; must exceed the 5 s that an endpoint has to answer',
     fallback: '10',
     parse: integer(1, 3600),
   },
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',
     about:
-      'name servers (address or address:port, comma-separated) that look up webhook hosts where addresses are guarded; those of the system when empty',
+      'name servers (address or address:port, comma-separated) that resolve webhook hosts while WEBHOOK_GUARD is on; empty: those of the system',
     fallback: '',
     parse: list(nameServer),
   },
   deliveryRetentionDays: {
     name: 'DELIVERY_RETENTION_DAYS',
     about:
-      'days to keep finished deliveries and their attempts, which are then dropped by the month; 0 keeps them for ever',
+      'days to keep finished deliveries and their attempts, which are dropped by the month; 0 keeps them forever',
     fallback: '90',
     parse: integer(0, 36_500),
   },
   eventRetentionDays: {
     name: 'EVENT_RETENTION_DAYS',
     about:
-      'days to keep events for lists and replays; they are then dropped by the month; 0 keeps them for ever',
+      'days to keep events for lists and replays; they are dropped by the month; 0 keeps them forever',
     fallback: '730',
     parse: integer(0, 36_500),
   },
   apiUrl: {
     name: 'BILLING_API_URL',
     about:
-      'base URL of the API that billing listen, trigger, deliveries and replay talk to; https:// unless it is this machine',
+      'base URL of the API for billing listen, trigger, deliveries and replay; https:// unless it is on this machine',
     fallback: 'http://127.0.0.1:3000',
     parse: url('http:', 'https:'),
   },
   apiKey: {
     name: 'BILLING_API_KEY',
-    about: "a merchant's API key, for billing listen, trigger, deliveries and replay alone",
+    about: "a merchant's API key, only for billing listen, trigger, deliveries and replay",
     secret: true,
     parse: text,
   },
@@ -295,5 +295,5 @@ type Parsed<V> = V extends { parse: (text: string) => infer T }
     : T | undefined
   : never;
 
-/** The variables' values by their names in the code. */
+/** The parsed values, by the names of the variables in the code. */
 export type Values = { readonly [Key in keyof Variables]: Parsed<Variables[Key]> };

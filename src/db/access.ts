@@ -1,7 +1,7 @@
-// What the access endpoint reads, for all requests of an event-loop turn in one statement.
+// Reads for the access endpoint: one statement answers all requests of an event-loop turn.
 import type { Queryable } from './connect.ts';
 
-/** What access depends on (domain/access.ts). */
+/** The subscription fields that decide access (domain/access.ts). */
 export interface AccessTerms {
   status: string;
   paidThrough: Date | null;
@@ -28,17 +28,17 @@ export interface AccessSubscription extends AccessTerms {
 }
 
 export interface AccessRecord extends AccessQuestion {
-  /** Whose app it is. */
+  /** Id of the merchant that owns the app. */
   owner: string;
   /** The database's clock. */
   now: Date;
   subscriptions: AccessSubscription[];
 }
 
-/** Subscriptions of a customer that are judged, of each list: more are not expected, and the statement stays bounded. */
+/** Subscriptions read per customer and list; a limit keeps the statement bounded. */
 const most = 50;
 
-/** The end of the paid time or the trial, as coveredUntil in domain/access.ts. To use the index subscriptions_by_coverage it is the same expression. */
+/** End of the paid time or the trial, as coveredUntil in domain/access.ts. Must equal the expression of the index subscriptions_by_coverage. */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else paid_through end)`;
 
@@ -86,13 +86,13 @@ const terms = (sql: Queryable) => sql`
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
-/** Only the wallet itself makes its rows. */
+/** Only the wallet itself can register its subscriptions, so the newest rows suffice. */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id and subscriber_wallet = asked.wallet and ${ofPlan(sql)}
   order by id desc limit ${most}`;
 
-// Any wallet may register with any external id, so unpaid registrations must not push out the one that grants access: those that are covered
-// longest come first. The newest ones, of any plan so that no more are read, only say why there is no access.
+// Any wallet can register with any external id, so unpaid registrations must not push out the one that grants access: rows with the longest
+// coverage come first. The newest rows only explain why access is denied; the plan is filtered after the limit to bound the read.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions

@@ -1,7 +1,7 @@
-// A merchant's figures, from the rows that its lists show.
+// Daily analytics of an app, computed from subscriptions, payments and refunds.
 import type { Queryable } from './connect.ts';
 
-/** One UTC day, cut to the range asked for. Amounts are sums of base units, as text since they may pass 2^63. */
+/** One UTC day, cut to the requested range. Amounts are sums of base units, as text because they can exceed 2^63. */
 export interface DayRow {
   day: Date;
   /** At the end of the day. */
@@ -13,20 +13,20 @@ export interface DayRow {
   cancelled: number;
   expired: number;
   new: number;
-  /** At the end of the day: amounts of what is active or past due, per 730 hours. */
+  /** Amounts of the active and past-due subscriptions at the end of the day, per 730 hours. */
   mrr: string;
   gross: string;
   fees: string;
   net: string;
-  /** Given back, by the time of the transfer. */
+  /** Refunds, by the block time of the transfer. */
   refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
 }
 
 /**
- * Every day of [from, to), days without activity included. Reads what lives or moves in the range, and for each subscription the last payment before
- * it: whether one was past due on a day follows from its last payment. From now on, or at the end of a range `untilNow`, its status counts.
+ * Every day of [from, to), including days without activity. A subscription counts as past due on a day when its last payment before that day failed;
+ * at the end of a range `untilNow`, and after now, its current status counts instead.
  */
 export function dailyFigures(
   sql: Queryable,

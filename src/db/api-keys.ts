@@ -39,9 +39,9 @@ export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Pro
   >`select id, prefix, created_at, last_used_at, revoked_at from api_keys where ${pageOf(sql, key, page)}`;
 }
 
-/** The holders of those keys that are not revoked, by each key's SHA-256 in hex. In no particular order. */
+/** The holders of the live keys with these hashes (SHA-256 in hex), in no particular order. */
 export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promise<KeyHolder[]> {
-  // The limit keeps it at one look into the index for each key, however many the planner takes an array to hold.
+  // The limit forces one index look-up per key, regardless of the planner's estimate of the array's length.
   return sql<KeyHolder[]>`
     select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
@@ -50,7 +50,7 @@ export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promi
       lateral (select * from merchants where id = k.merchant_id limit 1) as m`;
 }
 
-/** Writes down that a key is in use, at most once a minute. */
+/** Sets a key's last_used_at, at most once a minute. */
 export async function markKeyUsed(sql: Queryable, id: string): Promise<void> {
   await sql`update api_keys set last_used_at = now() where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`;
 }
@@ -62,7 +62,7 @@ export async function findKeyOwner(sql: Queryable, id: string): Promise<string |
   return row?.merchantId;
 }
 
-/** Revokes for good; a key that is revoked already keeps its time. */
+/** Revokes a key permanently; a key that is already revoked keeps its revoked_at. */
 export async function revokeApiKey(sql: Queryable, id: string): Promise<ApiKeyRow | undefined> {
   const [row] = await sql<ApiKeyRow[]>`
     update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${id}
@@ -76,7 +76,7 @@ export interface ApiKeyAdminRow extends ApiKeyRow {
   wallet: string;
 }
 
-/** Keys of one merchant, or of all, newest first, in pages by id. */
+/** Keys of one merchant or of all merchants, newest first, in pages by id. */
 export function listKeysAdmin(
   sql: Queryable,
   { merchantId, after, limit }: Page & { merchantId: string | null },
@@ -88,7 +88,7 @@ export function listKeysAdmin(
     order by k.id desc limit ${limit}`;
 }
 
-/** Revokes a key that is live. `already`: it was revoked before, at the time that it has. undefined: there is no such key. */
+/** Revokes a live key. `already`: the key was revoked before and keeps its revoked_at. undefined: the key does not exist. */
 export async function revokeLiveKey(
   sql: Queryable,
   id: string,

@@ -38,7 +38,7 @@ export async function findApp(sql: Queryable, id: string): Promise<AppRow | unde
   return row;
 }
 
-/** The apps with these ids. The limit keeps it at one look into the index for each id. */
+/** The apps with these ids. The limit forces one index look-up per id. */
 export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
     select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps where id = wanted.id limit 1) as app`;
@@ -50,7 +50,7 @@ export function listApps(sql: Queryable, merchantId: string, page: Page): Promis
   return sql<AppRow[]>`select * from apps where ${pageOf(sql, key, page)}`;
 }
 
-/** Writes the fields that are given; null clears one. */
+/** Updates the given fields; null clears a field. */
 export async function updateApp(
   sql: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-// Checkout sessions: a plan for one of a merchant's customers, subscribed to once.
+// Checkout sessions: each offers one plan to one of the merchant's customers and leads to at most one subscription.
 import type { Queryable } from './connect.ts';
 import { type Page, pageOf } from './lists.ts';
 import type { DiscountTerms } from './subscription-changes.ts';
@@ -7,14 +7,14 @@ export interface CheckoutSessionRow extends DiscountTerms {
   id: string;
   appId: string;
   planId: string;
-  /** By the database's clock. */
+  /** Computed from subscription_id and expires_at, by the database's clock. */
   status: 'open' | 'complete' | 'expired';
   externalId: string | null;
   /** JSON text. */
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
-  /** The wallet whose subscribing transaction was sent: no other one can use the session. */
+  /** The wallet whose subscribe transaction was sent; no other wallet can use the session. */
   subscriberWallet: string | null;
   subscriptionId: string | null;
   createdAt: Date;
@@ -69,7 +69,7 @@ export function listCheckoutSessions(
     select ${columns(sql)} from checkout_sessions where ${pageOf(sql, key, page)}`;
 }
 
-/** Ties an open session to the wallet whose transaction is about to be sent. False where it is another wallet's, over or used. */
+/** Binds an open session to a wallet before its transaction is sent. False when another wallet holds the session, or it is expired or complete. */
 export async function claimCheckoutSession(
   sql: Queryable,
   id: string,
@@ -81,7 +81,7 @@ export async function claimCheckoutSession(
   return count === 1;
 }
 
-/** The subscription that the session led to, written in its transaction. False where the session is another wallet's, over or used. */
+/** Completes a session, in the transaction that stores the subscription. False when another wallet holds it, or it is expired or complete. */
 export async function completeCheckoutSession(
   sql: Queryable,
   id: string,

@@ -1,6 +1,6 @@
 import type { Queryable } from './connect.ts';
 
-/** A subscription and the claim under which it is held. */
+/** A leased subscription and the id of the claim that leased it. */
 export interface Held {
   id: string;
   claimId: string;

@@ -5,7 +5,7 @@ export async function readClock(sql: Queryable): Promise<number> {
   const [row] = await sql<
     { now: number }[]
   >`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
-  if (row === undefined) throw new Error('the database told no time');
+  if (row === undefined) throw new Error('the database returned no time');
   return row.now;
 }
 

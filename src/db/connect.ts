@@ -1,21 +1,21 @@
-// The one way to Postgres: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
+// Opens every Postgres pool: postgres.js, snake_case columns as camelCase fields, int8 as bigint.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { backoff } from '../backoff.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { createSilence, type Silence } from './silence.ts';
 
-/** The longest wait before the next try to reach a Postgres that was lost. */
+/** Cap of the reconnect backoff, ms. */
 const reconnectMs = 1000;
 
 const types = { bigint: postgres.BigInt };
 
-/** A pool. Every statement of src/db takes it, or a transaction of it, as `sql`. */
+/** A pool. Every function in src/db takes a pool or a transaction as `sql`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>;
 export type Transaction = postgres.TransactionSql<{ bigint: bigint }>;
 export type Queryable = Sql | Transaction;
 
-/** Milliseconds that a connection may spend on one thing. */
+/** Timeouts of a connection, ms. */
 export interface Limits {
   /** The server cancels a statement after this. */
   statementMs: number;
@@ -23,7 +23,7 @@ export interface Limits {
   lockMs: number;
   /** The server ends a connection whose open transaction does nothing for this long. */
   idleInTransactionMs: number;
-  /** The client drops connections on which it hears nothing for this long; longer than statementMs, since a server that answers keeps its connection. */
+  /** The client drops a connection that received nothing for this long. Longer than statementMs, so that a slow statement is cancelled first. */
   silentMs: number;
 }
 
@@ -35,27 +35,27 @@ export const daemonLimits: Limits = {
   silentMs: 10_000,
 };
 
-/** The limits of analytics, exports and the counts of replays, which read more and have a pool of their own. */
+/** The limits of the report pool: analytics, exports and replay counts read more rows, so they have a pool of their own. */
 export const reportLimits: Limits = { ...daemonLimits, statementMs: 25_000, silentMs: 30_000 };
 
 export interface ConnectOptions {
-  /** Connections at the most. */
+  /** Maximum number of connections. */
   max: number;
   /** Shown in pg_stat_activity. */
   name: string;
-  /** Reads by indexes wherever there is one: for daemons, whose sessions outlive what their plans were made for. */
+  /** Turns sequential scans off. For daemons: their sessions keep query plans that were made while the tables were small. */
   byIndexes?: boolean;
-  /** None when absent: commands and migrations may take as long as they need. */
+  /** No limits when absent: commands and migrations may run for any time. */
   limits?: Limits | undefined;
 }
 
-// The checks of foreign keys and PL/pgSQL keep a plan for as long as their session. One that was planned among few events read all of them for each
-// new delivery, until an ANALYZE came. Before Postgres 18 a scan without an index then counts as so expensive that it would be compiled (jit).
+// Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small scans the whole table for each new delivery until the
+// next ANALYZE. jit is off because before Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
 const indexed = { enable_seqscan: 'off', jit: 'off' };
 
 const silences = new WeakMap<object, Silence>();
 
-/** A lazy pool: no connection is made before the first query. */
+/** A lazy pool: it connects on the first query. */
 export function connect(
   url: string,
   { max, name, byIndexes = false, limits }: ConnectOptions,
@@ -65,7 +65,7 @@ export function connect(
     types,
     transform: postgres.camel,
     connect_timeout: 5,
-    // Seconds. The default of postgres.js goes up to 20 s, and each daemon would wait that long after Postgres is back.
+    // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after Postgres recovers.
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: reconnectMs }) / 1000,
     idle_timeout: 60,
     onnotice: () => undefined,
@@ -85,7 +85,7 @@ export function connect(
   return openPool((own) => postgres(url, { ...options, ...own }), limits?.silentMs);
 }
 
-/** A pool that `open` makes with the given options. With `silentMs` it drops connections on which nothing arrives for that long. */
+/** A pool made by `open` with the given options. With `silentMs` the pool drops connections that receive nothing for that long. */
 export function openPool(open: (own: object) => Sql, silentMs?: number): Sql {
   const silence = silentMs === undefined ? undefined : createSilence(silentMs);
   const watched = answered(open(silence === undefined ? {} : { socket: silence.open }), silence);
@@ -93,14 +93,14 @@ export function openPool(open: (own: object) => Sql, silentMs?: number): Sql {
   return watched;
 }
 
-/** What the client knows of the silence of its own connections; undefined for a pool without limits. */
+/** The silence detector of a pool; undefined for a pool without limits. */
 export function silenceOf(sql: Sql): Silence | undefined {
   return silences.get(sql);
 }
 
 /**
- * The pool, with every statement and transaction counted by `silence`, and run again where postgres.js rejects it with the error of another: the
- * server's last word on a connection that it ended is kept for the first statement of the next connection, minutes later, and that one is not sent.
+ * Wraps the pool: `silence` counts every statement and transaction, and a statement rejected with a stale error runs again. postgres.js keeps the error
+ * with which the server ended a connection and rejects the first statement of the next connection with it, without sending that statement.
  */
 function answered(sql: Sql, silence: Silence | undefined): Sql {
   const survivor = Object.assign(sql, { begin: survivingLoss(sql, silence) });
@@ -120,18 +120,18 @@ function counted<T extends Queryable>(sql: T, silence: Silence | undefined): T {
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // A part of a statement is a promise as well, but nothing waits for it.
+      // A fragment is a promise too, but it is never awaited.
       if (made instanceof Promise) count(made as Statement, make as () => Statement, silence);
       return made;
     },
   });
 }
 
-/** Replaces `then`: a statement of postgres.js is sent when it is first waited for. */
+/** Replaces `then`, because postgres.js sends a statement when it is first awaited. */
 function count(made: Statement, again: () => Statement, silence: Silence | undefined): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
-    // Only what still waits for a connection can be cancelled without one.
+    // Only a statement that still waits for a connection can be cancelled without one.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
@@ -147,7 +147,7 @@ function count(made: Statement, again: () => Statement, silence: Silence | undef
   made.then = (...handlers) => (running ??= run()).then(...handlers);
 }
 
-/** The errors by which a server ends a connection. A statement that was sent never gets them, but CONNECTION_CLOSED. */
+/** The errors with which a server ends a connection. A statement that was sent gets CONNECTION_CLOSED instead, so these are safe to retry. */
 function isStale(error: unknown): boolean {
   return (
     error instanceof postgres.PostgresError &&
@@ -158,8 +158,8 @@ function isStale(error: unknown): boolean {
 type Work = (tx: Transaction) => unknown;
 
 /**
- * `sql.begin` that outlives its connection. postgres.js 3.4 writes its rollback (or commit) to a connection that is gone, where no socket is left, and
- * the process dies of it (github.com/porsager/postgres/issues/1154 and 1208). So the work of a lost transaction never ends once its promise is rejected.
+ * `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a connection without a socket, which crashes the process
+ * (github.com/porsager/postgres/issues/1154 and 1208). So once the transaction has rejected, its callback never settles.
  */
 function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   const begin = sql.begin.bind(sql) as (
@@ -177,7 +177,7 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // The end of a connection rejects its queries first and then the transaction.
+        // A closed connection rejects its queries first and the transaction afterwards.
         await nextTurn();
         throw error;
       } finally {
@@ -206,13 +206,13 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   return surviving as Sql['begin'];
 }
 
-/** Where a URL points, without its credentials. */
+/** Host, port and database of a URL, without its credentials. */
 export function describeDatabase(url: string): string {
   const { hostname, port, pathname } = new URL(url);
   return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? '5432' : port}, database "${decodeURIComponent(pathname.slice(1))}"`;
 }
 
-/** Throws an OperatorError that names the host and the next step when Postgres does not answer. */
+/** Throws an OperatorError with the host and the next step when Postgres does not answer. */
 export async function assertReachable(sql: Sql, url: string): Promise<void> {
   try {
     await sql`select 1`;

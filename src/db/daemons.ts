@@ -1,4 +1,4 @@
-// The daemons that run on this database. Each writes its row every few seconds, which also shows that Postgres can be written to.
+// Heartbeats of the daemons. Each daemon writes its row every few seconds, which also proves that Postgres accepts writes.
 import type { Queryable } from './connect.ts';
 
 export interface DaemonRow {
@@ -6,13 +6,13 @@ export interface DaemonRow {
   host: string;
   pid: number;
   startedAt: Date;
-  /** When it wrote last. */
+  /** Time of the last heartbeat. */
   seenAt: Date;
-  /** Why it cannot do its work, in its own words; null when it can. */
+  /** The reason why the daemon is not ready, as it reports it; null while it is. */
   trouble: string | null;
 }
 
-/** Adds the daemon's row, or says that it still runs. */
+/** Inserts the daemon's row, or updates its heartbeat. */
 export async function writeDaemon(
   sql: Queryable,
   daemon: { id: string; name: string; host: string; pid: number; trouble: string | null },
@@ -23,7 +23,7 @@ export async function writeDaemon(
     on conflict (id) do update set seen_at = clock_timestamp(), trouble = excluded.trouble`;
 }
 
-/** How many daemons of this name ended within 15 minutes without saying that they stop: killed, out of memory, or after a crash. */
+/** Counts daemons of this name that died within 15 minutes without removing their row: killed, out of memory or crashed. */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from daemons
@@ -31,12 +31,12 @@ export async function countLostDaemons(sql: Queryable, name: string): Promise<nu
   return row?.count ?? 0;
 }
 
-/** Removes the row of a daemon that stops, and rows of daemons that were killed more than a day ago. */
+/** Removes the row of a stopping daemon, and rows whose last heartbeat is older than a day. */
 export async function removeDaemon(sql: Queryable, id: string): Promise<void> {
   await sql`delete from daemons where id = ${id} or seen_at < now() - interval '1 day'`;
 }
 
-/** Every daemon that wrote within a day, the newest first. */
+/** Every daemon with a heartbeat within the last day, most recent first. */
 export function listDaemons(sql: Queryable): Promise<DaemonRow[]> {
   return sql<DaemonRow[]>`
     select name, host, pid, started_at, seen_at, trouble from daemons

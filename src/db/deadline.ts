@@ -1,21 +1,21 @@
-// Postgres for an interactive screen: no question outlasts its limit, whatever happens to the server or the network. The server cancels a slow
-// statement; when nothing arrives at all, the pool is thrown away and opened again.
+// Postgres for an interactive screen: every query ends within the limit, even when the server or the network fails. The server cancels a slow
+// statement; when nothing arrives, the pool is discarded and a new one opened.
 import { OperatorError } from '../errors.ts';
 import { connect, type Sql } from './connect.ts';
 
 export interface Deadlined {
-  /** Throws an OperatorError when there is no answer within the limit; what the statement did on the server is then not known. */
+  /** Throws an OperatorError when no answer arrives within the limit; the statement may have taken effect on the server. */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
   /** Closes every connection at once, without waiting for answers. */
   close(): void;
 }
 
-/** Nothing is connected before the first question. */
+/** Connects on the first query. */
 export function connectWithDeadline(
   url: string,
   { max, name, limitMs }: { max: number; name: string; limitMs: number },
 ): Deadlined {
-  // The server's limit comes first: as long as it answers at all, its connection is kept.
+  // The server's limit is shorter, so that a server that still answers keeps its connection.
   const ms = Math.ceil(limitMs * 0.8);
   const limits = { statementMs: ms, lockMs: ms, idleInTransactionMs: limitMs, silentMs: limitMs };
   const open = () => connect(url, { max, name, limits });

@@ -1,4 +1,4 @@
-// Deliveries, the queue and the log together, as merchants and operators read them. Writing is in delivery-queue.ts.
+// Reads deliveries (queue and log together) for merchants and operators. delivery-queue.ts writes them.
 import type { Queryable } from './connect.ts';
 import type { EventType } from './events.ts';
 import { among, type Fragment, type Page, pageOf, type Span } from './lists.ts';
@@ -27,7 +27,7 @@ export interface AttemptRow {
   address: string | null;
 }
 
-/** Of the creation, and other filters. */
+/** The span applies to the delivery's creation. */
 export interface DeliveryFilters extends Span {
   status: readonly DeliveryRow['status'][] | null;
   type: readonly string[] | null;
@@ -50,7 +50,7 @@ export function listDeliveries(
   >`select ${columns(sql)} from all_deliveries where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
 }
 
-/** Deliveries to every endpoint that an app has or had, newest first. */
+/** Deliveries to all endpoints of an app, deleted ones included, newest first. */
 export function listDeliveriesOfApp(
   sql: Queryable,
   appId: string,
@@ -70,7 +70,7 @@ export function listDeliveriesOfApp(
     order by each.id desc limit ${page.limit}`;
 }
 
-/** The app of a delivery; undefined when there is no such delivery. */
+/** The app of a delivery; undefined when the delivery does not exist. */
 export async function findAppOfDelivery(sql: Queryable, id: string): Promise<string | undefined> {
   const [row] = await sql<{ appId: string }[]>`
     select app_id from all_deliveries delivery join webhook_endpoints endpoint on endpoint.id = delivery.endpoint_id
@@ -91,7 +91,7 @@ function filtersOf(
   ];
 }
 
-/** A filter that names the status in the statement: the partial indexes of failed and cancelled deliveries are used for constants alone. */
+/** A status filter with the status as a constant: Postgres uses a partial index only for a constant condition. */
 function hasStatus(sql: Queryable, status: DeliveryRow['status']) {
   return {
     pending: sql`and status = 'pending'`,
@@ -107,15 +107,15 @@ export async function findDelivery(sql: Queryable, id: string): Promise<Delivery
   return row;
 }
 
-/** A delivery's attempts in order: six at the most. */
+/** A delivery's attempts in order, at most six. */
 export function listAttempts(sql: Queryable, deliveryId: string): Promise<AttemptRow[]> {
   return sql<AttemptRow[]>`
     select number, started_at, duration_ms, http_status, error, response, address from delivery_attempts
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// All apps, for operators. One statement reads a bounded number of rows, whatever the filters are. A filter that few rows match takes several
-// statements, each of which returns how far back it has read.
+// Deliveries of all apps, for operators. Each statement reads a bounded number of rows for any filter and returns how far it read, so a rare filter
+// takes several statements.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;
@@ -128,14 +128,14 @@ export interface LoggedDelivery extends DeliveryRow {
   appId: string;
   appName: string;
   url: string;
-  /** Of the last attempt: its HTTP status, or why there was no answer; both null before the first. */
+  /** HTTP status of the last attempt, or why it got no response; both null before the first attempt. */
   lastStatus: number | null;
   lastError: string | null;
 }
 
 /**
- * Which rows are read, newest first: `all`; `endpoints` those of the app or the endpoint named; `undelivered` failed and cancelled ones; `waiting`
- * unfinished ones.
+ * The rows that a walk reads, newest first: `all`; `endpoints`: those of the given app or endpoint; `undelivered`: failed and cancelled; `waiting`:
+ * unfinished.
  */
 export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
@@ -145,21 +145,21 @@ export interface Walk {
   before: string;
   /** Inclusive. */
   from: string;
-  /** Rows that are read. */
+  /** Maximum number of rows read. */
   walk: number;
-  /** Rows that are returned. */
+  /** Maximum number of rows returned. */
   limit: number;
 }
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** How many rows were read: fewer than `walk` means that there are no more. */
+  /** Number of rows read; fewer than `walk` means that the source is exhausted. */
   walked: number;
-  /** The oldest of them. */
+  /** Id of the oldest row read. */
   walkedTo: string | null;
 }
 
-/** Deliveries that match, newest first, of the next `walk` rows of the source. */
+/** Matching deliveries among the next `walk` rows of the source, newest first. */
 export async function walkDeliveries(
   sql: Queryable,
   { status, appId, endpointId, type }: LogFilters,
@@ -208,11 +208,11 @@ export async function walkDeliveries(
 }
 
 export interface WholeDelivery extends LoggedDelivery {
-  /** As it was or will be sent, byte for byte. */
+  /** The request body, byte for byte. */
   body: string;
-  /** As domain/secrets.ts sealed it, for the endpoint's id. */
+  /** Sealed by domain/secrets.ts under the endpoint's id. */
   secret: Buffer;
-  /** The secret before the last rotation, which signed from previousSince and signs as well until previousUntil. */
+  /** The secret before the last rotation: valid since previousSince, and still signing until previousUntil. */
   previousSecret: Buffer | null;
   previousSince: Date | null;
   rotatedAt: Date | null;
@@ -222,7 +222,7 @@ export interface WholeDelivery extends LoggedDelivery {
   merchantName: string | null;
 }
 
-/** One delivery with all that was sent. */
+/** One delivery with its event body, endpoint and merchant. */
 export async function findWholeDelivery(
   sql: Queryable,
   id: string,
@@ -254,7 +254,7 @@ export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> 
   >`select id, name from (select id, name from apps order by id desc limit ${limit}) as newest order by lower(name), id`;
 }
 
-/** The deliveries that were queued after `since` (as text) to replay these, newest first. */
+/** Ids of the replays of these deliveries that were queued after `since` (as text), newest first. */
 export async function listReplaysOf(
   sql: Queryable,
   ids: readonly string[],
@@ -266,7 +266,7 @@ export async function listReplaysOf(
   return rows.map(({ id }) => id);
 }
 
-/** How many of these deliveries have each status. */
+/** Counts these deliveries by status. */
 export function countByStatus(
   sql: Queryable,
   ids: readonly string[],

@@ -1,11 +1,11 @@
-// Unfinished deliveries. Dispatchers claim rows; a claim is lost when claimed_until passes, and every write that follows a claim repeats its id.
+// Unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until, and every write under a claim repeats the claim id.
 import type { Queryable } from './connect.ts';
 
-/** How much of one endpoint's queue to claim. */
+/** A claim of up to `room` deliveries from the queue of one endpoint. */
 export interface ClaimRequest {
   endpointId: string;
   room: number;
-  /** Unix ms of the database's clock: rows that were due earlier are left out. null: none are. */
+  /** Unix ms of the database's clock: rows due earlier are skipped. null: no lower bound. */
   floor: number | null;
 }
 
@@ -17,10 +17,10 @@ export interface ClaimedDelivery {
   attempts: number;
   /** Unix ms of the database's clock. */
   dueAt: number;
-  /** Sent byte for byte. */
+  /** The request body, byte for byte. */
   body: string;
   endpointDeleted: boolean;
-  /** Unix ms at which the endpoint's secret was rotated last; null: never. */
+  /** Unix ms of the last rotation of the endpoint's secret; null: never rotated. */
   rotatedAt: number | null;
 }
 
@@ -32,7 +32,7 @@ export interface Outcome {
   claimId: string;
   /** `cancelled`: the endpoint is deleted and nothing was sent. */
   status: 'pending' | 'delivered' | 'failed' | 'cancelled';
-  /** Unix ms of the database's clock at which it is due again; null unless pending. */
+  /** Unix ms of the database's clock of the next attempt; null unless pending. */
   dueAt: number | null;
   /** null when nothing was sent. */
   attempt: Attempt | null;
@@ -55,8 +55,8 @@ export interface DueEndpoint {
 }
 
 /**
- * Claims due deliveries for `claimMs`, oldest due first. A row that another dispatcher claimed is left out until that claim has passed.
- * Run it on a connection that plans each time and does not wait for the disk (connectClaims). In no particular order.
+ * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The result is in no particular order.
+ * Run it on connectClaims(): it plans each execution and commits without waiting for the disk.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -91,7 +91,7 @@ export function claimDeliveries(
       cross join lateral (select deleted_at, rotated_at from webhook_endpoints where id = claimed.endpoint_id limit 1) as endpoint`;
 }
 
-/** Gives claims back: any dispatcher may claim these at once. No attempt is counted. */
+/** Releases claims without counting an attempt: any dispatcher can claim the rows immediately. */
 export async function releaseClaims(
   sql: Queryable,
   claims: readonly { id: string; claimId: string }[],
@@ -104,7 +104,7 @@ export async function releaseClaims(
     where queued.id = given.id and queued.claim_id = given.claim_id`;
 }
 
-/** Endpoints whose oldest delivery is due, claimed or not. Steps from endpoint to endpoint through the index. */
+/** Endpoints whose oldest delivery is due, claimed or not. Reads one index entry per endpoint (loose index scan). */
 export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
   return sql<DueEndpoint[]>`
     with recursive head as (
@@ -119,7 +119,7 @@ export function findDueEndpoints(sql: Queryable): Promise<DueEndpoint[]> {
     from head where due_at <= clock_timestamp()`;
 }
 
-/** How many deliveries are due, counted up to `limit`. Retries that are not due yet are not read. */
+/** Counts due deliveries up to `limit`, without reading retries that are not due yet. */
 export async function countDue(sql: Queryable, limit: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     with recursive queued as (
@@ -138,9 +138,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 }
 
 /**
- * Writes outcomes, each only while its claim is still the one it was sent under: a finished delivery moves from the queue to the log, a failed attempt
- * puts it back with its next time. A batch may hold two outcomes of one delivery: of a lost claim and of the live one. An endpoint that was deleted
- * meanwhile gets no retry: the delivery is cancelled. Returns the ids of the written deliveries.
+ * Writes outcomes whose claim is still live and returns their ids. A finished delivery moves from the queue to the log; a failed attempt is rescheduled,
+ * or cancelled when its endpoint was deleted meanwhile. A batch may hold two outcomes of one delivery: one of an expired claim and one of the live claim.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -176,7 +175,7 @@ export async function recordOutcomes(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Of outcomes that could not be written, the ids of those that had been: their first answer was lost. The others' claims were lost. */
+/** The ids among unwritten outcomes that an earlier write had committed before its response was lost. The claims of the others had expired. */
 export async function findRecorded(
   sql: Queryable,
   outcomes: readonly Outcome[],
@@ -191,7 +190,7 @@ export async function findRecorded(
 
 const cancelLimit = 1000;
 
-/** Cancels an endpoint's deliveries that no dispatcher has claimed. Those that are claimed are cancelled when their claim ends. */
+/** Cancels an endpoint's unclaimed deliveries. A claimed delivery is cancelled when its claim ends. */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
   for (let count = cancelLimit; count === cancelLimit;) {
     ({ count } = await sql`

@@ -9,11 +9,11 @@ export interface EndpointRow {
   /** Event types beyond those that every endpoint gets. */
   extraEvents: ExtraEventType[];
   createdAt: Date;
-  /** Until when the secret before the last rotation signs as well; null when it does not. */
+  /** Time until which the previous secret still signs; null when it does not sign any more. */
   previousSecretExpiresAt: Date | null;
 }
 
-/** The sealed secrets that sign now. */
+/** The sealed secrets that currently sign. */
 interface SealedSecrets {
   secret: Buffer;
   /** Before the last rotation, while it still signs. */
@@ -32,7 +32,7 @@ export async function newEndpointId(sql: Queryable): Promise<string> {
   return row.id;
 }
 
-/** Throws a unique violation of one_endpoint_per_app while the app has a live endpoint. */
+/** Throws a unique violation of one_endpoint_per_app when the app already has a live endpoint. */
 export async function insertEndpoint(
   sql: Queryable,
   {
@@ -57,7 +57,7 @@ export async function insertEndpoint(
   return row;
 }
 
-/** The live endpoint of an app: a list of one or none. */
+/** The live endpoint of an app, as a list of at most one. */
 export function listEndpoints(sql: Queryable, appId: string): Promise<EndpointRow[]> {
   return sql<EndpointRow[]>`
     select ${fields(sql)} from webhook_endpoints where app_id = ${appId} and deleted_at is null`;
@@ -69,7 +69,7 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
   return row;
 }
 
-/** The endpoint that the app had before `id`, where it was deleted within the last seven days. */
+/** The app's endpoint before `id`, if it was deleted within the last seven days. */
 export async function findReplaced(
   sql: Queryable,
   { id, appId }: { id: string; appId: string },
@@ -81,8 +81,8 @@ export async function findReplaced(
 }
 
 /**
- * Replaces the secret of a live endpoint; the one before signs as well for `overlapHours`. undefined when the endpoint is gone. The version that
- * dispatchers compare is rotated_at.
+ * Replaces the secret of a live endpoint; the previous secret also signs for `overlapHours`. Dispatchers compare rotated_at to detect a rotation.
+ * undefined when the endpoint is deleted.
  */
 export async function rotateSecret(
   sql: Queryable,
@@ -97,9 +97,8 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint and cancels its unfinished deliveries. A delivery that a dispatcher has claimed is cancelled by that dispatcher, unless its
- * request arrives; after a crash in between, when it is due. FOR UPDATE waits for transactions that have queued deliveries of the endpoint and are
- * not committed (their foreign key is checked with KEY SHARE), which the update alone does not.
+ * Deletes an endpoint and cancels its unclaimed deliveries; a dispatcher cancels those that are claimed, unless their request succeeds. A delivery that
+ * a crash leaves queued is cancelled when it is due. FOR UPDATE waits for uncommitted inserts into the queue, whose foreign key check holds KEY SHARE.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -118,7 +117,7 @@ export async function findEndpointSecrets(
   return row;
 }
 
-/** An endpoint as a dispatcher needs it. The URL never changes, a secret by rotation alone. Sealed by domain/secrets.ts for this id. */
+/** An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by rotation. Sealed by domain/secrets.ts under this id. */
 export interface SealedEndpoint extends SealedSecrets {
   id: string;
   url: string;
@@ -136,7 +135,7 @@ export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<S
     where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
 }
 
-/** How many secrets of live endpoints were encrypted with none of the keys of these fingerprints; counts to 10,000. */
+/** Counts, up to 10,000, live endpoints with a secret that no key of these fingerprints can decrypt. */
 export async function countForeignSecrets(
   sql: Queryable,
   fingerprints: readonly Buffer[],
@@ -158,7 +157,7 @@ export interface EndpointSecrets {
   previousSecret: Buffer | null;
 }
 
-/** The sealed secrets of live endpoints by id, those after `after`. */
+/** The sealed secrets of live endpoints, by id, after `after`. */
 export function listSealedSecrets(
   sql: Queryable,
   { after, limit }: { after: string; limit: number },
@@ -167,7 +166,7 @@ export function listSealedSecrets(
     select id, secret, case when previous_until > now() then previous_secret end as previous_secret from webhook_endpoints where id > ${after}::uuid and deleted_at is null order by id limit ${limit}`;
 }
 
-/** Puts `secret` in the place of `before`; false when that is not there any more. */
+/** Replaces the sealed secret `before` with `secret`; false when the endpoint no longer has `before`. */
 export async function replaceSealedSecret(
   sql: Queryable,
   { id, before, secret }: { id: string; before: Buffer; secret: Buffer },

@@ -1,8 +1,9 @@
-// Erases what is personal of a merchant: names, addresses on the web, keys, secrets, the texts of events and what receivers answered. Payments, plans'
-// terms and subscriptions' states are the books and stay, with the wallets' public addresses, which are on chain for good.
+// Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook responses. Payments, plan terms and subscription states are
+// the books and stay, as do wallet addresses, which are public on chain.
 import type { Queryable, Sql } from './connect.ts';
+import { firstId } from './ids.ts';
 
-/** How many rows of each kind were erased. */
+/** Number of rows erased per table. */
 export interface Erased {
   apps: number;
   plans: number;
@@ -14,12 +15,11 @@ export interface Erased {
   deliveries: number;
 }
 
-/** What stands in the place of a name, which may not be empty. */
+/** Replaces a name: the schema does not allow an empty one. */
 const blank = 'Erased';
 const batch = 1000;
-const nothing = '00000000-0000-0000-0000-000000000000';
 
-/** How many subscriptions of the merchant are active or past due. */
+/** Counts the merchant's active and past-due subscriptions. */
 export async function countLiveSubscriptions(sql: Queryable, merchantId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from subscriptions
@@ -27,7 +27,7 @@ export async function countLiveSubscriptions(sql: Queryable, merchantId: string)
   return row?.count ?? 0;
 }
 
-/** Erases all of it. Interrupted, it can be run again: what is erased already is counted as nothing. */
+/** Erases everything in batches. Safe to run again after an interruption; rows that are already erased are not counted. */
 export async function eraseMerchant(
   sql: Sql,
   merchant: { id: string; wallet: string },
@@ -126,7 +126,7 @@ async function eraseDeliveries(
 
 async function inBatches(erase: (after: string) => Promise<Batch | undefined>): Promise<number> {
   let erased = 0;
-  for (let after: string | null = nothing; after !== null;) {
+  for (let after: string | null = firstId; after !== null;) {
     const done = await erase(after);
     erased += done?.erased ?? 0;
     after = done?.seen === batch ? done.last : null;

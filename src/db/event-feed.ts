@@ -1,17 +1,17 @@
-// An app's events in the order of their ids, each once. A transaction that began earlier may commit later, so a reader goes no further than the start
-// of the oldest transaction that still writes: every id below that is visible or never will be.
+// An app's events in id order, each once. A transaction that began earlier may commit later, so readers stop at the start of the oldest transaction that
+// is still writing: no event with a lower id can appear after that.
 import type { Queryable } from './connect.ts';
 
 export interface FeedRow {
   id: string;
   type: string;
   createdAt: Date;
-  /** The text that is sent, byte for byte. */
+  /** The request body, byte for byte. */
   body: string;
   sample: boolean;
 }
 
-/** The lowest id that may be made from now on. */
+/** The lowest id that can be generated from now on. */
 export async function readFeedStart(sql: Queryable): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id_at(clock_timestamp()) as id`;
   if (row === undefined) throw new Error('the database returned no time');
@@ -19,8 +19,8 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * The id below which no further event appears. Read it before the events, in a statement of its own. A transaction that has written nothing for 10 s
- * (a dump) is left out. Sessions of other roles are hidden without pg_read_all_stats: while there are any, the bound is a minute ago.
+ * The id below which no further event can appear. Read it in a separate statement before the events. A transaction that is older than 10 s and has
+ * written nothing (a dump) does not count. Without pg_read_all_stats, sessions of other roles are hidden; the bound is then one minute ago.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
@@ -35,7 +35,7 @@ export async function readFeedBound(sql: Queryable): Promise<string> {
   return row.bound;
 }
 
-/** An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array as in lists.ts. */
+/** An app's events and samples with ids in (after, bound), at most `limit`, oldest first. The array steers the planner as in lists.ts. */
 export function readFeed(
   sql: Queryable,
   appId: string,
@@ -51,7 +51,7 @@ export function readFeed(
     ) as found order by id limit ${limit}`;
 }
 
-/** Fresh ids, as rows get them. */
+/** New ids, from the function that generates row ids. */
 export async function newIds(sql: Queryable, count: number): Promise<string[]> {
   const rows = await sql<
     { id: string }[]
@@ -59,7 +59,7 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Stores a sample. Its id must be of this transaction: readFeedBound() goes by that. */
+/** Stores a sample. Its id must be generated in this transaction, because readFeedBound() relies on transaction start times. */
 export async function insertSample(
   sql: Queryable,
   { id, appId, type, body }: { id: string; appId: string; type: string; body: string },

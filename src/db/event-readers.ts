@@ -1,7 +1,7 @@
-// Readers of each app's event feed, across all serve processes.
+// Counts the readers of each app's event feed, across all serve processes.
 import type { Queryable } from './connect.ts';
 
-/** Counts the reader for the next `seconds`. Returns the end of that time. */
+/** Adds a reader or extends it by `seconds`; returns the time at which it lapses. */
 export async function renewReader(
   sql: Queryable,
   { id, appId, seconds }: { id: string; appId: string; seconds: number },
@@ -23,14 +23,14 @@ export async function removeReader(
   await sql`delete from event_readers where id = ${id} and until = ${until}`;
 }
 
-/** Returns the number of readers that the app has now. */
+/** Counts the current readers of an app's feed. */
 export async function countReaders(sql: Queryable, appId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from event_readers where app_id = ${appId} and until > clock_timestamp()`;
   return row?.count ?? 0;
 }
 
-/** Deletes up to 1,000 expired readers; returns their number. */
+/** Deletes up to 1,000 lapsed readers; returns how many. */
 export async function deleteGoneReaders(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from event_readers where id in (select id from event_readers where until < now() limit 1000)`;

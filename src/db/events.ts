@@ -14,10 +14,10 @@ export const contractEventTypes = [
   'delegation_revoked',
 ] as const;
 
-/** What every endpoint gets: the seven, and one that billing adds. */
+/** Sent to every endpoint: the contract's seven types and subscription_resumed, which billing adds. */
 export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
 
-/** What an endpoint gets only when it was created with them in `extraEvents` (takes_event in sql). They are stored for all. */
+/** Sent only to endpoints created with the type in `extraEvents` (takes_event in sql), but stored for every app. */
 export const extraEventTypes = [
   'renewal_upcoming',
   'plan_blocked',
@@ -30,12 +30,12 @@ export const eventTypes = [...standardEventTypes, ...extraEventTypes] as const;
 
 export type EventType = (typeof eventTypes)[number];
 export type ExtraEventType = (typeof extraEventTypes)[number];
-/** Events of a plan; all others are of a subscription. */
+/** Events about a plan; all other types are about a subscription. */
 export type PlanEventType = 'plan_blocked';
 
-/** What an event reports of its subscription, read in the statement that takes the next sequence number. */
+/** The subscription's state for an event, read in the statement that takes the next sequence number. */
 export interface EventContext {
-  /** Its time is the event's. */
+  /** The id's timestamp is the event's time. */
   eventId: string;
   sequence: bigint;
   subscriptionId: string;
@@ -50,7 +50,7 @@ export interface EventContext {
   externalId: string | null;
   /** JSON text. */
   metadata: string;
-  /** What access depends on besides (domain/access.ts). */
+  /** Further fields that decide access (domain/access.ts). */
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
@@ -70,7 +70,7 @@ export interface EventRow {
   createdAt: Date;
 }
 
-/** Takes the next sequence number of each subscription (each id once) and returns what its event reports. In no particular order. */
+/** Takes the next sequence number of each subscription and returns its event context, in no particular order. Each id may occur once. */
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
     update subscriptions s set event_sequence = s.event_sequence + 1
@@ -82,7 +82,7 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
       s.paused_at, s.period_hours, p.grace_hours`;
 }
 
-/** Stores events and queues one delivery of each for the app's live endpoint, if that takes the type. Returns the names to notify: these endpoints and the apps. */
+/** Stores events and queues a delivery of each for the app's live endpoint if it takes the type. Returns the NOTIFY names: those endpoints and the apps. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, createdAt }) => ({
     id,
@@ -126,7 +126,7 @@ export interface EventListRow {
   createdAt: Date;
 }
 
-/** Of the event's time, and its type. */
+/** The span applies to the event's time. */
 export interface EventFilters extends Span {
   type: readonly string[] | null;
   subscriptionId: string | null;

@@ -3,11 +3,11 @@ import type { Queryable } from './connect.ts';
 export interface StoredAnswer {
   fingerprint: Buffer;
   status: number;
-  /** As domain/secrets.ts sealed it. */
+  /** Sealed by domain/secrets.ts. */
   body: Buffer;
 }
 
-/** The answer that was given under a key within the last 24 hours. */
+/** The response stored under a key within the last 24 hours. */
 export async function findAnswer(
   sql: Queryable,
   scope: string,
@@ -20,8 +20,8 @@ export async function findAnswer(
 }
 
 /**
- * Takes a key for the caller's transaction; false when it is taken. While another transaction holds it, this waits for that one's end: two at
- * once have one effect. A key older than 24 hours is taken over.
+ * Inserts a key in the caller's transaction; false when the key exists. Blocks while another transaction holds the key, so two concurrent requests have
+ * one effect. A key older than 24 hours is replaced.
  */
 export async function takeKey(
   sql: Queryable,
@@ -35,7 +35,7 @@ export async function takeKey(
   return rows.length === 1;
 }
 
-/** Stores the answer under a key that the caller's transaction has taken. */
+/** Stores the response under a key that the caller's transaction has taken. */
 export async function storeAnswer(
   sql: Queryable,
   { scope, key, status, body }: { scope: string; key: string; status: number; body: Buffer },
@@ -44,8 +44,8 @@ export async function storeAnswer(
 }
 
 /**
- * Deletes up to 1,000 keys that are older than 24 hours; returns how many. The age is asked twice: after a wait for a transaction that takes a key
- * over, Postgres checks the outer condition alone against the new row.
+ * Deletes up to 1,000 keys older than 24 hours; returns how many. The age is tested twice: after waiting for a transaction that replaces a key, Postgres
+ * re-checks only the outer condition against the new row.
  */
 export async function deleteOldKeys(sql: Queryable): Promise<number> {
   const { count } = await sql`

@@ -1,14 +1,14 @@
-// Ids are made in order of time (RFC 9562, version 7), so that a span of time is a span of ids.
+// Ids are UUIDs version 7 (RFC 9562): they sort by creation time, so a time range is an id range.
 
 export const firstId = '00000000-0000-0000-0000-000000000000';
 export const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** Whether a text has the form of our ids. */
+/** Whether a text is a lower-case UUID, the form of every id. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
 }
 
-/** The lowest id that can be made at this time. */
+/** The lowest id of this time. */
 export function firstIdAt(time: Date): string {
   const ms = time.getTime();
   if (ms < 0) return firstId;
@@ -17,12 +17,12 @@ export function firstIdAt(time: Date): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-0000-000000000000`;
 }
 
-/** When an id was made, to the millisecond. */
+/** Creation time of an id, to the millisecond. */
 export function timeOfId(id: string): Date {
   return new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
 }
 
-/** The ids that are made from `since` on and before `until`, null where there is no bound: `first` is the lowest, `end` the lowest that is none. */
+/** The id range of [since, until): `first` is inclusive, `end` exclusive. null means no bound. */
 export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
   return {
     first: since === null ? firstId : firstIdAt(since),

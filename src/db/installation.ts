@@ -1,7 +1,8 @@
-// What all daemons of a database must agree on. Every plan names these addresses, so a daemon with others hands out plans that are never collected.
+// Settings that all daemons of a database must share. Every plan names these addresses; a daemon with other ones would create plans that no keeper
+// can collect.
 import type { Queryable, Sql } from './connect.ts';
 
-/** Addresses in Base58. The first of each list is in use, the others stand by. */
+/** Addresses in Base58. The first of each list is in use, the others are backups. */
 export interface Installation {
   cluster: string;
   mint: string;
@@ -28,7 +29,7 @@ export async function claimInstallation(sql: Sql, own: Installation): Promise<In
   return (await findInstallation(sql)) ?? own;
 }
 
-/** Records another installation. */
+/** Replaces the recorded installation. */
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
     insert into installation (cluster, mint, program_id, keepers, treasuries)
@@ -37,7 +38,7 @@ export async function replaceInstallation(sql: Queryable, next: Installation): P
       keepers = excluded.keepers, treasuries = excluded.treasuries, updated_at = now()`;
 }
 
-/** How many plans that have not ended name another mint, keeper or treasury than these; counts to 100,000. */
+/** Counts, among up to 100,000 plans that have not ended, those whose mint, keeper or treasury differs from these. */
 export async function countOtherPlans(
   sql: Queryable,
   { mint, keepers, treasuries }: Pick<Installation, 'mint' | 'keepers' | 'treasuries'>,

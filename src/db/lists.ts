@@ -1,10 +1,10 @@
-// What lists have in common: pages by id, newest first. Ids are made in order of time, so that times are bounds on the id.
+// Keyset pages by id, newest first, shared by all lists. Ids sort by creation time, so a time range is an id range.
 import type { PendingQuery, Row } from 'postgres';
 import type { Queryable } from './connect.ts';
 import { idsBetween } from './ids.ts';
 
 export interface Page {
-  /** Id of the last row of the page before; null for the first page. */
+  /** Id of the last row of the previous page; null for the first page. */
   after: string | null;
   limit: number;
 }
@@ -24,8 +24,8 @@ export interface Key {
 }
 
 /**
- * The end of a list statement, from its condition on: rows whose `column` has `value`, by an index on (column, id).
- * The array and the column in the order keep the planner off the primary key (docs/postgres-notes.md).
+ * Condition, order and limit of a list statement: rows whose `column` equals `value`, read by an index on (column, id).
+ * The array and the column in ORDER BY keep the planner off the primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,
@@ -40,7 +40,7 @@ export function pageOf(
     order by ${sql(column)} desc, id desc limit ${limit}`;
 }
 
-/** A filter on a column that may have one of these words; none for null. */
+/** A filter on a column that must have one of these values; no filter for null. */
 export function among(sql: Queryable, column: string, words: readonly string[] | null): Fragment[] {
   return words === null ? [] : [sql`and ${sql(column)} = any(${words}::text[])`];
 }

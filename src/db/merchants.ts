@@ -13,19 +13,19 @@ export interface MerchantRow {
   createdAt: Date;
 }
 
-/** Creates the wallet's merchant (tier free) unless there is one. */
+/** Creates the wallet's merchant (tier free) unless it exists. */
 export async function ensureMerchant(sql: Queryable, wallet: string): Promise<void> {
   await sql`insert into merchants (wallet) values (${wallet}) on conflict (wallet) do nothing`;
 }
 
-/** The merchants of those wallets that have one, in no particular order. */
+/** The merchants with these wallets, in no particular order. */
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
     select m.id, m.wallet, m.name, m.email, m.tier, m.created_at
     from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants where wallet = wanted.wallet limit 1) as m`;
 }
 
-/** Writes the fields that are given; null clears one. */
+/** Updates the given fields; null clears a field. */
 export async function updateMerchant(
   sql: Queryable,
   id: string,
@@ -41,13 +41,13 @@ export async function updateMerchant(
   return row;
 }
 
-/** A merchant as operators see it. Tier and fee are theirs to set; no merchant can write them. */
+/** A merchant as operators see it. Only operators can set tier and fee. */
 export interface MerchantAdminRow extends MerchantRow {
   /** null: the operator's default. */
   feeBps: number | null;
 }
 
-/** The merchant with this wallet, or with this id where `id` is one. */
+/** The merchant with this wallet, or with this id when `id` is not null. */
 export async function findMerchantBy(
   sql: Queryable,
   { id, wallet }: { id: string | null; wallet: string },
@@ -79,7 +79,7 @@ export interface MerchantTotals {
   fees: string;
 }
 
-/** What one merchant has. Reads all of its payments. */
+/** Totals of one merchant. Reads all of its payments. */
 export async function readMerchantTotals(sql: Queryable, id: string): Promise<MerchantTotals> {
   const [row] = await sql<MerchantTotals[]>`
     with mine as (select id, name from apps where merchant_id = ${id}),
@@ -102,7 +102,7 @@ export async function readMerchantTotals(sql: Queryable, id: string): Promise<Me
   return row;
 }
 
-/** Sets the tier; returns the one before. undefined when there is no such merchant. */
+/** Sets the tier and returns the previous one; undefined when the merchant does not exist. */
 export async function updateTier(
   sql: Queryable,
   id: string,
@@ -115,7 +115,7 @@ export async function updateTier(
   return row?.before;
 }
 
-/** Sets the platform fee (null: the operator's default); returns the one before. undefined when there is no such merchant. */
+/** Sets the platform fee (null: the operator's default) and returns the previous one; undefined when the merchant does not exist. */
 export async function updateFee(
   sql: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-// Forward-only migrations: the files of sql/, each applied once, in one transaction each, under an advisory lock.
+// Forward-only migrations: applies each file of sql/ once, in its own transaction, under an advisory lock.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { OperatorError } from '../errors.ts';
@@ -7,9 +7,9 @@ import { isLocked, isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
-// Any number that nothing else in the database uses: "billing" in a phone's keypad letters.
+// An arbitrary key: "billing" on a phone keypad.
 const advisoryLock = 2455464n;
-/** While a migration waits for a table, the daemons' statements on it wait behind. So it gives up soon and tries again. */
+/** Statements of the daemons queue behind a migration that waits for a table lock, so the migration gives up early and retries. */
 const lockTimeout = '2s';
 const lockTries = 30;
 
@@ -20,7 +20,7 @@ export interface Migration {
   checksum: string;
 }
 
-/** The migrations this build brings, in order. */
+/** The migrations of this build, in order. */
 export async function listMigrations(): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort();
   return Promise.all(
@@ -48,9 +48,9 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, string>> {
 }
 
 /**
- * Brings the schema up to this build, grants the daemons' roles their rights and returns the names of what was applied. Two at once are safe: the
- * second waits and finds nothing to do. `onStep` gets the name of each step.
- * Throws an OperatorError when the database is newer than this build, when an applied file has changed since, or when a table stays locked.
+ * Applies pending migrations, grants the daemon roles their rights and returns the names of the applied files. `onStep` gets the name of each step.
+ * Concurrent runs are safe: the second waits for the advisory lock and finds nothing to apply.
+ * Throws an OperatorError when the database is newer than this build, an applied file has changed, or a table stays locked.
  */
 export async function migrate(
   sql: Sql,
@@ -81,7 +81,7 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // A connection that is gone has no lock any more, and postgres.js dies of being asked (connect.ts).
+    // A lost connection holds no lock any more, and a statement on it would crash postgres.js (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
   }
@@ -100,7 +100,7 @@ async function apply(sql: Queryable, { version, name, text, checksum }: Migratio
   }
 }
 
-/** Tries again while another session holds a lock, for a minute. */
+/** Retries for a minute while another session holds a lock. */
 async function patiently(what: string, work: () => PromiseLike<unknown>): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -110,7 +110,7 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
       if (!isLocked(error)) throw error;
       if (tries === lockTries)
         throw new OperatorError(
-          `Another session keeps a lock that "${what}" needs (a dump, or a transaction that was left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
+          `Another session holds a lock that "${what}" needs (a dump, or a transaction left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
           1,
           { cause: error },
         );
@@ -118,7 +118,7 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
   }
 }
 
-/** Throws an OperatorError that says what to run unless the schema is exactly this build's. */
+/** Throws an OperatorError with the command to run unless the schema matches this build. */
 export async function assertSchema(sql: Sql): Promise<void> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);

@@ -16,7 +16,7 @@ export async function insertNonce(
     insert into auth_nonces (nonce, wallet, role, message, expires_at) values (${nonce}, ${wallet}, ${role}, ${message}, ${expiresAt})`;
 }
 
-/** Takes a nonce that has not expired, by Postgres's clock. Of any number of callers at once, one gets it. */
+/** Deletes and returns a nonce that has not expired by Postgres's clock. Of concurrent callers exactly one gets it. */
 export async function takeNonce(
   sql: Queryable,
   nonce: string,

@@ -1,42 +1,42 @@
-// Waking other processes. A NOTIFY serialises commits (docs/postgres-notes.md: one on each insert cuts the producer to a quarter), so each process sends
-// at most one per channel and interval, after its commit; listeners poll behind it.
+// NOTIFY to other processes. NOTIFY serialises commits (docs/postgres-notes.md: one per insert cuts throughput to a quarter), so each process sends at
+// most one per channel and interval, after its commit. Listeners also poll, so a lost notification only adds delay.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
-/** Events were written: dispatchers and requests that wait for an app's events listen. */
+/** Sent when events were written. Dispatchers and long-polling requests of the event feed listen. */
 export const deliveriesQueued = 'billing_deliveries';
-/** Subscriptions became due before their time: keepers listen. */
+/** Sent when subscriptions became due early. Keepers listen. */
 export const subscriptionsDue = 'billing_due';
 
-/** More are not named in one notification, whose payload may have 8,000 bytes: it is then about anything. */
+/** Maximum number of names per notification, whose payload is limited to 8,000 bytes. With more names the payload is empty, which means "any". */
 const namedAtMost = 200;
 
-/** Names any endpoint, where the caller does not know which. */
+/** Payload name for "any endpoint", for callers that do not know which. */
 export const anyEndpoint = '*';
 
-/** The name of an app whose events were written; an endpoint's name is its id. */
+/** Payload name of an app. An endpoint's name is its id. */
 export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {
-  /** Asks for one notification soon, about what has these names, or about anything where they are not known; never throws, never waits. */
+  /** Schedules a notification with these names, or for "any" without names; never throws, never waits. */
   notify(names?: ReadonlySet<string>): void;
-  /** Sends what is still owed. */
+  /** Sends the pending notification, if any, and waits for it. */
   flush(): Promise<void>;
 }
 
 /**
- * At most one NOTIFY per `intervalMs`; the first goes out at once and the last is never dropped, only late. 10 ms: at 50 events a second none waits,
- * where one in 50 ms would make half of them wait for 20, and a flood of events makes 100 a second.
+ * Sends at most one NOTIFY per `intervalMs`: the first immediately, later ones coalesced. 10 ms bounds a flood to 100 a second and adds no delay at
+ * 50 events a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** The names of the next notification; undefined when none is to be sent. */
+  /** The names of the next notification; undefined when none is pending. */
   let owed: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {
     const payload = owed instanceof Set ? [...owed].join(' ') : '';
     owed = undefined;
-    // A lost notification only costs the listeners one poll interval.
+    // A lost notification only delays the listeners by one poll interval.
     sending = sql.notify(channel, payload).catch(() => undefined);
     timer = setTimeout(() => {
       timer = undefined;
@@ -63,13 +63,13 @@ export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Noti
   };
 }
 
-/** What a notification of deliveriesQueued is about; undefined stands for any. */
+/** The endpoints and apps in a payload of deliveriesQueued; undefined means any. */
 export interface Named {
   endpoints: string[] | undefined;
   apps: string[] | undefined;
 }
 
-/** Reads a payload. One that is not of a notifier may be about anything. */
+/** Parses a payload. A payload in another format means any endpoint and any app. */
 export function namedIn(payload: string): Named {
   const names = payload.split(' ');
   const endpoints = names.filter(isId);

@@ -6,7 +6,7 @@ export type Purpose =
 export interface OfferedTransaction {
   wallet: string;
   blockhash: string;
-  /** What the wallet signs. */
+  /** The message bytes that the wallet signs. */
   message: Buffer;
   lastValidBlockHeight: bigint;
   purpose: Purpose;
@@ -17,7 +17,7 @@ export interface OfferedTransaction {
   checkoutSessionId: string | null;
 }
 
-/** Stores an unsigned transaction that a wallet is given to sign. */
+/** Stores an unsigned transaction offered to a wallet for signing. */
 export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Promise<void> {
   await sql`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
@@ -26,7 +26,7 @@ export async function insertOffer(sql: Queryable, offer: OfferedTransaction): Pr
       ${offer.subscriptionPda}, ${offer.checkoutSessionId})`;
 }
 
-/** What a wallet was given to sign with this blockhash, newest first; at most 20. */
+/** The transactions offered to a wallet with this blockhash, newest first; at most 20. */
 export function findOffers(
   sql: Queryable,
   wallet: string,
@@ -38,7 +38,7 @@ export function findOffers(
     where wallet = ${wallet} and blockhash = ${blockhash} order by id desc limit 20`;
 }
 
-/** Deletes up to 1,000 that are older than ten minutes; returns how many. */
+/** Deletes up to 1,000 offers older than ten minutes; returns how many. */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from offered_transactions where id in (

@@ -1,7 +1,7 @@
-// Errors of Postgres that are no bug of billing: it went away, or it refuses. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// Classifies Postgres errors that are outages or refusals rather than bugs. https://www.postgresql.org/docs/current/errcodes-appendix.html
 import postgres from 'postgres';
 
-/** postgres.js's own codes, and Node's, for a connection that is not there or went away. */
+/** Codes of postgres.js, Node and Postgres for a connection that cannot be made or was lost. */
 const lost = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
@@ -25,7 +25,7 @@ const lost = new Set([
   '25P03',
 ]);
 
-/** What it refused, and what to do. */
+/** Refusals by code, worded to follow "Postgres at <host> ". */
 const refused: Record<string, string> = {
   '25006': 'is read-only: point DATABASE_URL at the primary.',
   '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',
@@ -44,7 +44,7 @@ const locks = new Set(['40P01', '55P03']);
 /** query_canceled */
 const tooSlow = '57014';
 
-/** Whether the connection that was asked is gone. */
+/** Whether the connection was lost. */
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;
@@ -54,43 +54,43 @@ export function isLost(error: unknown): boolean {
   );
 }
 
-/** What to tell the operator after "Postgres at <host> ", when this error is an outage or a refusal of Postgres; undefined for any other error. */
+/** The message for the operator after "Postgres at <host> "; undefined unless the error is an outage or a refusal of Postgres. */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as NodeJS.ErrnoException;
   if (code === undefined) return undefined;
   if (isLost(error)) {
-    return `was lost on the way (${code}). What was not reported as done may not have been: run the command again when it is back.`;
+    return `was lost during the command (${code}). Steps that were not reported may not have been done: run the command again when Postgres is back.`;
   }
   return error instanceof postgres.PostgresError && Object.hasOwn(refused, code)
     ? refused[code]
     : undefined;
 }
 
-/** Whether the user may not do that: insufficient_privilege. */
+/** Whether the role lacks a right: insufficient_privilege. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '42501';
 }
 
-/** Whether another session's lock was in the way: for longer than lock_timeout, or since the two waited for each other. */
+/** Whether another session's lock blocked the statement: lock_timeout passed, or a deadlock. */
 export function isLocked(error: unknown): boolean {
   return error instanceof postgres.PostgresError && locks.has(error.code);
 }
 
-/** Whether this error is part of an outage of Postgres: it is gone, silent, read-only, full, or out of memory or connections. */
+/** Whether Postgres is lost, silent, read-only, out of disk, out of memory or out of connections. */
 export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
-  // postgres.js rejects what waited too long for a connection with the code of the server, but not as a PostgresError.
+  // postgres.js rejects a statement that was cancelled while it waited for a connection with the server's code, but not as a PostgresError.
   return error instanceof postgres.PostgresError ? outages.has(code) : code === tooSlow;
 }
 
-/** Whether the server cancelled the statement since it took longer than statement_timeout. */
+/** Whether the server cancelled the statement because of statement_timeout. */
 export function isTooSlow(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === tooSlow;
 }
 
-/** Whether Postgres may do the same later: an outage, or a statement or a lock that took too long. */
+/** Whether a retry may succeed: an outage, a statement timeout or a lock timeout. */
 export function isUnavailable(error: unknown): boolean {
   return isOutage(error) || isLocked(error) || isTooSlow(error);
 }

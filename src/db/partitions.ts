@@ -1,13 +1,13 @@
 // The monthly partitions of events, deliveries and their attempts. The statements are functions of the schema (sql/0003_webhooks.sql).
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
-/** Tables that are dropped by the month; the attempts go with their deliveries. */
+/** Tables with a retention in months. earlier_attempts is dropped with deliveries. */
 export type PartitionedTable = 'deliveries' | 'events';
 
-/** Making and dropping wait for every statement on the tables, and all others wait behind them: given up after this. */
+/** Creating or dropping a partition waits for every statement on the table, and later statements queue behind it. So it gives up after this. */
 const lockTimeout = '200ms';
 
-/** Makes the partitions of this month and the next three, where they are missing. Throws an error for which isLocked is true when a lock is not free. */
+/** Creates the missing partitions of this month and the next three. Throws an error for which isLocked() is true when a lock is not free. */
 export async function makeMonths(sql: Sql): Promise<string[]> {
   const made = await alone(sql, async (tx) => {
     const rows = await tx<{ name: string }[]>`select make_months() as name`;
@@ -17,8 +17,8 @@ export async function makeMonths(sql: Sql): Promise<string[]> {
 }
 
 /**
- * Drops the oldest month that ended more than `days` ago, and returns it as YYYY_MM; null when there is none, or another session makes or drops months.
- * Throws an error for which isLocked is true when a lock is not free.
+ * Drops the oldest month that ended more than `days` ago and returns it as YYYY_MM; null when no month is old enough or another session holds the
+ * partition lock. Throws an error for which isLocked() is true when a table lock is not free.
  */
 export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Promise<string | null> {
   return alone(sql, async (tx) => {
@@ -29,7 +29,7 @@ export function dropMonth(sql: Sql, table: PartitionedTable, days: number): Prom
   });
 }
 
-/** Runs `work` unless another session makes or drops months, which takes the same lock: null then. */
+/** Runs `work` under the partition lock; null when another session holds the lock. */
 function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | null> {
   return sql.begin(async (tx) => {
     const [lock] = await tx<{ isFree: boolean }[]>`
@@ -38,7 +38,7 @@ function alone<T>(sql: Sql, work: (tx: Transaction) => Promise<T>): Promise<T | 
   }) as Promise<T | null>;
 }
 
-/** Tables whose DEFAULT partition holds a row: their months were not made in time. */
+/** Tables whose DEFAULT partition holds a row, which means that their monthly partitions were not created in time. */
 export async function findDefaultRows(
   sql: Queryable,
 ): Promise<Record<'deliveries' | 'earlier_attempts' | 'events', boolean>> {

@@ -1,4 +1,4 @@
-// Every payment that we sign and the transaction that carries it, committed before it is first sent.
+// Payment attempts and the transactions that carry them. Both are committed before the transaction is first sent.
 import bs58 from 'bs58';
 import type { Queryable } from './connect.ts';
 
@@ -8,9 +8,9 @@ export const hexOf = (signature: string) => Buffer.from(bs58.decode(signature)).
 export interface AttemptRow {
   id: string;
   subscriptionId: string;
-  /** Place of the payment in its transaction, from 0. */
+  /** Index of the payment in its transaction, from 0. */
   position: number;
-  /** Payments that the transaction carries. */
+  /** Number of payments in the transaction. */
   payments: number;
   periodStart: Date;
   signature: string;
@@ -19,13 +19,13 @@ export interface AttemptRow {
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** The fee that is left out because no treasury of the plan can receive it. */
+  /** Fee that is not collected because no treasury of the plan can receive it. */
   feeOwed: bigint;
 }
 
 /**
- * Commits signed payments and the transactions that carry them; returns the payments' ids by subscription. Throws on a second open one of a
- * subscription's period (unique index).
+ * Stores signed payments with their transactions and returns the ids of the payments. Throws when a period of a subscription already has an open
+ * attempt (unique index).
  */
 export async function insertAttempts(
   sql: Queryable,
@@ -80,7 +80,7 @@ export async function readOpenAttempts(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
-/** What an open attempt pulls, and of which period. */
+/** Amount and period of an open attempt. */
 export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
 
 /** The open attempts of these subscriptions. */
@@ -97,15 +97,15 @@ export interface Resolution {
 }
 
 /**
- * Ends attempts, whose subscriptions the caller has locked under their claims. A transaction without an open attempt has ended as well, and its bytes
- * are not needed any more.
+ * Resolves attempts; the caller holds the row locks of their subscriptions under live claims. A transaction without an open attempt is resolved too,
+ * and its bytes are deleted.
  */
 export async function resolveAttempts(
   sql: Queryable,
   resolutions: readonly Resolution[],
 ): Promise<void> {
   const ids = resolutions.map(({ id }) => id);
-  // Two keepers may end attempts of one transaction at once: the second has to see what the first wrote.
+  // Two keepers may resolve attempts of one transaction at once. The lock lets the second see what the first wrote.
   await sql`
     select id from transactions where id in (select transaction_id from payment_attempts where id = any(${ids}::uuid[]))
     order by id for no key update`;
@@ -123,7 +123,7 @@ export async function resolveAttempts(
     )`;
 }
 
-/** How many attempts are open, and for how long the oldest is. */
+/** Number of open attempts, and the age of the oldest. */
 export async function measureOpenAttempts(
   sql: Queryable,
 ): Promise<{ count: number; oldestSeconds: number }> {

@@ -1,4 +1,4 @@
-// Payments: one succeeded row per paid period (and one for each further pull of another wallet), one failed row per failed attempt.
+// Payments: one succeeded row per paid period, one for each further pull by a foreign puller, and one failed row per failed attempt.
 import type { Queryable } from './connect.ts';
 import { among, type Fragment, type Page } from './lists.ts';
 
@@ -10,14 +10,14 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
-  /** Another wallet pulled once more in a period that was paid already. */
+  /** A foreign puller pulled again in a period that was already paid. */
   further: boolean;
   periodStart: Date;
   periodEnd: Date;
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** The fee that was not collected because no treasury could receive it; no part of amountGross. */
+  /** Fee that was not collected because no treasury could receive it; not included in amountGross. */
   feeOwed: bigint;
   txSignature: string | null;
   failureReason: string | null;
@@ -25,7 +25,7 @@ export interface PaymentRow {
   occurredAt: Date;
 }
 
-/** Records payments. Throws on a second success of a period, or of a pull (unique indexes). */
+/** Inserts payments. Throws on a second success for a period or for a pull (unique indexes). */
 export async function insertPayments(
   sql: Queryable,
   payments: readonly PaymentRow[],
@@ -58,12 +58,12 @@ export async function insertPayments(
       amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text, failure_reason text, attempt int, occurred_at timestamptz)`;
 }
 
-/** The condition of payments p with one of these signatures, by the index one_payment_per_pull. */
+/** A condition on payments p: one of these signatures, written for the index one_payment_per_pull. */
 export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
   md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid from unnest(${[...signatures]}::text[]) as signature))
   and p.tx_signature = any(${[...signatures]}::text[])`;
 
-/** Which pulls are recorded: successes by transaction and subscription account. */
+/** The recorded pulls (succeeded payments) of these transactions. */
 export function readRecorded(
   sql: Queryable,
   signatures: string[],
@@ -73,7 +73,7 @@ export function readRecorded(
     where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
 }
 
-/** One pull, as it is in the books. */
+/** One recorded pull. */
 export type PulledRow = Pick<
   PaymentRow,
   | 'subscriptionPda'
@@ -86,7 +86,7 @@ export type PulledRow = Pick<
   | 'occurredAt'
 > & { txSignature: string };
 
-/** What is recorded as pulled in these periods of on-chain subscriptions, whatever registration it was for. */
+/** The recorded pulls in these periods of on-chain subscriptions, across all registrations of an address. */
 export function readPulled(
   sql: Queryable,
   periods: { subscriptionPda: string; periodStart: Date }[],
@@ -103,7 +103,7 @@ export function readPulled(
     where p.status = 'succeeded'`;
 }
 
-/** Which periods of these subscriptions are recorded as paid, among the given starts. */
+/** The periods among these that are recorded as paid. */
 export function readPaidPeriods(
   sql: Queryable,
   periods: { subscriptionId: string; periodStart: Date }[],
@@ -142,7 +142,7 @@ export interface TransactionRow {
   occurredAt: Date;
   createdAt: Date;
   planName: string;
-  /** Of the subscription, as it is now. */
+  /** The subscription's current external id. */
   externalId: string | null;
   /** JSON text. */
   metadata: string;
@@ -166,7 +166,7 @@ export const anyTransaction: TransactionFilters = {
   until: null,
 };
 
-/** An app's payments, newest first by the payment's time: by the subscription's index where one is named, else by the app's. */
+/** An app's payments, newest first by occurred_at. Reads the subscription's index when one is given, else the app's. */
 export function listTransactions(
   sql: Queryable,
   appId: string,
@@ -185,7 +185,7 @@ export function listTransactions(
     order by p.occurred_at desc, p.id desc`;
 }
 
-/** The payments of all apps of a merchant, newest first by the payment's time. */
+/** The payments of all apps of a merchant, newest first by occurred_at. */
 export function listTransactionsOfMerchant(
   sql: Queryable,
   merchantId: string,
@@ -228,7 +228,7 @@ const transactionColumns = (sql: Queryable) => sql`
   p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end, p.occurred_at,
   p.created_at, s.external_id, s.metadata::text as metadata`;
 
-/** The conditions beside the one that picks an index. */
+/** The filters besides the condition that selects the index. */
 function restOf(
   sql: Queryable,
   { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,

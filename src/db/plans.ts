@@ -8,7 +8,7 @@ export interface PlanRow {
   appId: string;
   name: string;
   planPda: string;
-  /** A u64; numeric in Postgres, hence text. */
+  /** A u64; numeric in Postgres, therefore text here. */
   chainPlanId: string;
   owner: string;
   mint: string;
@@ -19,20 +19,20 @@ export interface PlanRow {
   periodHours: number;
   endsAt: Date | null;
   metadataUri: string;
-  /** Hours of access after what is paid, while a payment is due; null is the default (domain/access.ts). */
+  /** Hours of access after paidThrough while a payment is due; null: the default (domain/access.ts). */
   graceHours: number | null;
-  /** Hours after the first failure at which a payment is tried again; null is the default (domain/dunning.ts). */
+  /** Retry times in hours after the first failure; null: the default (domain/dunning.ts). */
   retryHours: number[] | null;
-  /** Days after the first failure; null is the operator's. */
+  /** Days after the first failure until the subscription expires; null: the operator's default. */
   pastDueDays: number | null;
-  /** A new subscription pays nothing for so many hours, once per wallet and app; null is no trial. */
+  /** Length of the trial, once per wallet and app; null: no trial. */
   trialHours: number | null;
   chainCreatedAt: Date | null;
   status: PlanStatus;
   observedAt: Date | null;
-  /** As of which the plan was first seen on chain; 0 before. */
+  /** Slot at which the plan was first seen on chain; 0 before. */
   observedSlot: bigint;
-  /** Why no payment can be collected (domain/reasons.ts); null while they can. */
+  /** The reason why payments cannot be collected (domain/reasons.ts); null while they can. */
   collectionBlockedReason: string | null;
   createdAt: Date;
   updatedAt: Date;
@@ -40,7 +40,7 @@ export interface PlanRow {
 
 export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
-/** Throws a unique violation of one_live_plan_per_pda when the address is taken by a plan that has not ended. */
+/** Throws a unique violation of one_live_plan_per_pda when a plan that has not ended has the same address. */
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, ends_at, metadata_uri,
@@ -75,7 +75,7 @@ export interface PublicPlanRow {
   merchantWallet: string;
 }
 
-/** What anyone may read of a plan. */
+/** The public fields of a plan. */
 export async function findPublicPlan(
   sql: Queryable,
   id: string,
@@ -95,7 +95,7 @@ export function listPlans(sql: Queryable, appId: string, page: Page): Promise<Pl
 
 export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
 
-/** The two cheapest and the two dearest plans of an app per hour, of those that have not ended. A plan may be there twice. */
+/** The two cheapest and two most expensive plans of an app per hour, without ended plans. A plan may occur twice. */
 export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPrice[]> {
   const outer = (order: ReturnType<Queryable>) => sql`
     (select id, name, amount, period_hours from plans where app_id = ${appId} and status <> 'ended'
@@ -107,7 +107,7 @@ export function findPlans(sql: Queryable, ids: readonly string[]): Promise<PlanR
   return sql<PlanRow[]>`select * from plans where id = any(${ids}::uuid[])`;
 }
 
-/** How many plans of the app's merchant are pending. Locks the merchant until the transaction ends, so that the count holds. */
+/** Counts the pending plans of the app's merchant. Locks the merchant row, so that the count holds until the transaction ends. */
 export async function countPendingPlans(sql: Queryable, appId: string): Promise<number> {
   await sql`select 1 from merchants where id = (select merchant_id from apps where id = ${appId}) for no key update`;
   const [row] = await sql<{ count: number }[]>`
@@ -116,7 +116,7 @@ export async function countPendingPlans(sql: Queryable, appId: string): Promise<
   return row?.count ?? 0;
 }
 
-/** What a merchant may change of a plan at any time; the chain does not know of it. */
+/** Plan fields that a merchant may change at any time; they are not stored on chain. */
 export interface PlanChanges {
   name?: string | undefined;
   graceHours?: number | null | undefined;
@@ -125,7 +125,7 @@ export interface PlanChanges {
   trialHours?: number | null | undefined;
 }
 
-/** Writes the fields that are given; null sets one to its default. */
+/** Updates the given fields; null resets a field to its default. */
 export async function updatePlan(
   sql: Queryable,
   id: string,
@@ -144,14 +144,14 @@ export async function updatePlan(
   return row;
 }
 
-/** Takes no new registrations from now on; a plan that is not active stays as it is. */
+/** Stops new registrations of an active plan; undefined when the plan is pending or ended. */
 export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set status = 'sunset', updated_at = now() where id = ${id} and status in ('active', 'sunset') returning *`;
   return row;
 }
 
-/** A pending plan was seen on chain. Leaves every other status alone and then returns undefined. */
+/** Moves a pending plan that was seen on chain to `status`; undefined when the plan is not pending. */
 export async function activatePlan(
   sql: Queryable,
   id: string,
@@ -169,9 +169,8 @@ export async function activatePlan(
 }
 
 /**
- * Takes plans that are due to be looked at, longest ago first, and marks them as looked at. A pending plan is due after `pendingAgeSeconds`, then each
- * time twice as long after its creation as the time before. Published ones are due together, every `everySeconds` of the clock, blocked ones every
- * `blockedSeconds`, since they share requests.
+ * Claims plans that are due for a poll, longest unpolled first, and sets observed_at. A pending plan is polled after `pendingAgeSeconds` and then at
+ * doubling ages. Published plans are polled together on multiples of `everySeconds` (blocked plans: `blockedSeconds`), so that they share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -199,7 +198,7 @@ export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
 }
 
-/** A plan that was marked as blocked, and what its event reports. */
+/** A plan that was marked as blocked, with the fields of its event. */
 export interface MarkedPlan {
   eventId: string;
   appId: string;
@@ -209,7 +208,7 @@ export interface MarkedPlan {
   merchantWallet: string;
 }
 
-/** Marks live plans as blocked; returns those that were not. */
+/** Marks live plans as blocked; returns those that were not blocked before. */
 export function markBlocked(
   sql: Queryable,
   plans: readonly { planId: string; reason: string }[],
@@ -227,14 +226,14 @@ export async function unmarkBlocked(sql: Queryable, id: string): Promise<void> {
     update plans set collection_blocked_reason = null, updated_at = now() where id = ${id} and collection_blocked_reason is not null`;
 }
 
-/** How many plans are blocked, by reason. */
+/** Counts blocked plans by reason. */
 export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; count: number }[]> {
   return sql<{ reason: string; count: number }[]>`
     select collection_blocked_reason as reason, count(*)::int as count from plans
     where collection_blocked_reason is not null group by 1`;
 }
 
-/** Ends those of these plans that are pending 7 days after their creation. */
+/** Ends the plans among these that are still pending 7 days after their creation. */
 export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`
     update plans set status = 'ended', updated_at = now()
@@ -248,12 +247,12 @@ export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
-/** Takes a look back that failed. */
+/** Makes plans due again after their poll failed. */
 export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }
 
-/** Changes a plan's status, unless it has changed since it was read; returns whether it was written. */
+/** Changes a plan's status from `from` to `to`; false when the status is no longer `from`. */
 export async function movePlan(
   sql: Queryable,
   id: string,

@@ -1,23 +1,23 @@
-// Connections for the dispatcher. Its statements are planned each time: a plan that was made while the queue was empty reads a full one for 200 ms.
-// No statement is waited for without end: where the peer is gone without a word, TCP takes a quarter of an hour to find out.
+// Connections for the dispatcher. Every execution is planned: a plan cached while the queue was empty takes 200 ms on a full queue. Every statement has
+// a time limit: TCP needs a quarter of an hour to detect a peer that vanished.
 import postgres from 'postgres';
 import { openPool, type Sql } from './connect.ts';
 
-// Before its first ANALYZE a queue is taken to be short, and the whole backlog would be read and sorted for each claim.
+// Before the first ANALYZE the planner assumes a short queue and would read and sort the whole backlog for each claim.
 const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
 
-/** The statements take milliseconds, and some tenths of a second on an overloaded machine. */
+/** Statements take milliseconds, or some tenths of a second on an overloaded machine. */
 const answerMs = 10_000;
 
 /**
- * A pool of its own to the same database, at most `max` connections. The caller ends it. The server cancels a slow statement. When nothing arrives
- * within `limitMs`, the connections are dropped: pending statements are rejected, and later ones and LISTEN get new connections.
+ * A separate pool of at most `max` connections to the same database; the caller ends it. The server cancels slow statements. A connection that receives
+ * nothing within `limitMs` is dropped: its statements reject, and LISTEN reconnects.
  */
 export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
   return connectPlanning(sql, max, limitMs, {});
 }
 
-/** One connection for claims, which does not wait for the disk: a row whose claim is lost in a crash of Postgres is claimed again. */
+/** One connection for claims, without synchronous commit: a claim lost in a crash of Postgres is simply taken again. */
 export function connectClaims(sql: Sql): Sql {
   return connectPlanning(sql, 1, answerMs, { synchronous_commit: 'off' });
 }
@@ -36,14 +36,14 @@ function connectPlanning(
     path,
     max,
     prepare: false,
-    // Its statements take JSON: the types of arrays need not be read first.
+    // Parameters are JSON, so postgres.js need not read the array types first.
     fetch_types: false,
     connection: {
       ...connection,
       jit: 'off',
       ...ordered,
       ...settings,
-      // The server's limit comes first: as long as it answers at all, its connection is kept.
+      // The server's limit is shorter, so that a server that still answers keeps its connection.
       statement_timeout: Math.ceil(limitMs * 0.8),
     },
     shared: { retries: 0, typeArrayMap: {} },

@@ -1,6 +1,6 @@
 import type { Sql } from './connect.ts';
 
-/** Requests of one subject that come at once. */
+/** Requests of one subject, counted together. */
 export interface Spending {
   subject: string;
   count: number;
@@ -9,17 +9,17 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** How many of these requests are within the limit. */
+  /** Number of these requests within the limit. */
   granted: number;
-  /** Requests of this window within the limit, these included. */
+  /** Granted requests of this window, including these. */
   spent: number;
   /** Milliseconds until the window ends. */
   remainingMs: number;
 }
 
 /**
- * Counts requests in their subject's window and grants as many as the limit leaves. A window of `windowMs` starts with the first request after the
- * last one ended. Each window is a row of its own, so that no row collects versions for longer than that while an old snapshot is open.
+ * Counts requests in their subject's window and grants as many as the limit allows. A window of `windowMs` starts with the first request after the
+ * previous window ended. Each window is a new row, which bounds the dead versions of a row while an old snapshot is open.
  */
 export function spendBudgets(
   sql: Sql,

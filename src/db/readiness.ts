@@ -1,13 +1,13 @@
-// Whether a daemon can use Postgres right now.
+// Checks whether a daemon can use Postgres now.
 import { messageOf } from '../errors.ts';
 import { daemonLimits, silenceOf, type Sql } from './connect.ts';
 
-/** Milliseconds after the server's own limit from which a statement counts as stuck rather than slow. */
+/** Milliseconds beyond statement_timeout after which a statement counts as stuck rather than slow. */
 const graceMs = 500;
-/** Milliseconds after silent connections were dropped in which others are suspected as well. */
+/** Milliseconds after a drop of silent connections during which other connections are suspect too. */
 const suspectMs = 5000;
 
-/** Why Postgres cannot be used as the daemons need it, in words; undefined when it can. Never rejects; it may wait as long as Postgres lets it. */
+/** The reason why the daemons cannot use Postgres; undefined when they can. Never rejects, but may wait as long as the statement does. */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
   const waitingMs = silence?.waitingMs() ?? 0;

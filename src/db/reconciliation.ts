@@ -1,4 +1,4 @@
-// What `billing reconcile` compares with the chain, and which registration a missing payment belongs to.
+// Statements of `billing reconcile`: recorded payments to compare with the chain, and the registration of a missing payment.
 import type { Queryable } from './connect.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
@@ -13,14 +13,14 @@ type Fields =
   | 'platformFee'
   | 'amountNet';
 
-/** A success, with its receivers. */
+/** A succeeded payment with its merchant. */
 export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
   txSignature: string;
   merchantWallet: string;
 }
 
-/** Successes of a time range (the payment's time, since inclusive, until exclusive) in pages, by id. */
+/** Succeeded payments with occurred_at in [since, until), in pages by id. */
 export function listRecorded(
   sql: Queryable,
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
@@ -33,14 +33,14 @@ export function listRecorded(
     order by p.id limit ${limit}`;
 }
 
-/** Every treasury of a plan's record, and the installation's: a backup may have taken a fee. */
+/** Every treasury of a plan and of the installation: a backup treasury may have received fees. */
 export async function listTreasuries(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ treasury: string }[]>`
     select treasury from plans union select unnest(treasuries) from installation`;
   return rows.map(({ treasury }) => treasury);
 }
 
-/** Which of these transactions are known: recorded, or signed and not yet settled. */
+/** The transactions among these that are recorded, or signed with an open attempt. */
 export async function listKnown(
   sql: Queryable,
   signatures: readonly string[],
@@ -61,7 +61,7 @@ export async function listKnown(
     where a.state = 'open'`;
 }
 
-/** The registration of an on-chain subscription that signed a transaction, or else the newest one; undefined without any. */
+/** The registration of an on-chain subscription for which a transaction was signed, else the newest registration; undefined without any. */
 export async function findOwner(
   sql: Queryable,
   subscriptionPda: string,
@@ -76,7 +76,7 @@ export async function findOwner(
   return row?.id;
 }
 
-/** Leases one subscription, whatever its state; false while another claim holds it. */
+/** Leases one subscription in any state; false while another claim holds it. */
 export async function claimOne(
   sql: Queryable,
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },

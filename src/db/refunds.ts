@@ -1,4 +1,4 @@
-// What merchants give back of payments: asked for over the API, recorded by a keeper once the transfer is final.
+// Refunds: created through the API, recorded by a keeper once the transfer is finalized.
 import type { Queryable, Transaction } from './connect.ts';
 import { type Page, pageOf } from './lists.ts';
 
@@ -8,9 +8,9 @@ export interface RefundRow {
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
-  /** A random address in the transfer's accounts, by which the transaction is found. */
+  /** A random address among the transfer's accounts; the keeper finds the transaction by it. */
   reference: string;
-  /** expired: its transfer was not on chain five minutes later; a keeper looks for it for a day nevertheless. */
+  /** expired: the transfer was not on chain after five minutes. A keeper still polls for it for a day. */
   status: 'pending' | 'succeeded' | 'expired';
   txSignature: string | null;
   /** Block time of the transfer. */
@@ -21,7 +21,7 @@ export interface RefundRow {
 const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status, tx_signature, occurred_at, created_at`;
 
-/** What of a payment is neither refunded nor asked to be, in base units. Refunds of it wait for this transaction's end, so that the answer holds. */
+/** The amount of a payment without succeeded or pending refunds, in base units. Holds a lock, so that the amount holds until the transaction ends. */
 export async function readRefundable(sql: Transaction, paymentId: string): Promise<bigint> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
   const [row] = await sql<{ left: bigint }[]>`
@@ -49,7 +49,7 @@ export function listRefunds(sql: Queryable, paymentId: string, page: Page): Prom
   return sql<RefundRow[]>`select ${columns(sql)} from refunds where ${pageOf(sql, key, page)}`;
 }
 
-/** A refund that a keeper looks for, and between whom the transfer is. */
+/** A refund that a keeper polls for, with the two wallets of its transfer. */
 export interface AwaitedRefund {
   id: string;
   amount: bigint;
@@ -57,13 +57,13 @@ export interface AwaitedRefund {
   mint: string;
   merchantWallet: string;
   subscriberWallet: string;
-  /** Older than five minutes: no blockhash lives so long, so a transfer that is not on chain by now never will be. */
+  /** Older than five minutes: every blockhash has expired by then, so a transfer that is not on chain cannot land any more. */
   isOverdue: boolean;
 }
 
 /**
- * Takes refunds whose transfer is to be looked for, and puts each off by half its age (3 s at least): a keeper that dies loses nothing. After a day an
- * expired one is looked for no more; a pending one is, since its history could not be read so far.
+ * Claims refunds that are due for a poll and reschedules each by half its age (at least 3 s), so a crashed keeper loses nothing. After a day an expired
+ * refund is not polled any more; a pending one is, because its history could not be read so far.
  */
 export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   return sql<AwaitedRefund[]>`
@@ -80,19 +80,19 @@ export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<Await
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
 }
 
-/** Gives up a refund whose transfer is not on chain: its amount can be asked for again. */
+/** Expires a refund whose transfer is not on chain; its amount can be refunded again. */
 export async function expireRefund(sql: Queryable, id: string): Promise<void> {
   await sql`update refunds set status = 'expired' where id = ${id} and status = 'pending'`;
 }
 
-/** A refund that was recorded. */
+/** A recorded refund. */
 export interface RecordedRefund {
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
 }
 
-/** Records that the transfer of a refund is final. Undefined when it was recorded before, or more than the payment's net would be refunded. */
+/** Records a finalized transfer. Undefined when the refund is already recorded, or the refunds would exceed the payment's net amount. */
 export async function recordRefund(
   sql: Transaction,
   id: string,

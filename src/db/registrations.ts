@@ -1,4 +1,4 @@
-// Subscriptions as the API sees them: registered, listed, cancelled. What the keeper does with them is in subscriptions.ts.
+// Statements of the API on subscriptions: register and list. The keeper's statements are in subscriptions.ts.
 import type { Queryable } from './connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './lists.ts';
 import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
@@ -13,13 +13,13 @@ export interface SubscriptionRow extends DiscountTerms {
   subscriberWallet: string;
   merchantWallet: string;
   status: SubscriptionStatus;
-  /** The plan's: the ceiling of a period. */
+  /** The plan's amount: the most that the chain allows per period. */
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  /** A period start of the on-chain account; null before a keeper or the registration saw it. */
+  /** A period start of the on-chain account; null until a keeper or the registration has read it. */
   periodAnchor: Date | null;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
@@ -29,9 +29,9 @@ export interface SubscriptionRow extends DiscountTerms {
   delegationRevokedAt: Date | null;
   endReason: string | null;
   externalId: string | null;
-  /** JSON text of an object of strings: postgres.js would rewrite its keys as it does column names. */
+  /** JSON text: as an object, postgres.js would camel-case its keys like column names. */
   metadata: string;
-  /** Of the plan; null is the default (domain/access.ts). */
+  /** The plan's graceHours; null: the default (domain/access.ts). */
   graceHours: number | null;
   createdAt: Date;
   updatedAt: Date;
@@ -41,13 +41,13 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
-  /** Chain time from which the first payment is due, where there is no trial. */
+  /** Chain time at which the first payment is due without a trial. */
   dueAt: Date;
-  /** Chain time at which a trial begins: the start of the period that runs. */
+  /** Chain time at which a trial begins: the start of the current period. */
   trialFrom: Date;
-  /** Slot as of which the account was seen on chain: no older state of it is believed. */
+  /** Slot at which the account was read; older state is ignored. */
   observedSlot: bigint;
-  /** Of the account: with its period start it tells it from a later account at the same address. */
+  /** init_id of the account. With the period start it distinguishes the account from a later one at the same address. */
   initId: bigint;
   periodStart: Date;
 }
@@ -63,7 +63,7 @@ export interface EarlierRegistration {
   chainPeriodStart: Date | null;
 }
 
-/** The columns of a SubscriptionRow, of a subscription s. */
+/** The columns of a SubscriptionRow, from `subscriptions s`. */
 const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours,
@@ -83,7 +83,7 @@ export async function findNewestRegistration(
   return row;
 }
 
-/** Ends a registration whose account was closed and opened again. Undefined when it has ended already. */
+/** Ends a registration whose account was closed and reopened. Undefined when it has already ended. */
 export async function endReplacedRegistration(
   sql: Queryable,
   id: string,
@@ -100,8 +100,9 @@ export async function endReplacedRegistration(
 }
 
 /**
- * Stores a registration with the plan's terms, and its trial where the wallet had none in the app yet, and returns its id; undefined when the plan takes
- * none any more. The keeper looks at it at once, also in a trial: it has to have seen the account. Throws a unique violation of one_live_registration_per_pda while the address is registered.
+ * Stores a registration with the plan's terms (and a trial if the wallet had none in the app) and returns its id; undefined when the plan is not active.
+ * due_at is set even in a trial, so that the keeper reads the account at once. Throws a unique violation of one_live_registration_per_pda when the
+ * address is already registered.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -110,7 +111,7 @@ export async function insertRegistration(
   const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
   const { initId, periodStart, trialFrom, externalId = null, metadata = {} } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
-  // Two registrations of a wallet at once would both find no earlier trial.
+  // Without the lock, two concurrent registrations of a wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0)) from plans where id = ${planId} and trial_hours is not null`;
   const [row] = await sql<{ id: string }[]>`
@@ -130,7 +131,7 @@ export async function insertRegistration(
   return row?.id;
 }
 
-/** Whether the wallet had a trial in this app: it gets no other. */
+/** Whether the wallet already had a trial in this app; each wallet gets one. */
 export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
   const rows = await sql`
     select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet} and trial_ends_at is not null`;
@@ -148,7 +149,7 @@ export async function findSubscription(
   return row;
 }
 
-/** Id of the live registration of an address, undefined when there is none. */
+/** Id of the live registration of an address; undefined without one. */
 export async function findLiveRegistration(
   sql: Queryable,
   subscriptionPda: string,
@@ -168,7 +169,7 @@ export function listSubscriptionsOfWallet(
   return listPage(sql, found, sql`s.app_id`);
 }
 
-/** Of the creation, and other filters. */
+/** The span applies to the subscription's creation. */
 export interface SubscriptionFilters extends Span {
   status: readonly string[] | null;
   planId: string | null;
@@ -177,7 +178,7 @@ export interface SubscriptionFilters extends Span {
   subscriptionPda: string | null;
 }
 
-/** An app's subscriptions, newest first: by the index of the merchant's own id or of the wallet where one is named, else of the plan, else of the app. */
+/** An app's subscriptions, newest first. Reads the index of the most selective filter: address, external id, wallet, plan, else the app. */
 export function listSubscriptionsOfApp(
   sql: Queryable,
   appId: string,
@@ -212,7 +213,7 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // Not "=" on what is large on the whole but small on the average: the planner would leave the index of the customer for that of the plan.
+  // "is not distinct from" instead of "=": the planner underestimates large plans by their average and would prefer the plan's index to the customer's.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
@@ -258,7 +259,7 @@ export function listSubscriptionsOfMerchant(
     order by s.id desc`;
 }
 
-/** The rows of a page, with the wallet of the merchant whose app this is: read once where the app is the same for all rows. */
+/** The rows of a page with the merchant's wallet. With a constant `app` the wallet is read once for all rows. */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`
     select ${columns(sql)}, p.grace_hours,

@@ -1,9 +1,9 @@
-// Which deliveries and events a replay takes: the conditions that counting and queueing (replays.ts) share.
+// Conditions that select deliveries and events for a replay, shared by counting and queueing (replays.ts).
 import type { Queryable } from './connect.ts';
 import { idsBetween } from './ids.ts';
 import type { Fragment } from './lists.ts';
 
-/** Which deliveries: these ids, or all that match every filter that is not null. */
+/** Selects deliveries by id, or all that match every filter that is not null. */
 export interface Selection {
   ids: string[] | null;
   endpointId: string | null;
@@ -16,15 +16,14 @@ export interface Selection {
   until: Date | null;
 }
 
-/** The endpoint that gets an event again. One that did not ask for an extra type gets it only where the selection names the type or the deliveries. */
+/** The endpoint that an event is replayed to. It gets an extra type it did not subscribe to only when the selection names the type or the deliveries. */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
     and (${ids !== null || type !== null} or takes_event(live.extra_events, event.type))`;
 }
 
 /**
- * The creation times of a selection: bounds on the id, which an index has, and the times themselves. `before` has microseconds, its bound on the id
- * milliseconds.
+ * A condition on the creation time: bounds on the indexed id, which has milliseconds, and on created_at, because `before` has microseconds.
  */
 function madeWithin(
   sql: Queryable,
@@ -39,13 +38,13 @@ function madeWithin(
     and ${createdAt} < ${before}::timestamptz`;
 }
 
-/** The deliveries of a selection, made before `before`, of `delivery` and its `event`. Of several deliveries of one event only the newest counts. */
+/** A condition on `delivery` and `event`: matches the selection and was created before `before`. Only the newest delivery of an event matches. */
 export function isSelected(
   sql: Queryable,
   { ids, endpointId, appId, status, type, ...span }: Selection,
   before: string,
 ): Fragment {
-  // In two parts, since live and deleted endpoints have an index each.
+  // Two branches, because live and deleted endpoints have separate partial indexes.
   return sql`${madeWithin(sql, 'delivery', span, before)}
     and (${ids}::uuid[] is null or delivery.id = any(${ids}::uuid[]))
     and (${endpointId}::uuid is null or delivery.endpoint_id = ${endpointId})
@@ -60,7 +59,7 @@ export function isSelected(
       where newer.event_id = delivery.event_id and newer.replayed and newer.id > delivery.id and newer.created_at < ${before}::timestamptz))`;
 }
 
-/** The events of a selection's app, made before `before`, that never had a delivery. */
+/** A condition on `event`: of the selection's app, created before `before`, and never queued for delivery. */
 export function isUnsent(
   sql: Queryable,
   { appId, type, ...span }: Pick<Selection, 'appId' | 'type' | 'since' | 'until'>,

@@ -1,5 +1,5 @@
-// Queueing events again. A replay always goes to the live endpoint of the event's app; an event of an app without one is left out. A further delivery
-// of an event is always a replay, so that the partial indexes on `replayed` find all of them.
+// Queues events again. A replay goes to the live endpoint of the event's app and is skipped when the app has none. Every delivery after an event's first
+// is marked `replayed`, so the partial indexes on that column find them all.
 import type { Queryable, Transaction } from './connect.ts';
 import { firstId } from './ids.ts';
 import type { Fragment } from './lists.ts';
@@ -7,11 +7,11 @@ import { isSelected, isUnsent, liveEndpoint, type Selection } from './replay-sel
 
 export interface ReplayRun {
   id: string;
-  /** Set when the app's merchant asked for it over the API. */
+  /** Set when the app's merchant started the run through the API. */
   appId: string | null;
   /** The canonical JSON of the Selection. */
   selection: string;
-  /** Microseconds matter: as text. */
+  /** Text, to keep the microseconds. */
   until: string;
   stage: 'deliveries' | 'events';
   cursor: string | null;
@@ -28,11 +28,11 @@ export interface Matching {
   /** `unsent`: events that never had a delivery. */
   status: string;
   count: number;
-  /** Of them, how many have a live endpoint to go to. */
+  /** Number of these with a live endpoint. */
   deliverable: number;
 }
 
-/** Queues the event of one delivery again; undefined when there is no such delivery or its app has no live endpoint. */
+/** Queues the event of one delivery again; undefined when the delivery does not exist or its app has no live endpoint. */
 export async function insertReplay(
   sql: Queryable,
   deliveryId: string,
@@ -62,7 +62,7 @@ export async function insertEventReplay(
   return row?.id;
 }
 
-/** Which of these ids are no deliveries. */
+/** The ids among these that are not deliveries. */
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
@@ -70,7 +70,7 @@ export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<
   return rows.map((row) => row.id);
 }
 
-/** Whether the webhook endpoint (also a deleted one) and the app that a selection names exist; what it does not name does. */
+/** Whether the selection's endpoint (live or deleted) and app exist; a null id counts as existing. */
 export async function sourcesExist(
   sql: Queryable,
   { endpointId, appId }: Pick<Selection, 'endpointId' | 'appId'>,
@@ -109,14 +109,14 @@ export function countUnsent(
     having count(*) > 0`;
 }
 
-/** The database's time to the microsecond, before which a new run's rows were made. */
+/** The database's time in microseconds, the upper bound of a new run. */
 export async function readNow(sql: Queryable): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`;
-  if (row === undefined) throw new Error('the database told no time');
+  if (row === undefined) throw new Error('the database returned no time');
   return row.now;
 }
 
-/** The run of this selection that did not come to its end. */
+/** The unfinished run of this selection. */
 export async function findOpenRun(
   sql: Queryable,
   selection: string,
@@ -145,7 +145,7 @@ export async function insertRun(
   return run;
 }
 
-/** A run that an app's merchant asked for. */
+/** A run that a merchant started. */
 export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<
     ReplayRun[]
@@ -153,7 +153,7 @@ export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | u
   return run;
 }
 
-/** The oldest open run that was asked for over the API and that no other process is at, locked until the transaction ends. */
+/** The oldest open run that a merchant started and no other process has locked; locked until the transaction ends. */
 export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
     select ${runFields(sql)} from replays where finished_at is null and app_id is not null
@@ -161,14 +161,14 @@ export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | un
   return run;
 }
 
-/** The run, locked until the transaction ends: two processes that go on with the same run take turns. undefined when it is finished. */
+/** The run, locked until the transaction ends, so that two processes working on it take turns. undefined when it is finished. */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
     select ${runFields(sql)} from replays where id = ${id} and finished_at is null for update`;
   return run;
 }
 
-/** What another run of the same selection queued that ended after this one was planned: it has done what this one was to do. */
+/** The number queued by another run of the same selection that finished after this run was planned; this run has nothing left to queue then. */
 export async function queuedMeanwhile(
   sql: Transaction,
   { id, until }: ReplayRun,
@@ -182,10 +182,10 @@ export async function queuedMeanwhile(
 }
 
 export interface Step {
-  /** How many rows were looked at: fewer than the limit means that these were the last. */
+  /** Number of rows read; fewer than the limit means that the selection is exhausted. */
   seen: number;
   queued: number;
-  /** The last row that was looked at. */
+  /** Id of the last row read. */
   last: string | null;
 }
 
@@ -237,7 +237,7 @@ async function queueFound(sql: Transaction, found: Fragment): Promise<Step> {
   return step ?? { seen: 0, queued: 0, last: null };
 }
 
-/** Moves a run on, in the transaction that queued. */
+/** Saves a run's progress, in the transaction that queued the rows. */
 export async function updateRun(
   sql: Transaction,
   id: string,

@@ -1,4 +1,4 @@
-// What each daemon may do: a role per daemon, named after the role that owns the schema (of billing_owner: billing_serve, billing_keeper, billing_dispatch).
+// Database rights of each daemon. Each has a role named after the schema owner (for billing_owner: billing_serve, billing_keeper, billing_dispatch).
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from './connect.ts';
 import { isForbidden } from './outage.ts';
@@ -11,12 +11,12 @@ interface Rights {
   select: readonly string[];
   insert: readonly string[];
   delete: readonly string[];
-  /** Tables of which every column may be updated but these. */
+  /** Updatable tables, each with its columns that must not be updated. */
   update: Readonly<Record<string, readonly string[]>>;
   execute?: readonly string[];
 }
 
-/** What every daemon reads at its start and writes while it runs. */
+/** Rights of every daemon: the startup checks and the heartbeat. */
 const running = {
   select: ['schema_migrations', 'installation', 'daemons'],
   insert: ['installation', 'daemons'],
@@ -24,7 +24,7 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
-/** The identity and the terms of a row stay as they were inserted. */
+/** Identity and terms: no daemon may update them after the insert. */
 const planTerms = [
   'id',
   'app_id',
@@ -47,7 +47,7 @@ const subscriptionTerms = [
   'period_hours',
 ];
 
-/** A payment stays as it was inserted but for what was given back of it. */
+/** Every column of payments except amount_refunded, which alone may be updated. */
 const notRefunded = [
   'id',
   'app_id',
@@ -71,7 +71,7 @@ const notRefunded = [
   'created_at',
 ];
 
-/** No table is missing here: test/db/roles.test.ts compares it with the schema. */
+/** test/db/roles.test.ts checks that every table of the schema is listed. */
 export const rights: Readonly<Record<DaemonRole, Rights>> = {
   serve: {
     select: [
@@ -207,7 +207,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
   },
 };
 
-/** Grants each daemon's role that exists what the daemon needs in this schema, and nothing else. Returns the names of the roles. */
+/** Grants each existing daemon role exactly the rights above and revokes all others. Returns the names of the roles. */
 export async function grantRights(sql: Queryable): Promise<string[]> {
   const names = await roleNames(sql);
   const found = await sql<{ name: string }[]>`
@@ -222,7 +222,7 @@ export async function grantRights(sql: Queryable): Promise<string[]> {
   return granted;
 }
 
-/** One statement string, so that all of it happens or nothing. */
+/** One multi-statement string, which Postgres runs as one transaction. */
 async function grants(sql: Queryable, role: string, its: Rights): Promise<string> {
   const updates = await Promise.all(
     Object.entries(its.update).map(async ([table, fixed]) => {
@@ -246,7 +246,7 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
   ].join(';\n');
 }
 
-/** Makes the roles that are missing, with these passwords; a role that exists gets its password anew where one is given. */
+/** Creates or updates the login roles of the daemons with a password here. Returns the names of all roles. */
 export async function makeRoles(
   sql: Sql,
   passwords: Readonly<Partial<Record<DaemonRole, string>>>,
@@ -263,7 +263,7 @@ export async function makeRoles(
   return names;
 }
 
-/** Lets serve see when the transactions of other roles began (event-feed.ts). False where the caller may not grant that. */
+/** Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller lacks the right to grant that. */
 export async function grantStatistics(sql: Sql): Promise<boolean> {
   const { serve } = await roleNames(sql);
   const [row] = await sql<{ has: boolean }[]>`
@@ -290,7 +290,7 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** What Postgres stores of a password (RFC 5803): the password itself is in no statement, and so in no log of the server. */
+/** The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password out of statements and server logs. */
 export function scramVerifier(password: string, salt = randomBytes(16)): string {
   const rounds = 4096;
   const salted = pbkdf2Sync(password, salt, rounds, 32, 'sha256');

@@ -1,4 +1,4 @@
-// What the sandbox asks and, standing in for the passing of real time, changes: nothing else uses these statements.
+// Statements of the sandbox only: reports on its progress, and updates that simulate the passing of time.
 import type { EventType } from './events.ts';
 import type { Queryable, Sql } from './connect.ts';
 
@@ -6,13 +6,13 @@ export interface WorkLeft {
   /** Subscriptions due by the given chain time, or leased by a keeper. */
   subscriptions: number;
   openAttempts: number;
-  /** Deliveries due now, or in a dispatcher's hands. */
+  /** Deliveries that are due, claimed or not. */
   deliveries: number;
   /** The chain time at which the next subscription is due. */
   nextDue: Date | null;
 }
 
-/** What keeper and dispatch still have to do at this chain time. */
+/** The work left for keeper and dispatch at this chain time. */
 export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> {
   const [row] = await sql<WorkLeft[]>`
     select
@@ -23,20 +23,20 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
   return row as WorkLeft;
 }
 
-/** What the lapse of a lease would do, for the leases of a process that is known to be dead. */
+/** Expires all subscription leases, when the keeper that holds them is known to be dead. */
 export async function expireKeeperLeases(sql: Sql): Promise<void> {
-  // In the order in which everybody else locks them.
+  // Locks in id order, as every other statement does.
   await sql`
     with held as (select id from subscriptions where lease_until > now() order by id for update)
     update subscriptions s set lease_until = now() from held where s.id = held.id`;
 }
 
-/** The same for the claims of a dispatcher. */
+/** Expires all delivery claims, when the dispatcher that holds them is known to be dead. */
 export async function expireDispatchClaims(sql: Sql): Promise<void> {
   await sql`update delivery_queue set claimed_until = now() where claimed_until > now()`;
 }
 
-/** What hours of real time would do: every pending delivery is due. Returns how many were waiting. */
+/** Makes every scheduled retry due now; returns how many there were. */
 export async function bringRetriesForward(sql: Sql): Promise<number> {
   const rows = await sql`update delivery_queue set due_at = now() where due_at > now() returning 1`;
   return rows.length;
@@ -56,7 +56,7 @@ export interface PaymentRecord {
   occurredAt: Date;
 }
 
-/** Every transaction row of these apps. */
+/** Every payment of these apps. */
 export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
   return sql<PaymentRecord[]>`
     select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source, p.period_start, p.amount_gross, p.platform_fee,
@@ -91,7 +91,7 @@ export function readSubscriptions(sql: Sql, appIds: string[]): Promise<Subscript
   >`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;
 }
 
-/** How the deliveries of these apps stand. */
+/** Counts the deliveries of these apps by status. */
 export async function readDeliveryTotals(
   sql: Sql,
   appIds: string[],
@@ -112,7 +112,7 @@ export interface FlowTotals {
   expired: number;
   succeeded: number;
   refused: number;
-  /** Base units of what was collected, what of it is the platform's and what the merchants'. */
+  /** Collected amount in base units, the platform's part and the merchants' part. */
   gross: bigint;
   fees: bigint;
   net: bigint;
@@ -122,7 +122,7 @@ export interface FlowTotals {
   attempts: number;
 }
 
-/** How everything stands, over all apps. Reads the whole tables: for a sandbox's. */
+/** Totals over all apps. Scans whole tables, which only suits a sandbox. */
 export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
   const [row] = await sql<FlowTotals[]>`
     select subscription.*, payment.*, delivery.*
@@ -150,7 +150,7 @@ export interface FlowPayment {
   gross: bigint;
   fee: bigint;
   net: bigint;
-  /** null when it went well. */
+  /** null when the payment succeeded. */
   failureReason: string | null;
 }
 

@@ -1,8 +1,8 @@
-// Finds connections on which Postgres no longer answers, and drops them. A server that is frozen, or a proxy that drops packets without a FIN, closes
-// nothing: TCP itself needs a quarter of an hour to find out.
+// Detects connections on which Postgres no longer answers, and drops them. A frozen server, or a proxy that drops packets, sends no FIN, and TCP itself
+// needs a quarter of an hour to notice.
 import { connect as connectSocket, type Socket } from 'node:net';
 
-/** What postgres.js passes to its `socket` option. */
+/** The argument of the `socket` option of postgres.js. */
 interface Target {
   host: readonly string[];
   port: readonly number[];
@@ -12,20 +12,20 @@ interface Target {
 export interface Silence {
   /** Opens a socket to the next host of the URL: the `socket` option of postgres.js. */
   open: (target: Target) => Socket;
-  /** Counts work as unanswered until the function that it returns is called. `cancel` runs if that takes longer than the limit. */
+  /** Registers work as unanswered until the returned function is called. Runs `cancel` if that takes longer than the limit. */
   begin(cancel: () => void): () => void;
-  /** Milliseconds that the oldest unanswered work has waited; 0 when there is none. */
+  /** Age of the oldest unanswered work in ms; 0 without any. */
   waitingMs(): number;
-  /** Connections dropped so far. */
+  /** Number of dropped connections. */
   readonly dropped: number;
   /** Milliseconds since the last drop; Infinity before the first. */
   droppedAgoMs(): number;
 }
 
-/** A limit is counted in this many looks, so that a process that stood still itself does not blame Postgres for the time. */
+/** The limit is counted in this many timer ticks, so that a process that was suspended does not blame Postgres for the time. */
 const looks = 20;
 
-/** `silentMs`: how long work may stay unanswered before every connection that received nothing in that time is dropped. */
+/** When work stays unanswered for `silentMs`, every connection that received nothing in that time is dropped. */
 export function createSilence(silentMs: number): Silence {
   const sockets = new Map<Socket, { bytes: number; look: number }>();
   const waiting = new Set<{ look: number; cancel: () => void }>();
@@ -43,7 +43,7 @@ export function createSilence(silentMs: number): Silence {
       else if (socket.bytesRead !== heard.bytes)
         sockets.set(socket, { bytes: socket.bytesRead, look });
     }
-    // Work that begins between two looks has waited for less than its looks.
+    // Work that began between two ticks has waited for less than its number of ticks.
     const late = [...waiting].filter((work) => look - work.look > looks);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();
@@ -53,7 +53,7 @@ export function createSilence(silentMs: number): Silence {
   };
   const drop = () => {
     for (const [socket, heard] of sockets) {
-      // One that was never answered is still connecting: postgres.js has a limit for that.
+      // A socket without any bytes is still connecting; connect_timeout of postgres.js covers that.
       if (heard.bytes === 0 || look - heard.look < looks) continue;
       socket.destroy();
       sockets.delete(socket);
@@ -64,12 +64,12 @@ export function createSilence(silentMs: number): Silence {
 
   return {
     open({ host: hosts, port: ports, path }) {
-      // postgres.js tries several hosts in turn, and ends a connection to one that is not what the URL asks for.
+      // Rotates over the hosts of the URL; postgres.js ends a connection to a host of the wrong kind and tries the next.
       const at = host++ % hosts.length;
       const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
       const socket = typeof path === 'string' ? connectSocket(path) : connectSocket(place);
       sockets.set(socket, { bytes: 0, look });
-      // postgres.js checks the server's certificate against the host, and names both in its errors.
+      // postgres.js reads host and port from the socket to verify the certificate and for its errors.
       return Object.assign(socket, place);
     },
     begin(cancel) {

@@ -1,15 +1,15 @@
-// What `billing status` reads. Each statement is bounded, whatever the size of the tables: counts stop at a limit, "newest" goes by ids.
+// Statements of `billing status`. Each reads a bounded number of rows for any table size: counts stop at a limit, and "newest" goes by id.
 import type { Queryable } from './connect.ts';
 
-/** Counts go no further. */
+/** Upper limit of every count. */
 export const countLimit = 10_000;
 
 export interface DatabaseFacts {
   version: string;
-  /** Nothing can be written: a standby, or a server that was set read-only. */
+  /** A standby, or a server that is set read-only. */
   readOnly: boolean;
   now: Date;
-  /** Connections by the name that a process gives itself, such as "billing keeper"; where the user in DATABASE_URL may see them. */
+  /** Connections by application_name, such as "billing keeper", as far as the user in DATABASE_URL can see them. */
   connections: { name: string; count: number }[];
 }
 
@@ -26,10 +26,10 @@ export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> 
 }
 
 export interface PaymentFacts {
-  /** Signed transactions whose end is not known, and since when the oldest is. */
+  /** Open attempts, and the creation time of the oldest. */
   open: number;
   oldestOpenAt: Date | null;
-  /** Subscriptions whose collection is retried after setbacks, and the most setbacks in a row. */
+  /** Subscriptions in backoff after setbacks, and the highest number of setbacks in a row. */
   setBack: number;
   mostSetbacks: number;
   lastPaymentAt: Date | null;
@@ -50,11 +50,11 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
 }
 
 export interface DeliveryFacts {
-  /** Not finished: due now or later. */
+  /** Unfinished deliveries. */
   pending: number;
-  /** Of them, those that failed before. */
+  /** Unfinished deliveries with a failed attempt. */
   retrying: number;
-  /** Made within the last two days and given up, of endpoints that still exist. */
+  /** Deliveries of live endpoints that were created within two days and exhausted their retries. */
   failed: number;
 }
 
@@ -86,7 +86,7 @@ export interface RecentError {
   detail: string;
 }
 
-/** The newest failures among the newest attempts: signed transactions that failed or expired, webhook requests that were not answered 2xx. */
+/** The newest failures among the newest attempts: transactions that failed or expired, and webhook requests without a 2xx response. */
 export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {
   return sql<RecentError[]>`
     select * from (

@@ -1,13 +1,13 @@
-// What a merchant changes of a subscription: its own ids, a discount, a pause, its end. Registering and listing are in registrations.ts.
+// A merchant's changes to a subscription: own ids, discount, pause and cancellation. registrations.ts registers and lists.
 import type { Queryable, Transaction } from './connect.ts';
 
-/** The merchant's own names for a subscription. */
+/** The merchant's own ids of a subscription. */
 export interface OwnIds {
   externalId?: string | null | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Writes the fields that are given; a null externalId clears it. The keeper's claim stays: nothing that it decides by is changed. */
+/** Updates the given fields; a null externalId clears it. A keeper's claim stays valid, because its decisions do not depend on these fields. */
 export async function updateOwnIds(
   sql: Queryable,
   id: string,
@@ -21,16 +21,16 @@ export async function updateOwnIds(
     where id = ${id}`;
 }
 
-/** Off each payment: one of the first two, or none. */
+/** A discount on each payment: a percentage, an amount, or neither. */
 export interface DiscountTerms {
   discountPercent: number | null;
   /** Base units. */
   discountAmount: bigint | null;
-  /** Payments that the discount still reduces; null: all, 0: it is used up. */
+  /** Payments left with the discount; null: unlimited, 0: used up. */
   discountPeriods: number | null;
 }
 
-/** Gives a discount or takes it back. A keeper looks at a past-due subscription again: the wallet may hold enough now. Undefined when it has ended. */
+/** Sets or clears a discount. A past-due subscription becomes due, because the wallet may hold enough now. Undefined when the subscription has ended. */
 export async function updateDiscount(
   sql: Queryable,
   id: string,
@@ -44,12 +44,12 @@ export async function updateDiscount(
   return row;
 }
 
-// A merchant's cancel takes the row away from the keeper that holds it: with its claim gone, that keeper can neither commit a new attempt nor write
-// its result, and reads the row afresh before it sends.
+// A merchant's cancellation revokes the keeper's claim: without it the keeper cannot commit a new attempt or write its result, and its check before
+// sending sees the cancellation.
 
 /**
- * Nothing more is collected; due for its end at paid_through or at its trial's end, at once where there is neither. A subscriber's own request becomes
- * the merchant's, so that a resumption on chain does not undo it. Undefined unless live and not yet asked to end by the merchant.
+ * Stops collection; the keeper ends the subscription at paid_through or the end of the trial, or at once without either. A subscriber's request becomes
+ * the merchant's, so that a resume on chain does not undo it. Undefined unless live and not yet cancelled by the merchant.
  */
 export async function requestCancellation(
   sql: Transaction,
@@ -67,7 +67,7 @@ export async function requestCancellation(
   return row;
 }
 
-/** Ends it now; due once more when what was paid is over, since the keeper may have an account to close. Undefined when it has ended already. */
+/** Ends the subscription now. It is due again at paid_through, because the keeper may have to close the account. Undefined when it has already ended. */
 export async function forceCancellation(
   sql: Transaction,
   id: string,
@@ -83,9 +83,9 @@ export async function forceCancellation(
   return row;
 }
 
-// The same holds for a pause. The keeper looks at it once, and then once a day.
+// A pause revokes the keeper's claim too. The keeper reads a paused subscription at once and then once a day.
 
-/** Nothing is collected until it is unpaused; a past-due one is no longer tried. Undefined unless live, not paused and not asked to end. */
+/** Stops collection and dunning until the subscription is unpaused. Undefined unless live, not paused and not being cancelled. */
 export async function pauseSubscription(
   sql: Transaction,
   id: string,
@@ -98,7 +98,7 @@ export async function pauseSubscription(
   return row;
 }
 
-/** Payments go on after what is paid, in a trial after its end, else at once (`chainNow`). Undefined unless live, paused and not asked to end. */
+/** Resumes collection: at paid_through or the end of the trial, else at `chainNow`. Undefined unless live, paused and not being cancelled. */
 export async function unpauseSubscription(
   sql: Transaction,
   id: string,
@@ -112,7 +112,7 @@ export async function unpauseSubscription(
   return row;
 }
 
-/** Now, as the chain's clock may say it: it is not known here, but no payment of the subscription is later. */
+/** ended_at without reading the chain's clock: the database's time, but not before the subscription's last payment. */
 export function endedNow(sql: Queryable, id: string) {
   return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments where subscription_id = ${id}))`;
 }

@@ -1,6 +1,7 @@
-// Leases of subscriptions. A lease belongs to one claim until it expires, and every write that follows repeats the claim's id.
+// Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
 import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
+import { firstId } from './ids.ts';
 
 export interface Claim {
   claimId: string;
@@ -8,15 +9,15 @@ export interface Claim {
   leaseSeconds: number;
 }
 
-/** A place in the order in which subscriptions fall due. */
+/** A keyset position in the index (due_at, id). */
 export interface DuePlace {
   dueAt: Date;
   id: string;
 }
 
 /**
- * Leases subscriptions that are due by chain time and have no open attempt; returns them in no particular order. A leased row stays due until it is
- * settled, so a caller that claims batch after batch passes the last place as `after`. docs/postgres-notes.md explains the form of the statement.
+ * Leases subscriptions that are due by chain time and have no open attempt, in no particular order. A leased row stays due until it is settled, so a
+ * caller that claims several batches passes the last position as `after`. docs/postgres-notes.md explains the form of the statement.
  */
 export function claimDue(
   sql: Queryable,
@@ -28,7 +29,7 @@ export function claimDue(
     after,
   }: Claim & { chainNow: Date; after?: DuePlace | undefined },
 ): Promise<DuePlace[]> {
-  const { dueAt, id } = after ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  const { dueAt, id } = after ?? { dueAt: new Date(0), id: firstId };
   return sql<DuePlace[]>`
     with due as (
       select s.id
@@ -45,14 +46,14 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
-/** When the next subscription after this chain time falls due; null when none does. */
+/** The next due_at after this chain time; null without one. */
 export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date | null> {
   const [row] = await sql<{ dueAt: Date | null }[]>`
     select min(due_at) as due_at from subscriptions where due_at > ${chainNow}`;
   return row?.dueAt ?? null;
 }
 
-/** Leases subscriptions whose transaction was left open by a keeper that is gone; returns their ids. */
+/** Leases subscriptions with an open attempt whose keeper lost its lease; returns their ids. */
 export async function claimOrphans(
   sql: Queryable,
   { claimId, limit, leaseSeconds }: Claim,
@@ -72,14 +73,14 @@ export async function claimOrphans(
   return rows.map(({ id }) => id);
 }
 
-/** A lease that was prolonged, and the row's version (see ReadSubscription) before and after: nothing else of the row has changed. */
+/** A renewed lease with the row's version (see ReadSubscription) before and after the renewal, which changes nothing else. */
 export interface RenewedLease {
   id: string;
   before: string;
   after: string;
 }
 
-/** Prolongs leases; returns those that are still ours. */
+/** Renews leases; returns those that the claims still hold. */
 export async function renewLeases(
   sql: Queryable,
   claims: readonly Held[],
@@ -98,7 +99,7 @@ export async function renewLeases(
     returning s.id, held.version as before, s.xmin::text as after`;
 }
 
-/** Gives leases back; with `until` the subscriptions are put off to that chain time, with `setback` after a failure of ours that counts. */
+/** Releases leases. `until` reschedules the subscriptions to that chain time; `setback` counts a failure on our side for the backoff. */
 export async function releaseClaims(
   sql: Queryable,
   claims: readonly Held[],
@@ -117,7 +118,7 @@ export async function releaseClaims(
     from held where s.id = held.id`;
 }
 
-/** Locks those that are still held under these claims in the caller's transaction, and tells in which version (see ReadSubscription) they are. */
+/** Locks the rows that these claims still hold, in the caller's transaction, and returns their versions (see ReadSubscription). */
 export function lockHeld(
   sql: Queryable,
   claims: readonly Held[],

@@ -1,14 +1,14 @@
-// The keeper's statements on subscriptions: reading what is due, writing what became of it. Claims are in subscription-leases.ts.
+// The keeper's statements on subscriptions: read, write states, make due. Leases are in subscription-leases.ts.
 import { claimed, type Held } from './claims.ts';
 import type { Queryable } from './connect.ts';
 import type { SubscriptionStatus } from './registrations.ts';
 
-/** What the keeper changes. Times are chain time. */
+/** The columns that the keeper writes. Times are chain time. */
 export interface SubscriptionState {
   status: SubscriptionStatus;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
-  /** The due time that renewal_upcoming announced last. */
+  /** The next_payment_due of the last renewal_upcoming. */
   announcedDue: Date | null;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
@@ -20,12 +20,12 @@ export interface SubscriptionState {
   dueAt: Date | null;
   periodAnchor: Date | null;
   observedSlot: bigint;
-  /** Base units known to be pulled in the period that paidThrough ends. */
+  /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
   setbacks: number;
-  /** Transactions in a row that failed because of another payment in them. */
+  /** Consecutive transactions that failed because of another payment in them. */
   failedPacks: number;
-  /** Payments that the discount still reduces; null: all, 0: it is used up. */
+  /** Payments left with the discount; null: unlimited, 0: used up. */
   discountPeriods: number | null;
 }
 
@@ -40,43 +40,43 @@ export interface HeldSubscription extends SubscriptionState {
   trialEndsAt: Date | null;
   discountPercent: number | null;
   discountAmount: bigint | null;
-  /** Nothing is collected since; null while it is not paused. */
+  /** Start of the pause; null unless paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
   planPda: string;
   planEndsAt: Date | null;
-  /** created_at of the Plan account that the subscription is to; null while the plan was never seen. */
+  /** created_at of the on-chain Plan account; null until the plan was seen. */
   planCreatedAt: Date | null;
   merchantWallet: string;
   mint: string;
   treasury: string;
-  /** The merchant's own fee; null is the operator's default. */
+  /** The merchant's own fee; null: the operator's default. */
   feeBps: number | null;
-  /** The plan's own dunning; null is the default. */
+  /** The plan's own dunning; null: the default. */
   retryHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
-  /** It has ended, and its account is registered anew. */
+  /** The subscription has ended, and its address has a newer registration. */
   isSuperseded: boolean;
   /** Seconds since the registration, by the database's clock. */
   ageSeconds: number;
 }
 
-/** A subscription as it was read, with what its events say besides. */
+/** A subscription with the further fields of its events. */
 export interface ReadSubscription extends HeldSubscription {
   planName: string;
   externalId: string | null;
   /** JSON text. */
   metadata: string;
-  /** Of the plan; null is the default (domain/access.ts). */
+  /** The plan's graceHours; null: the default (domain/access.ts). */
   graceHours: number | null;
-  /** What the merchant signs in with. */
+  /** The wallet that the merchant signs in with. */
   accountWallet: string;
-  /** Which version of the row it is (Postgres's xmin: the transaction that wrote it). Nothing in the row is another as long as this is the same. */
+  /** Row version: Postgres's xmin, the transaction that wrote the row. The same version means that the row is unchanged. */
   version: string;
 }
 
-/** Subscriptions with what the keeper has to know of plan and merchant. In no particular order. */
+/** Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular order. */
 export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
   return sql<ReadSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
@@ -96,29 +96,29 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
     where s.id = any(${ids}::uuid[])`;
 }
 
-/** A state to write, and the claim under which it was decided. */
+/** A state to write, with the claim under which it was decided. */
 export interface StateChange {
   id: string;
   claimId: string;
-  /** As it was when the keeper began: when it has moved since, the row stays due at once. */
+  /** `notices` as the keeper read it. If the counter has moved since, the row becomes due at once. */
   notices: number;
   state: SubscriptionState;
-  /** A transaction is under way: the lease is kept, and prolonged. */
+  /** A transaction is in flight: renews the lease instead of releasing it. */
   keep: boolean;
-  /** An event follows in the same transaction: its sequence number is taken. */
+  /** Takes a sequence number for an event in the same transaction. */
   tells: boolean;
 }
 
-/** A state that was written, and what its event is to say. */
+/** A written state, with the sequence and id of its event. */
 export interface Written {
   id: string;
   sequence: bigint;
-  /** Null where nothing is told. */
+  /** Null without an event. */
   eventId: string | null;
   createdAt: Date;
 }
 
-/** Writes states under their claims and gives the leases back but where `keep`; returns what was written. */
+/** Writes states under their claims and releases the leases unless `keep`; returns the states that were written. */
 export async function writeStates(
   sql: Queryable,
   changes: StateChange[],
@@ -176,8 +176,8 @@ export async function writeStates(
 }
 
 /**
- * Makes subscriptions due now (chain time) because something was seen of them, as of `slot`; a keeper that holds one will look again, and whoever looks
- * next believes nothing older.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The notice makes a keeper that holds a lease read again, and observed_slot
+ * makes it ignore older chain state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -192,12 +192,12 @@ export async function makeDue(
     from heard where s.id = heard.id`;
 }
 
-/** Rows that one statement makes due. */
+/** Rows per statement. */
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes a plan's subscriptions due whose payment was due before this chain time and that wait for a later time. Returns how many. The caller holds the
- * plan's lock.
+ * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is later; returns how many. The caller holds the plan's
+ * lock.
  */
 export async function releaseWaiting(
   sql: Queryable,
@@ -218,13 +218,13 @@ export async function releaseWaiting(
   }
 }
 
-/** A payment that may still be sent, and the row's count of notices when that was read. */
+/** A payment that may still be sent, with the `notices` of the row. */
 export interface CollectableRow {
   id: string;
   notices: number;
 }
 
-/** Of those held under these claims, the ones whose payment may still be sent: live, not paused, and no cancellation asked for. */
+/** The rows held under these claims whose payment may still be sent: live, not paused and not being cancelled. */
 export function readCollectable(
   sql: Queryable,
   claims: readonly Held[],
@@ -236,7 +236,7 @@ export function readCollectable(
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null and s.paused_at is null`;
 }
 
-/** Subscriptions that still have a timer, by account or by wallet, and have no transaction under way. */
+/** Ids of the subscriptions with a due_at at these addresses or of these wallets. */
 export async function findFollowed(
   sql: Queryable,
   { pdas, wallets }: { pdas: string[]; wallets: string[] },
@@ -247,7 +247,7 @@ export async function findFollowed(
   return rows.map(({ id }) => id);
 }
 
-/** The oldest due time, and how many subscriptions are due at this chain time and not leased (counted up to 10,000). */
+/** The oldest due_at, and the number of due subscriptions without a lease (counted up to 10,000). */
 export async function readBacklog(
   sql: Queryable,
   chainNow: Date,

@@ -1,39 +1,40 @@
-// The keepers' walk through the subscriptions: where it is, and what comes next. All keepers share it.
+// The position of the keepers' sweep through the subscriptions. All keepers share one sweep.
 import type { Queryable } from './connect.ts';
+import { firstId } from './ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
-/** How fast the walk goes, seconds. */
+/** Pace of the sweep, in seconds. */
 export interface SweepPace {
-  /** A lap begins no sooner than this after the one before. */
+  /** Minimum time between the starts of two laps. */
   everySeconds: number;
-  /** A lap is spread over this time, by the length of the lap before. */
+  /** Time over which a lap is spread, by the length of the previous lap. */
   withinSeconds: number;
 }
 
-/** One step of the walk. */
+/** One step of the sweep. */
 export interface SweepStep {
-  /** The subscriptions taken. */
+  /** The subscriptions of this step. */
   ids: string[];
-  /** The lap they are of, and the last place before them. */
+  /** Their lap, and the position before them. */
   lap: bigint;
   after: DuePlace;
-  /** Where the walk is now: at the beginning of the next lap when this one is over. */
+  /** The position after this step: the start of the next lap when this lap is complete. */
   nextLap: bigint;
   place: DuePlace;
-  /** Seconds until the next step, 0 or less when it is late. Null while nothing tells how long the lap is. */
+  /** Seconds until the next step; 0 or less when the lap is late. Null while the length of the lap is unknown. */
   waitSeconds: number | null;
 }
 
-/** The last place at which a subscription stands now. One found behind it later was moved or registered meanwhile. */
+/** The position of the last subscription. One found behind it later was rescheduled or registered meanwhile. */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
     select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc limit 1`;
-  return last ?? { dueAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' };
+  return last ?? { dueAt: new Date(0), id: firstId };
 }
 
 /**
- * Goes on by up to `limit` subscriptions. Undefined while no lap has begun, or another keeper takes a step at this moment; `hurry` begins the lap
- * though it is not time yet.
+ * Advances the sweep by up to `limit` subscriptions. Undefined before the lap's start time, or while another keeper takes a step; `hurry` starts the lap
+ * early.
  */
 export async function stepSweep(
   sql: Queryable,

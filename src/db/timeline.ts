@@ -5,22 +5,22 @@ export interface TimelineRow {
   id: string;
   kind: 'event' | 'payment' | 'attempt' | 'delivery';
   at: Date;
-  /** An event's type; the status of anything else. */
+  /** An event's type, else the status. */
   what: string;
-  /** USDC base units, of a payment or an attempt. */
+  /** USDC base units of a payment or an attempt. */
   amount: string | null;
   signature: string | null;
-  /** Why it failed; a delivery's event type. */
+  /** The failure reason, or a delivery's event type. */
   detail: string | null;
-  /** A delivery's endpoint. */
+  /** The endpoint of a delivery. */
   webhookId: string | null;
 }
 
 const most = 200;
 
-/** A subscription's events, payments, attempts that have not landed and deliveries as one list, newest first: the newest 200. */
+/** The newest 200 entries of a subscription, newest first: events, payments, open, failed and expired attempts, and deliveries. */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // No index leads from an event to its first delivery: it is of the app's endpoint and written with the event.
+  // No index leads from an event to its first delivery. Its id is close to the event's, since both are written together, so the id range finds it.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`

@@ -3,7 +3,7 @@ import postgres from 'postgres';
 // https://www.postgresql.org/docs/current/errcodes-appendix.html: 23505 unique_violation.
 const uniqueViolation = '23505';
 
-/** Whether a statement failed because a row of the same kind exists: `constraint` is the unique index's name. */
+/** Whether a statement violated the unique index `constraint`. */
 export function isDuplicate(error: unknown, constraint: string): boolean {
   return (
     error instanceof postgres.PostgresError &&

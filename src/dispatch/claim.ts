@@ -1,4 +1,4 @@
-// How much to claim for which endpoint. Deliveries for the next 100 ms are claimed ahead, none for an endpoint that is slow or fails.
+// Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100 ms are prefetched, except for slow or failing endpoints.
 import { randomUUID } from 'node:crypto';
 import type { Sql } from '../db/connect.ts';
 import {
@@ -23,31 +23,31 @@ export interface ClaimerParts {
   clock: DatabaseClock;
   concurrency: Concurrency;
   claimMs: number;
-  /** What must be left of a claim when a request starts. */
+  /** Minimum remaining time of a claim when a request starts. */
   reserveMs: number;
 }
 
-/** Endpoints of one statement. */
+/** Endpoints per statement. */
 const requestLimit = 500;
 const aheadMs = 100;
 const aheadLimit = 500;
-/** Claimed and not sent, over all endpoints. */
+/** Claimed but unsent deliveries over all endpoints. */
 const readyLimit = 4000;
-/** A row whose transaction commits later than this after queueing is found by a claim from the queue's start. */
+/** Claims read back this far for rows that commit late. A row that commits even later is found by the next claim from the queue's start. */
 const commitMs = 10_000;
-/** So often is a busy endpoint's queue claimed from its start: expired claims are there. */
+/** Interval at which a busy endpoint's queue is claimed from its start, where rows with expired claims are. */
 const fromStartMs = 30_000;
-/** An endpoint that was idle for so long starts again with a window of one request. */
+/** Idle time after which an endpoint's state is dropped; it then starts again with a window of one request. */
 const forgetMs = 600_000;
 
-/** An endpoint's rows in the queue. */
+/** State of an endpoint's rows in the queue. */
 interface Known {
   queue: EndpointQueue;
   /** There may be rows to claim. */
   isDue: boolean;
-  /** When the last claimed row was due. */
+  /** due_at of the last claimed row. */
   claimedTo: number | undefined;
-  /** performance.now() of the last claim from the start. */
+  /** performance.now() of the last claim from the queue's start. */
   startedAt: number;
   pausedUntil: number;
 }
@@ -55,9 +55,9 @@ interface Known {
 export class Claimer {
   private readonly parts: ClaimerParts;
   private readonly known = new Map<string, Known>();
-  /** With something due, in the order in which they were found. */
+  /** Endpoints with due rows, in the order in which they were found. */
   private readonly due = new Set<Known>();
-  /** Claimed too long ago to be sent. */
+  /** Deliveries whose claim is too old to send them. */
   private stale: Claimed[] = [];
   private readyCount = 0;
 
@@ -65,7 +65,7 @@ export class Claimer {
     this.parts = parts;
   }
 
-  /** An endpoint has due rows. `isSwept`: they may be older than what was claimed last. */
+  /** Reports an endpoint with due rows. `isSwept`: found by a sweep, so they may be older than the last claimed row. */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.known.get(endpointId);
     if (known === undefined) {
@@ -82,7 +82,7 @@ export class Claimer {
     this.setDue(known);
   }
 
-  /** Whether a claim would find places to fill. */
+  /** Whether there are free places that a claim could fill. */
   get isHungry(): boolean {
     if (this.stale.length > 0) return true;
     const left = this.places();
@@ -90,7 +90,7 @@ export class Claimer {
     return false;
   }
 
-  /** Claims what there is room for. Every delivery that is returned must be offered, released or finished. */
+  /** Claims deliveries for the free places. The caller must offer, release or finish every returned delivery. */
   async claim(): Promise<Claimed[]> {
     await this.releaseStale();
     const asked = new Map<string, { known: Known; room: number }>();
@@ -104,7 +104,7 @@ export class Claimer {
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.requestOf(known, room));
-    // Rows that become due from here on are found again.
+    // Cleared before the claim, so that rows that become due from now on are reported again.
     for (const { known } of asked.values()) this.unsetDue(known);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.parts;
@@ -113,7 +113,7 @@ export class Claimer {
     try {
       claimed = await claimDeliveries(claims, requests, { claimId, claimMs });
     } catch (error) {
-      // It may have claimed rows without an answer: they are found from the start.
+      // The statement may have claimed rows although its response was lost; a claim from the start finds them after they expire.
       for (const { known } of asked.values()) this.again(known);
       throw error;
     }
@@ -138,7 +138,7 @@ export class Claimer {
     this.parts.concurrency.update(known.queue);
   }
 
-  /** The next delivery of an endpoint; undefined when its claim is too old. */
+  /** The next delivery of an endpoint whose claim is young enough; undefined without one. */
   take({ endpointId, ready }: EndpointQueue): Ready | undefined {
     const known = this.known.get(endpointId);
     const now = performance.now();
@@ -151,7 +151,7 @@ export class Claimer {
     return undefined;
   }
 
-  /** Gives deliveries back and claims nothing of their endpoint for `ms`. */
+  /** Releases deliveries and claims nothing for their endpoints for `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
       const known = this.known.get(endpointId);
@@ -162,7 +162,7 @@ export class Claimer {
     await releaseClaims(this.parts.queue, deliveries);
   }
 
-  /** Gives back everything that is ready. */
+  /** Releases every unsent delivery. */
   async release(): Promise<void> {
     for (const { queue } of this.known.values()) {
       this.stale.push(...queue.ready);
@@ -173,7 +173,7 @@ export class Claimer {
     await this.releaseStale();
   }
 
-  /** Forgets endpoints that were idle for ten minutes. */
+  /** Drops the state of endpoints that were idle for ten minutes. */
   forget(): void {
     const before = performance.now() - forgetMs;
     for (const [endpointId, { queue, isDue }] of this.known)
@@ -197,7 +197,7 @@ export class Claimer {
     this.due.add(known);
   }
 
-  /** Its rows are due again, old ones too. */
+  /** Marks the endpoint as due and makes the next claim start at the queue's start. */
   private again(known: Known): void {
     known.startedAt = -Infinity;
     this.setDue(known);
@@ -212,7 +212,7 @@ export class Claimer {
     return { endpointId: known.queue.endpointId, room, floor };
   }
 
-  /** Free places of each class; for fast endpoints also what may be ready. */
+  /** Free places per class; for fast endpoints the number of further unsent deliveries. */
   private places(): Record<Pace, number> {
     const { concurrency } = this.parts;
     return {
@@ -228,7 +228,7 @@ export class Claimer {
     const free = window - inFlight - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace]);
     const ahead = Math.min(aheadLimit, Math.ceil((window * aheadMs) / Math.max(1, responseMs)));
-    // Refilled when it is half empty: few large claims cost less than many small ones.
+    // The prefetch buffer is refilled when it is half empty, because few large claims are cheaper than many small ones.
     return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast);
   }
 }

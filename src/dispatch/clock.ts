@@ -1,21 +1,21 @@
-// The database's clock, read regularly and advanced by this machine's monotonic clock. The machine's time of day is never used.
+// The database's clock, read regularly and extrapolated with this machine's monotonic clock. The machine's wall clock is never used.
 //
-// A reading was taken at some time between question and answer. A quick answer sets the clock as of the answer, so it is late rather than early, and
-// nothing becomes due before its time. After a slow answer the clock moves only as far as it must have been wrong.
+// A reading was taken at some time between request and response. After a quick response the clock assumes the time of the request, so it is ahead by at
+// most the round trip, and no retry becomes due early. After a slow response it moves only as far as it must have been wrong.
 
 export interface DatabaseClock {
   /** Unix milliseconds by the database's clock; throws before the first sync. */
   now(): number;
-  /** Reads the database's Unix milliseconds and follows them; repeats the first reading while answers are slow. Returns the first reading. */
+  /** Reads the database's Unix milliseconds and adjusts the clock; repeats the first sync while responses are slow. Returns the first reading. */
   sync(ask: () => Promise<number>): Promise<number>;
 }
 
-/** An answer within this is quick. */
+/** Longest round trip of a quick response. */
 const quickMs = 100;
-/** How often the first reading is repeated while answers are slow: there is no earlier one to compare with. */
+/** Repetitions of the first sync while responses are slow, because there is no earlier reading to compare with. */
 const firstAgain = 3;
 
-/** `monotonic`: milliseconds. */
+/** `monotonic`: a monotonic clock in milliseconds. */
 export function databaseClock(monotonic: () => number = () => performance.now()): DatabaseClock {
   /** Milliseconds between the database's clock and the monotonic clock. */
   let offset: number | undefined;

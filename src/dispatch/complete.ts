@@ -1,29 +1,29 @@
-// Writes outcomes in batches: while one is written the next gathers, so that batches grow with the rate and a single outcome does not wait. With many
-// waiting, a second batch is written beside the first. A batch that cannot be written is kept and tried again.
+// Writes outcomes in batches: the next batch gathers while one is written, so batches grow with the rate and a single outcome does not wait. With many
+// waiting, a second batch is written in parallel. A batch that cannot be written is kept and retried.
 import { backoff } from '../backoff.ts';
 import type { Sql } from '../db/connect.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
 
 export interface CompleterParts {
   queue: Sql;
-  /** Called after each batch that was written. */
+  /** Called after each written batch. */
   onWritten: () => void;
-  /** Called with the number of outcomes whose claim was lost: another dispatcher has claimed these deliveries. */
+  /** Called with the number of outcomes whose claim had expired: another dispatcher has claimed these deliveries. */
   onLost: (count: number) => void;
-  /** Called with each batch that could not be written, and how many times in a row. */
+  /** Called when a batch cannot be written, with the number of consecutive failures. */
   onError: (error: unknown, failures: number) => void;
 }
 
-/** Outcomes of one statement. */
+/** Outcomes per statement. */
 const batchLimit = 500;
-/** At this number of waiting outcomes a second batch is written beside the first. */
+/** Number of waiting outcomes from which a second batch is written in parallel. */
 const secondBatch = 300;
-/** After a batch of `busyBatch` the next gathers for so long: large batches cost half as much per row. */
+/** After a batch of `busyBatch` or more the next one gathers for `gatherMs`: large batches cost half as much per row. */
 const busyBatch = 50;
 const gatherMs = 10;
 
 export class Completer {
-  /** The last batch could not be written. */
+  /** Whether the last batch could not be written. */
   isFailing = false;
   private readonly parts: CompleterParts;
   private queued: Outcome[] = [];
@@ -54,7 +54,7 @@ export class Completer {
   }
 
   private async drain(): Promise<void> {
-    // Outcomes of one turn of the event loop go into one batch.
+    // Outcomes of one event-loop turn share a batch.
     await new Promise(setImmediate);
     for (let failures = 0; this.queued.length > 0;) {
       const batch = this.queued.slice(0, batchLimit);
@@ -77,7 +77,7 @@ export class Completer {
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
-    // Not in finally(): an outcome that is added before it runs needs a writer.
+    // Decremented here and not in finally(): an outcome added before finally() runs would find a writer that has ended.
     this.writing -= 1;
   }
 
@@ -86,7 +86,7 @@ export class Completer {
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {
-      // A batch whose first answer was lost with its connection has been written already.
+      // If the connection was lost after an earlier write of this batch, its outcomes are already recorded.
       const recorded = await findRecorded(queue, missing);
       onLost(missing.length - recorded.size);
     }

@@ -1,22 +1,22 @@
-// Which endpoint may start a request next: how many are in flight in all, to each endpoint, and to each class of endpoints. In memory, per process.
+// Limits requests in flight in total, per endpoint and per class of endpoints, and chooses the endpoint that sends next. In memory, per process.
 //
-// An endpoint's window starts at one request, grows by one with each success up to the cap and halves with each failure. Classes share places by the
-// time that their requests hold them: failing endpoints get a quarter of the places, failing and slow ones together half, so that fast ones always
-// have the other half. Within a class endpoints take turns; a turn lasts 100 ms of response time, and at least one request.
+// An endpoint's window starts at one request, grows by one with each success up to the cap and halves with each failure. Failing endpoints get at most a
+// quarter of the places, failing and slow ones together at most half, so half is always left for fast ones. Within a class endpoints take turns of
+// 100 ms of response time, at least one request each.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
-/** By the last requests: `slow` also while nothing is known. */
+/** Class of an endpoint by its last requests; `slow` before the first response. */
 export type Pace = 'fast' | 'slow' | 'failing';
 
-/** A delivery that this dispatcher has claimed. */
+/** A delivery claimed by this dispatcher. */
 export interface Claimed extends ClaimedDelivery {
   claimId: string;
-  /** performance.now() after which it must not be sent: its deadline would not end within the claim. */
+  /** performance.now() after which the delivery must not be sent, because its deadline would end after the claim. */
   sendBefore: number;
 }
 
-/** A claimed delivery that can be sent. */
+/** A claimed delivery with its endpoint, ready to send. */
 export interface Ready extends Claimed {
   endpoint: SendingEndpoint;
 }
@@ -24,17 +24,17 @@ export interface Ready extends Claimed {
 /** A dispatcher's state of one endpoint. */
 export class EndpointQueue {
   readonly endpointId: string;
-  /** Claimed and not sent yet, oldest due first. */
+  /** Claimed but unsent deliveries, oldest due first. */
   ready: Ready[] = [];
-  /** Requests that may be in flight. */
+  /** Maximum number of requests in flight. */
   window = 1;
   inFlight = 0;
-  /** Smoothed; undefined before the first answer. */
+  /** Smoothed response time; undefined before the first response. */
   responseMs: number | undefined;
   isFailing = false;
-  /** Requests that are left of its turn. */
+  /** Requests left in the endpoint's turn. */
   turn = 0;
-  /** Its place in the order of turns. */
+  /** Position in the order of turns. */
   waitingSince = 0;
   usedAt = performance.now();
 
@@ -48,7 +48,7 @@ export class EndpointQueue {
   }
 }
 
-/** A place in flight, counted for the class that its endpoint had when it was taken. */
+/** A place taken by a request, counted for the endpoint's class at that time. */
 export interface Place {
   queue: EndpointQueue;
   pace: Pace;
@@ -63,7 +63,7 @@ export class Concurrency {
   private readonly total: number;
   private readonly perEndpoint: number;
   private readonly byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0 };
-  /** Endpoints that may start a request, in the order of their turns. */
+  /** Endpoints that can start a request, in the order of their turns. */
   private readonly waiting: Record<Pace, Set<EndpointQueue>> = {
     fast: new Set(),
     slow: new Set(),
@@ -76,7 +76,7 @@ export class Concurrency {
     this.perEndpoint = perEndpoint;
   }
 
-  /** Places that are free for the class. */
+  /** Free places for a class. */
   free(pace: Pace): number {
     const { fast, slow, failing } = this.byPace;
     const left = this.total - fast - slow - failing;
@@ -85,7 +85,7 @@ export class Concurrency {
     return pace === 'slow' ? half : Math.min(half, Math.ceil(this.total / 4) - failing);
   }
 
-  /** Call it when `ready` of an endpoint has changed. */
+  /** To be called when an endpoint's `ready` has changed. */
   update(queue: EndpointQueue): void {
     const set = this.waiting[queue.pace];
     if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
@@ -95,7 +95,7 @@ export class Concurrency {
     }
   }
 
-  /** The endpoint whose turn it is; undefined when nothing may be sent. */
+  /** The endpoint whose turn it is; undefined when nothing can be sent. */
   next(): EndpointQueue | undefined {
     let next: EndpointQueue | undefined;
     for (const pace of paces) {
@@ -123,7 +123,7 @@ export class Concurrency {
     return { queue, pace };
   }
 
-  /** Gives a place back after a request of `durationMs`. */
+  /** Releases a place after a request of `durationMs`. */
   give({ queue, pace }: Place, isGood: boolean, durationMs: number): void {
     this.inFlight -= 1;
     this.byPace[pace] -= 1;

@@ -1,4 +1,4 @@
-// One claimed delivery: sign, post, judge.
+// Sends one claimed delivery: signs, posts and judges the response.
 import type { Outcome } from '../db/delivery-queue.ts';
 import { judge, parseRetryAfter } from '../domain/retry-schedule.ts';
 import type { Answer, WebhookClient } from '../webhooks/http.ts';
@@ -11,7 +11,7 @@ export interface Delivered {
   answer: Answer;
 }
 
-/** Sends a delivery once. Each attempt has its own signature, with the database's time. Never rejects. */
+/** Makes one attempt. Each attempt has its own signature with the database's time. Never rejects. */
 export async function deliver(
   { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
   { client, clock }: { client: WebhookClient; clock: DatabaseClock },

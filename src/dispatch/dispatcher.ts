@@ -1,13 +1,13 @@
-// The dispatcher: claims due deliveries, posts them, writes their outcomes. Any number of dispatchers work on one database.
+// The dispatcher: claims due deliveries, posts them and writes their outcomes. Any number of dispatchers can share a database.
 //
 //   queued ---claim---> claimed ---2xx--------------------------> delivered
 //     ^                   |   \---410, sixth failure------------> failed
 //     |                   |   \---endpoint deleted--------------> cancelled
-//     |<--any other answer, none (due again after a delay)
-//     |<--claim passed (the dispatcher died), claim given back
+//     |<--any other response or none (due again after a delay)
+//     |<--claim expired (the dispatcher died) or released
 //
-// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every outcome repeats its claim. No transaction is
-// open while a request is. A delivery is sent at least once: after a crash another dispatcher sends it again when the claim has passed.
+// A queued or claimed delivery is a row of delivery_queue, the others are rows of deliveries. Every outcome repeats its claim. No transaction stays open
+// during a request. Delivery is at least once: after a crash another dispatcher sends the delivery again when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
@@ -39,16 +39,16 @@ export interface DispatcherResources {
   registry: Registry;
 }
 
-/** Outcomes, sweeps and gauges. */
+/** Connections for outcomes, sweeps and gauges. */
 const queueConnections = 3;
-/** What must be left of a claim, beyond the deadline, when a request starts: time to write its outcome. */
+/** Minimum remaining time of a claim beyond the request's deadline when a request starts: time to write the outcome. */
 const marginMs = 500;
 const gaugeMs = 15_000;
 const dueCountLimit = 100_000;
-/** At this number of unwritten outcomes nothing more is claimed: deliveries without a written outcome are sent again after a crash. */
+/** Number of unwritten outcomes at which claiming stops, because deliveries without a written outcome are sent again after a crash. */
 const unwrittenLimit = 4000;
 
-/** Starts delivering. Throws an OperatorError when the claim is not longer than the time that endpoints have to answer. */
+/** Starts a dispatcher. Throws an OperatorError when a claim is not longer than the time that endpoints have to answer. */
 export async function startDispatcher(
   resources: DispatcherResources,
   { pollMs = 1000 } = {},
@@ -120,7 +120,7 @@ export class Dispatcher {
     this.loops = [this.loop, this.startGauges(), this.startRetention(sql)];
   }
 
-  /** Follows notifications of queued deliveries. */
+  /** Listens for notifications of queued deliveries. */
   async listen(): Promise<void> {
     const onNotify = (payload: string) => {
       const { endpoints } = namedIn(payload);
@@ -128,20 +128,20 @@ export class Dispatcher {
       this.poller.notified(endpoints);
       this.loop.wake();
     };
-    // Also when the connection is made again: notifications may have been missed.
+    // Called after each reconnect too: notifications may have been missed.
     await this.queue.listen(deliveriesQueued, onNotify, () => onNotify(''));
   }
 
-  /** Why deliveries do not go out; undefined while they do. */
+  /** The reason why no deliveries are sent; undefined while they are. */
   async ready(): Promise<string | undefined> {
     return this.trouble ?? (await databaseTrouble(this.queue));
   }
 
-  /** Claims nothing more, gives unsent claims back, waits for the requests in flight and writes their outcomes. */
+  /** Stops claiming, releases unsent claims, waits for the requests in flight and writes their outcomes. */
   async stop(): Promise<void> {
     this.isStopping = true;
     await this.loop.stop();
-    // Where they cannot be given back, the claims pass by themselves.
+    // Claims that cannot be released expire.
     await this.claimer.release().catch(() => undefined);
     await new Promise<void>((resolve) => {
       this.onDrained = resolve;
@@ -182,7 +182,7 @@ export class Dispatcher {
         this.metrics.defaultRows(await findDefaultRows(this.queue));
         return false;
       },
-      // The main loop reports the same outage.
+      // The main loop logs the same outage.
       onError: () => undefined,
     });
   }
@@ -204,7 +204,7 @@ export class Dispatcher {
     });
   }
 
-  /** Makes claimed deliveries ready, cancels those of deleted endpoints, and gives back those that cannot be signed. */
+  /** Offers claimed deliveries for sending, cancels those of deleted endpoints, and releases those that cannot be signed. */
   private async prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.endpoints.read(claimed);
     const unusable: Claimed[] = [];
@@ -245,7 +245,7 @@ export class Dispatcher {
     return !this.completer.isFailing && this.completer.waiting < unwrittenLimit;
   }
 
-  /** A turn that may not claim would find the same places free and wake the next one. */
+  /** Wakes the loop for another claim. Not while claiming is stopped: the free places would wake it in a busy loop. */
   private wakeIfHungry(): void {
     if (this.mayClaim && this.claimer.isHungry) this.loop.wake();
   }

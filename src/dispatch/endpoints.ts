@@ -1,4 +1,4 @@
-// URLs and keys of endpoints, kept until a claim names a later rotation of the secret. The URL of an endpoint never changes.
+// Cache of endpoint URLs and keys. An entry is valid until a claim shows a later rotation of the secret; the URL of an endpoint never changes.
 import type { Sql } from '../db/connect.ts';
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
@@ -9,7 +9,7 @@ export interface SendingEndpoint {
   origin: string;
   path: string;
   keys: SigningKeys;
-  /** Of the secret before the last rotation, and until when (Unix ms of the database's clock) it signs as well. */
+  /** Keys of the previous secret, and the time (Unix ms of the database's clock) until which they also sign. */
   previous: { keys: SigningKeys; until: number } | undefined;
   rotatedAt: number | null;
 }
@@ -17,13 +17,13 @@ export interface SendingEndpoint {
 const keptAtMost = 10_000;
 
 export class EndpointCache {
-  /** In the order in which they were needed last. */
+  /** In order of last use. */
   private readonly known = new Map<string, SendingEndpoint>();
   private readonly sql: Sql;
   private readonly secrets: SecretBox;
   private readonly onUnusable: (endpointId: string, error: unknown) => void;
 
-  /** `onUnusable` is called with an endpoint whose secret cannot be decrypted; with only its previous one like that it is used without. */
+  /** `onUnusable` is called for an endpoint with a secret that cannot be decrypted. If only the previous secret cannot, the endpoint is used without it. */
   constructor(
     sql: Sql,
     secrets: SecretBox,

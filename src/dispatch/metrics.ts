@@ -14,7 +14,7 @@ export interface DispatchMetrics {
   claimsLost(count: number): void;
   /** A month of this table was dropped. */
   dropped(table: PartitionedTable): void;
-  /** Months could not be made or dropped, since another session kept a lock. */
+  /** Partitions could not be created or dropped because another session held a lock. */
   monthLocked(): void;
   /** Whether the DEFAULT partition of each table holds a row. */
   defaultRows(tables: Readonly<Record<string, boolean>>): void;
@@ -102,7 +102,7 @@ function countAttempts(registry: Registry): DispatchMetrics['attempt'] {
     for (const answer of ['3xx', '4xx', '5xx', ...Object.keys(failureMeanings)])
       attempts.inc({ outcome, answer }, 0);
   }
-  // By one string: prom-client's own look-up checks, sorts and joins the labels each time.
+  // Cached by one string, because prom-client's own look-up checks, sorts and joins the labels each time.
   const counters = new Map<string, Counter.Internal>();
   return (outcome, { httpStatus, error, durationMs }) => {
     const answer = httpStatus === null ? (error ?? 'error') : `${Math.floor(httpStatus / 100)}xx`;

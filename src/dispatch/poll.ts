@@ -1,12 +1,12 @@
-// Which endpoints have something due. A NOTIFY names them; a sweep over all endpoints in the queue, each second, finds the rest: retries, expired
-// claims and rows whose notification was lost.
+// Finds endpoints with due deliveries. A NOTIFY names them; a sweep over all endpoints in the queue, every second, finds the rest: retries, expired claims
+// and rows whose notification was lost.
 import type { Sql } from '../db/connect.ts';
 import { readClock } from '../db/clock.ts';
 import { findDueEndpoints } from '../db/delivery-queue.ts';
 import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';
 
-/** A sweep may take this share of the time: with very many endpoints it comes less often. */
+/** Maximum share of time spent on sweeps: with very many endpoints they run less often. */
 const sweepShare = 0.1;
 const longestPauseMs = 10_000;
 
@@ -18,7 +18,7 @@ export class Poller {
   private readonly claimer: Claimer;
   private readonly pollMs: number;
   private nextSweep = 0;
-  /** When a notification without names may be followed by a sweep. */
+  /** Earliest time of a sweep after a notification without names. */
   private earliestSweep = 0;
 
   constructor(parts: { queue: Sql; clock: DatabaseClock; claimer: Claimer; pollMs: number }) {
@@ -28,13 +28,13 @@ export class Poller {
     this.pollMs = parts.pollMs;
   }
 
-  /** Takes a notification: these endpoints have new deliveries, or any has. */
+  /** Handles a notification: these endpoints, or any, have new deliveries. */
   notified(endpointIds: readonly string[] | undefined): void {
     if (endpointIds === undefined) this.nextSweep = Math.min(this.nextSweep, this.earliestSweep);
     else for (const endpointId of endpointIds) this.claimer.found(endpointId, false);
   }
 
-  /** Sweeps at the next turn. */
+  /** Makes the next poll sweep. */
   sweepNext(): void {
     this.nextSweep = 0;
   }
@@ -44,7 +44,7 @@ export class Poller {
     return Math.max(1, this.nextSweep - performance.now());
   }
 
-  /** Sweeps when it is time to. */
+  /** Sweeps if it is time. */
   async poll(): Promise<void> {
     const startedAt = performance.now();
     if (startedAt < this.nextSweep) return;
@@ -58,7 +58,7 @@ export class Poller {
     this.claimer.forget();
     const endedAt = performance.now();
     const pauseMs = Math.min(longestPauseMs, (endedAt - startedAt) / sweepShare);
-    // A notification that came during the sweep has set an earlier time.
+    // A notification during the sweep may have set an earlier time.
     this.nextSweep = Math.min(this.nextSweep, endedAt + Math.max(this.pollMs, pauseMs));
     this.earliestSweep = endedAt + pauseMs;
     this.nextSweep = Math.max(this.nextSweep, this.earliestSweep);

@@ -1,31 +1,31 @@
-// Makes the partitions of the months ahead and drops those of deliveries and events that are older than is kept. Every dispatcher does it; one that
-// finds another at it leaves it to that one.
+// Creates the partitions of the coming months and drops those of deliveries and events beyond their retention. Every dispatcher runs this; a lock lets one
+// at a time do the work.
 import type { Sql } from '../db/connect.ts';
 import { isLocked } from '../db/outage.ts';
 import { dropMonth, makeMonths, type PartitionedTable } from '../db/partitions.ts';
 import { startLoop, type Loop } from '../loop.ts';
 
 export interface RetentionOptions {
-  /** Days that rows are kept at least; 0 keeps them for ever. */
+  /** Minimum number of days that rows are kept; 0 keeps them forever. */
   deliveryDays: number;
   eventDays: number;
-  /** Called with each month that was dropped, as YYYY_MM. */
+  /** Called with each dropped month, as YYYY_MM. */
   onDropped: (table: PartitionedTable, month: string) => void;
-  /** Called when a lock was not free, with how often in a row. */
+  /** Called when a lock was not free, with the number of consecutive times. */
   onLocked: (error: unknown, times: number) => void;
   onError: (error: unknown, failures: number) => void;
 }
 
 const hourMs = 3_600_000;
-/** A dump holds its locks for minutes or hours, and each try stops all other statements on a table for a moment. Months are made three ahead. */
+/** Retry interval after a lock was not free: a dump holds its locks for minutes or hours, and each try briefly blocks all statements on the table. */
 const lockedMs = 300_000;
 
-/** Runs at the start and each hour; one month of one table per turn. Where a lock is not free it tries again after five minutes. */
+/** Runs at the start and every hour, one month of one table per turn. Retries after five minutes when a lock is not free. */
 export function startRetention(
   sql: Sql,
   { deliveryDays, eventDays, onDropped, onLocked, onError }: RetentionOptions,
 ): Loop {
-  // Events last: they go after all deliveries of them.
+  // Events last, after the deliveries that refer to them.
   const tables = [
     { table: 'deliveries' as const, days: deliveryDays },
     { table: 'events' as const, days: eventDays },

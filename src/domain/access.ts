@@ -1,8 +1,8 @@
-// Until when a subscriber has access (docs/merchants.md). Pure: the API, the events and the access endpoint share this rule.
+// When a subscriber's access ends (docs/merchants.md). Pure; the API, the events and the access endpoint share this rule.
 //
-// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes seconds to be final, and after a failure the
-// subscriber has time to top up. When no payment is due any more (cancel requested, paused, plan gone, ended), access ends with the paid time. A
-// trial counts as paid time as long as the subscription lives.
+// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes seconds to finalize, and after a failure the subscriber
+// has time to top up. When no further payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time. A trial counts as
+// paid time while the subscription is live.
 import type { AccessTerms } from '../db/access.ts';
 
 const HOUR_MS = 3_600_000;
@@ -18,7 +18,7 @@ export function graceMs({
     : graceHours * HOUR_MS;
 }
 
-/** The end of what is paid, or of the trial while the subscription lives, whichever is later; null where there is neither. */
+/** The end of the paid time, or of the trial of a live subscription, whichever is later; null without either. */
 export function coveredUntil({
   status,
   paidThrough,
@@ -28,7 +28,7 @@ export function coveredUntil({
   return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
 }
 
-/** Access is granted while now is before this time; null before the first payment where there is no trial. */
+/** The end of access; null before the first payment without a trial. */
 export function accessUntil(terms: AccessTerms): Date | null {
   const covered = coveredUntil(terms);
   if (covered === null || !isRenewing(terms)) return covered;
@@ -39,12 +39,12 @@ function isLive(status: string): boolean {
   return status === 'active' || status === 'past_due';
 }
 
-/** Whether a further payment is due at some time. */
+/** Whether a further payment will be due. */
 function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms): boolean {
   return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
 }
 
-/** Why access is granted (the first three) or not. */
+/** Reasons why access is granted (the first three) or denied. */
 export const accessReasons = [
   'paid',
   'trial',
@@ -60,18 +60,18 @@ export const accessReasons = [
 export interface Access {
   hasAccess: boolean;
   accessUntil: Date | null;
-  /** The answer holds until then; ask again afterwards. */
+  /** The caller may cache the answer until this time. */
   revalidateAfter: Date;
   reason: (typeof accessReasons)[number];
-  /** The subscription that decided; null where there is none. */
+  /** The subscription that decided; null without any. */
   subscriptionId: string | null;
   status: string | null;
 }
 
-/** How long an answer may be kept, in milliseconds: what is paid cannot be taken back, the rest can change with the next payment or a forced end. */
+/** Cache time of an answer in ms. Paid time cannot be revoked, so it lasts longest; the others change with the next payment or a forced end. */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 
-/** Whether a customer with these subscriptions has access at `now`. The one that grants it longest decides, else the newest. */
+/** Whether a customer with these subscriptions has access at `now`. The subscription with the latest end of access decides, else the newest. */
 export function judgeAccess(
   subscriptions: readonly (AccessTerms & { id: string })[],
   now: Date,

@@ -1,11 +1,11 @@
-// Figures of a range and of each of its days: the range's are the days' sums, or their last state.
+// Figures of a range and of each of its days. The range has the sums of the days, and the counts of the last day.
 import type { DayRow } from '../db/analytics.ts';
 
-/** Sums of a span; counts of what is active or past due, and MRR, are those at its end. */
+/** Sums over a span; active, pastDue and mrr are as of its end. */
 export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
-  /** Succeeded of all payments tried; null when none was. */
+  /** Succeeded payments divided by attempted payments; null without any. */
   successRate: number | null;
-  /** Cancelled and expired, of those that were active or past due at the start; null when there were none. */
+  /** Cancelled and expired subscriptions divided by those live at the start; null without any. */
   churnRate: number | null;
 }
 
@@ -13,7 +13,7 @@ export interface Report extends Figures {
   daily: (Figures & { date: string })[];
 }
 
-/** `days`: at least one, in order. */
+/** `days`: at least one, ascending. */
 export function reportOf(days: readonly DayRow[]): Report {
   const [first] = days;
   const last = days.at(-1);

@@ -1,4 +1,4 @@
-// What the end of an attempt means: the subscription's next state, its payment and the alert.
+// Turns the end of an attempt into the subscription's next state, the payment to record and the alert.
 import { transferPlaces } from '../chain/collection.ts';
 import {
   classifyPullError,
@@ -27,18 +27,18 @@ import {
   isLive,
 } from './transitions.ts';
 
-/** What became of one attempt. */
+/** The end of one attempt. */
 export type AttemptEnd =
-  /** `earlier`: what others pulled between the period that it was signed for and the period in which it landed. */
+  /** `earlier`: foreign pulls between the period that the attempt was signed for and the period in which it landed. */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
-  /** Another payment made their transaction fail. */
+  /** Another payment of the same transaction failed. */
   | { readonly kind: 'spared'; readonly error: string }
   /** The transaction was never sent and never will be. */
   | { readonly kind: 'unsent' }
   | { readonly kind: 'expired' };
 
-/** Whether the failure `err` of a transaction is this payment's: that of the instruction that failed, or of none in particular. */
+/** Whether the failure `err` of a transaction counts against this payment: one of its instructions failed, or no specific instruction did. */
 export function isCharged(
   programId: string,
   { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
@@ -49,7 +49,7 @@ export function isCharged(
   return transferPlaces(attempt.transaction, programId, row.subscriptionPda).includes(place);
 }
 
-/** What the failure `err` of a transaction means for one of its payments. Only the payment of the instruction that failed is charged with it. */
+/** The end of one payment of a transaction that failed with `err`. Only the payment whose instruction failed counts as failed. */
 export function failedEnd(
   programId: string,
   { attempt, row }: { attempt: AttemptRow; row: HeldSubscription },
@@ -68,17 +68,17 @@ export function failedEnd(
   return { kind: 'failed', failure, error };
 }
 
-/** What is known when the end is written. */
+/** Chain state when the end is written. */
 interface Seen {
-  /** The accounts, read after the end. */
+  /** The accounts, read after the attempt ended. */
   view: View;
   /** The chain's clock at that read, Unix seconds. */
   now: bigint;
-  /** Whether this payment is recorded already. */
+  /** Whether a pull with this signature is already recorded. */
   isRecorded: (signature: string) => boolean;
 }
 
-/** What `end` makes of its attempt and its subscription. Pure. */
+/** The resolution of the attempt and the change of its subscription. Pure. */
 export function outcomeOf(
   rules: Rules,
   row: HeldSubscription,
@@ -88,7 +88,7 @@ export function outcomeOf(
 ): Outcome & { alert?: string } {
   const draft = draftOf(row);
   const { state } = draft;
-  // The commit of an attempt does not write the slot that it was signed by.
+  // Committing an attempt does not write the slot of the accounts that it was decided by.
   if (signed.observedSlot > state.observedSlot) state.observedSlot = signed.observedSlot;
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
     id: attempt.id,
@@ -96,7 +96,7 @@ export function outcomeOf(
     error,
   });
   if (end.kind === 'spared' || end.kind === 'unsent') {
-    // No failure of this payment: it is signed again at once.
+    // This payment did not fail: it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     if (end.kind === 'unsent') return { draft, resolution: resolve('expired', 'never sent') };
     state.failedPacks += 1;
@@ -114,7 +114,7 @@ export function outcomeOf(
         { ...other, recorded: isRecorded(other.signature) },
         timeOf(pull.periodStart),
       );
-    // Without the account the next read decides; until then the paid period counts.
+    // Without the account the next read corrects the due time; until then it is the end of the paid period.
     const next =
       account === null || period === null
         ? timeOf(pull.periodEnd)
@@ -129,7 +129,7 @@ export function outcomeOf(
   return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
 }
 
-/** Changes the draft by a transaction that failed on chain; returns the alert of a failure that is ours. */
+/** Applies a transaction that failed on chain to the draft; returns the alert when the failure is not the subscriber's. */
 function applyFailedAttempt(
   draft: Draft,
   attempt: AttemptRow,
@@ -170,7 +170,7 @@ function applyFailedAttempt(
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }
-  // Collected, cancelled, closed or changed meanwhile is no failure: the accounts are read again at once.
+  // The period was collected or the subscription changed meanwhile: no failure, so the accounts are read again at once.
   if (isLive(state)) state.dueAt = timeOf(now);
   return undefined;
 }

@@ -1,4 +1,4 @@
-// What the keeper decides about a subscription that owes nothing now: when to look again, and whether to announce the next payment.
+// Decisions about a subscription with nothing due now: when the keeper reads it next, and whether to announce the next payment.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
@@ -10,7 +10,7 @@ import { amountDue } from './price.ts';
 import { startOfNext } from './pulls.ts';
 import { type Draft, setNextDue } from './transitions.ts';
 
-/** Nothing is due before nextPaymentDue. When that is near it is announced, with whether the wallet could pay it now. */
+/** Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could pay it now. */
 export function awaitDue(draft: Draft, view: ChainView, account: SubscriptionAccount): Decision {
   const { state, row } = draft;
   const { nextPaymentDue: due, discountPeriods } = state;
@@ -24,7 +24,7 @@ export function awaitDue(draft: Draft, view: ChainView, account: SubscriptionAcc
   return { draft };
 }
 
-/** A payment signed now could land in the next period, or nothing is left to charge of this one: the next one is due. */
+/** Waits for the next period, when a payment signed now could land in it or nothing is left to charge for this period. */
 export function awaitNextPeriod(
   draft: Draft,
   view: ChainView,
@@ -37,7 +37,7 @@ export function awaitNextPeriod(
     : awaitDue(draft, view, account);
 }
 
-/** Announces the next payment of `amount`, once; `issue` is why the wallet could not pay it now. A payment of 0 is not announced. */
+/** Announces the next payment of `amount` once, unless it is 0. `issue`: why the wallet could not pay it now. */
 function applyUpcoming(
   { state, happenings }: Draft,
   amount: bigint,

@@ -1,10 +1,10 @@
-// Failures that are ours never touch the subscriber's status: the payment stays due and is tried again, less and less often.
+// Backoff after failures on our side. They never change the subscription's status: the payment stays due and is retried.
 import { timeOf } from '../chain/time.ts';
 
 const FIRST_SECONDS = 10;
 const MOST_SECONDS = 900;
 
-/** Chain time of the next try after `setbacks` failures of ours in a row at `now` (Unix seconds): 10 s, 20 s, 40 s... up to 15 min. */
+/** Chain time of the next try after `setbacks` consecutive failures, the last at `now` (Unix seconds): 10 s, 20 s, 40 s... up to 15 min. */
 export function setbackUntil(now: bigint, setbacks: number): Date {
   return timeOf(
     now + BigInt(Math.min(MOST_SECONDS, FIRST_SECONDS * 2 ** Math.min(setbacks - 1, 20))),

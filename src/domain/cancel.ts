@@ -1,12 +1,12 @@
-// A merchant ends a subscription (docs/contract.md, Subscription status). The row is what binds the keepers: it reads it again before each send.
+// Cancellation by the merchant (docs/contract.md, Subscription status). It binds the keepers through the row, which they read again before each send.
 import type { Transaction } from '../db/connect.ts';
 import { forceCancellation, requestCancellation } from '../db/subscription-changes.ts';
 import { ServiceError } from '../errors.ts';
 import { appendEvents } from './events.ts';
 
 /**
- * At the end of what is paid: nothing more is collected, cancel_requested is told once. Asking again changes nothing; after the subscriber's own request
- * it is the merchant's, which a resumption on chain does not take back. Throws CONFLICT when the subscription has ended.
+ * Cancels at the end of the paid time: nothing more is collected. Writes cancel_requested once; repeating the request changes nothing. A subscriber's
+ * request becomes the merchant's, which a resume on chain does not undo. Throws CONFLICT when the subscription has ended.
  */
 export async function requestCancel(
   sql: Transaction,
@@ -23,7 +23,7 @@ export async function requestCancel(
     throw ended(subscription.status);
 }
 
-/** At once: no later pull, even one that is signed but not yet sent. Throws CONFLICT when it has ended. */
+/** Cancels at once: no payment is sent afterwards, not even one that is already signed. Throws CONFLICT when the subscription has ended. */
 export async function forceCancel(
   sql: Transaction,
   subscription: { id: string; status: string },

@@ -1,4 +1,4 @@
-// What the keeper reads from the chain about one subscription.
+// The on-chain accounts of one subscription, as the keeper reads them.
 import { authorityAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import type {
   AuthorityAccount,
@@ -9,7 +9,7 @@ import type {
 } from '../chain/layouts.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 
-/** What the addresses follow from. */
+/** The fields from which the addresses are derived. */
 export type Addressed = Pick<
   HeldSubscription,
   'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
@@ -27,13 +27,13 @@ export function addressesOf(row: Addressed, programId: string) {
   };
 }
 
-/** Our treasuries beside the one of the plan's record, with their token accounts. */
+/** The configured treasuries other than the plan's, with their token accounts. */
 export const backupsOf = ({ treasury, mint }: Addressed, treasuries: readonly string[]) =>
   treasuries
     .filter((wallet) => wallet !== treasury)
     .map((wallet) => ({ wallet, address: tokenAccountAddress(wallet, mint).address }));
 
-/** The accounts of one subscription, all of one read. */
+/** The accounts of one subscription, from one read. */
 export interface ChainView {
   readonly slot: bigint;
   /** Unix seconds by the cluster's clock. */
@@ -41,12 +41,12 @@ export interface ChainView {
   readonly subscription: SubscriptionAccount | null;
   readonly plan: PlanAccount | null;
   readonly authority: AuthorityAccount | null;
-  /** The address that `authority` has, whether it is open or not. */
+  /** The address of the authority, whether or not the account exists. */
   readonly authorityAddress: string;
   readonly subscriberTokens: TokenAccount | null;
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
-  /** Our other treasuries, the preferred one first: they take the fee where the plan's treasury cannot receive. */
+  /** Backup treasuries, the preferred one first. They take the fee when the plan's treasury cannot receive it. */
   readonly backupTreasuries?: readonly Receiver[];
 }
 
@@ -59,7 +59,7 @@ export interface Receiver {
 /** The accounts of one subscription, or why they cannot be decoded. */
 export type View = ChainView | ChainDataError;
 
-/** Money that moved under a subscription, in one transaction that is final. Times are Unix seconds, amounts base units. */
+/** Money moved under a subscription by one finalized transaction. Times are Unix seconds, amounts base units. */
 export interface Pull {
   readonly signature: string;
   /** Block time. */
@@ -69,8 +69,8 @@ export interface Pull {
   readonly gross: bigint;
   readonly fee: bigint;
   readonly net: bigint;
-  /** Of a payment of ours: the fee that was left out because no treasury could receive it. */
+  /** For a payment by a keeper: the fee that was not collected because no treasury could receive it. */
   readonly feeOwed?: bigint;
-  /** `keeper` when ours, `foreign` when the plan's owner or another puller moved it. */
+  /** `keeper`: pulled by one of our keepers. `foreign`: pulled by the plan's owner or another puller. */
   readonly source: 'keeper' | 'foreign';
 }

@@ -1,14 +1,14 @@
-// Checkout: a merchant's server makes a session for a customer, the customer's wallet subscribes in it, once.
+// Checkout: a merchant's server creates a session for a customer, and one wallet subscribes in it, once.
 //
 //   open -> complete (a subscription was registered in it)        open -> expired (after 24 hours)
 //
-// A session is tied to a wallet when that wallet's transaction is about to be sent: before that the customer may switch wallets, after that no other
-// wallet can subscribe in it.
+// The relay binds a session to a wallet before it sends that wallet's transaction. Until then the customer can switch wallets; afterwards no other wallet
+// can subscribe in the session.
 import { findCheckoutSession, type CheckoutSessionRow } from '../db/checkout-sessions.ts';
 import type { Queryable } from '../db/connect.ts';
 import { ServiceError } from '../errors.ts';
 
-/** The plan's session with this id, whatever its status. Throws VALIDATION_ERROR where there is none. */
+/** The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist. */
 export async function checkoutSessionOf(
   sql: Queryable,
   id: string,
@@ -20,8 +20,8 @@ export async function checkoutSessionOf(
 }
 
 /**
- * The session in which `wallet` may subscribe to the plan. Throws VALIDATION_ERROR where it is none of the plan's, FORBIDDEN where another wallet has
- * begun it, CONFLICT where it is used or expired.
+ * The session, if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when it is not a session of the plan, FORBIDDEN when another wallet
+ * holds it, CONFLICT when it is complete or expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,
@@ -38,7 +38,7 @@ export async function openCheckoutSession(
   return session;
 }
 
-/** What the claim of a session is refused with. */
+/** The error when a session cannot be claimed. */
 export function refusedCheckout(): ServiceError {
   return new ServiceError(
     'CONFLICT',
@@ -46,21 +46,21 @@ export function refusedCheckout(): ServiceError {
   );
 }
 
-/** Throws VALIDATION_ERROR for a return URL that is of none of the app's origins. */
+/** Throws VALIDATION_ERROR for a return URL outside the app's origins. */
 export function checkReturnUrl(path: string, url: string | null, origins: readonly string[]): void {
   if (url === null || isReturnUrl(url, origins)) return;
   throw invalid(path, "must be a URL of one of the app's returnOrigins");
 }
 
-/** Whether a return URL is of one of these origins, to the letter. */
+/** Whether a return URL has exactly one of these origins. */
 export function isReturnUrl(url: string, origins: readonly string[]): boolean {
-  // Browsers take a backslash for a slash, other parsers do not.
+  // Browsers parse a backslash as a slash, other parsers do not.
   if (url.includes('\\') || !URL.canParse(url)) return false;
   const { origin, username, password } = new URL(url);
   return username === '' && password === '' && origins.includes(origin);
 }
 
-/** The URL with the session's id in its query, as the merchant's server expects it. */
+/** The return URL with session_id in its query. */
 export function returnUrlOf(url: string, sessionId: string): string {
   const parsed = new URL(url);
   parsed.searchParams.set('session_id', sessionId);

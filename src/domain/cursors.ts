@@ -1,12 +1,12 @@
-// Cursors of keyset pages: the id of the last row, with a MAC that ties it to one list of one caller, so that only ours are taken.
+// Cursors of keyset pages: the id of the last row with a MAC over list and caller, so that only cursors issued here for the same list are accepted.
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 
 export interface Cursors {
-  /** `scope` names the list and whose it is. */
+  /** `scope` names the list and the caller. */
   issue(id: string, scope: string): string;
-  /** The id, or undefined when this is no cursor that was issued for the scope. */
+  /** The id; undefined for a cursor that was not issued for the scope. */
   read(cursor: string, scope: string): string | undefined;
-  /** The same for a place that is more than an id. */
+  /** The same for a position that is any text. */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
 }
@@ -14,7 +14,7 @@ export interface Cursors {
 const idLength = 16;
 const macLength = 12;
 
-/** `secrets`: what JWT_SECRET lists, since cursors live as shortly as tokens do; the first issues, all are accepted. */
+/** `secrets`: those of JWT_SECRET, because cursors are as short-lived as tokens. The first issues, all are accepted. */
 export function createCursors(secrets: readonly string[]): Cursors {
   const keys = secrets.map((secret) =>
     Buffer.from(hkdfSync('sha256', secret, '', 'billing page cursor', 32)),

@@ -1,5 +1,5 @@
-// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure: the same row and accounts give the same
-// decision. settlement.ts writes it if the row has not changed since; deciding again from the written row and the same accounts changes nothing.
+// Decides what the keeper does with a subscription, from its row and one read of its accounts. Pure and idempotent: settlement.ts writes the decision if
+// the row has not changed since, and deciding again from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
@@ -44,16 +44,16 @@ import {
   setNextDue,
 } from './transitions.ts';
 
-/** Within so many seconds before a period's end nothing is signed for it any more. */
+/** No payment is signed for a period in its last seconds, because it could land in the next period. */
 const CLOSING_SECONDS = 60n;
-/** Between looks at a paused subscription; streams and the sweep tell of a cancellation sooner. */
+/** Between reads of a paused subscription; streams and the sweep report a cancellation sooner. */
 const PAUSED_LOOK_SECONDS = 86_400n;
-/** Between reads of an account that may be missing at one endpoint only. */
+/** Between reads of an account that may only be missing at one RPC endpoint. */
 const DOUBT_SECONDS = 60n;
-/** Seconds after which a new registration's account is believed to be missing rather than not yet seen by the endpoint that we asked. */
+/** Age of a registration in seconds from which a missing account counts as missing, not as an RPC endpoint that lags. */
 export const YOUNG_SECONDS = 120;
 
-/** The decision for one subscription. `findings` answers an earlier `needs`. */
+/** The decision for one subscription. `findings` holds the results of an earlier `needs`. */
 export function decide(
   row: HeldSubscription,
   view: ChainView,
@@ -82,10 +82,10 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = row.setbacks < 3 ? undefined : { alert: { reason: 'pull_not_found' } };
         if (findings.pulledFinally !== true) return { ...awaitFinality(draft, view), ...unread };
-        // A further pull that nobody can read holds nothing up for long: the period is paid.
+        // The period is paid; after three tries an unreadable further pull no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The endpoint's history does not have the pull yet. An endpoint that keeps no history that long never will: a period that is over does
-        // not keep the next one from being paid, which the chain does not count as pulled.
+        // The RPC history lacks the pull, and may have pruned it for good. After the last try, an unknown pull of a past period no longer blocks the
+        // payment of the current period, which the chain does not count as pulled.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...ourSetback(draft, view), ...unread };
       }
@@ -98,14 +98,14 @@ export function decide(
   if (state.cancelRequestedAt !== null) return end(draft, view, account, rules, findings, null);
   const endReason = planEnd(row, view, account, period);
   if (endReason !== null) return end(draft, view, account, rules, findings, endReason);
-  // Without an account the subscription was cancelled or has ended: both have returned.
+  // A subscription without an account is cancelled or ended, and both cases have returned above.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
   const decision = collection(draft, view, account, period, { rules, findings });
   return unread === undefined ? decision : { ...unread, ...decision };
 }
 
-/** The account as long as it is the one that was registered: an address can be closed and subscribed anew, with other period boundaries or terms. */
+/** The account, if it is the one that was registered; null for another one: an address can be closed and reopened with other periods or terms. */
 export function sameInstance(
   row: HeldSubscription,
   account: SubscriptionAccount | null,
@@ -120,8 +120,8 @@ export function sameInstance(
 }
 
 /**
- * An account that no keeper has seen yet may only be unknown to the endpoint, though registering saw it; one that was seen, or another in its place,
- * is not there any more.
+ * Whether a missing account is really gone. An account that no keeper has read yet may only be missing at a lagging RPC endpoint; one that was read
+ * before, or that another account has replaced, is gone.
  */
 function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -132,12 +132,12 @@ function missingIsBelieved(row: HeldSubscription, view: ChainView): boolean {
 
 function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionAccount): void {
   const obstacle = delegationObstacle(view, account);
-  // Without a token account nothing stands in the way and nothing is repaired.
+  // Without a token account the delegation is neither revoked nor repaired.
   if (obstacle === undefined && view.subscriberTokens === null) return;
   applyDelegation(draft, obstacle, view.now);
 }
 
-/** A payment that nothing stands against any more does not wait for its next try. */
+/** Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled retry. */
 function observeRepair(
   { row, state }: Draft,
   view: ChainView,
@@ -160,18 +160,18 @@ function observeCancel(
 ): void {
   const { state, row } = draft;
   if (account?.expiresAt === 0n) {
-    // A merchant's request is not on chain, so a live account says nothing against it.
+    // A merchant's cancellation is not on chain, so a live account does not undo it.
     if (state.cancelRequestedBy === 'subscriber' && period !== null)
       applyResume(draft, dueAgain(draft, period));
     return;
   }
   if (state.cancelRequestedAt !== null) return;
-  // A missing account was closed: after a cancellation that we did not see, or because its plan is no more.
+  // A missing account was closed: after a cancellation that no keeper saw, or because its plan is gone.
   if (account !== null || planEnd(row, view, account, period) === null)
     applyCancelSeen(draft, view.now);
 }
 
-/** When a resumed subscription is collected next: in the period that runs, unless it is paid. */
+/** Due time of a resumed subscription: the current period, or the next one when the current period is paid. */
 function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
   const { paidThrough } = state;
   return paidThrough !== null && unixSeconds(paidThrough) > period.start
@@ -179,13 +179,13 @@ function dueAgain({ state }: Draft, period: PullPeriod): Date | null {
     : timeOf(period.start);
 }
 
-/** The plan can collect nothing in this period, unless it is put right before: that makes its subscriptions due (plan-block.ts). */
+/** Waits for the next period, because the plan is blocked. When the block ends, plan-block.ts makes the subscription due at once. */
 function awaitPlan(draft: Draft, period: PullPeriod): Decision {
   draft.state.dueAt = startOfNext(period) ?? timeOf(period.end + 1n);
   return { draft };
 }
 
-/** What can be collected of `gross`, and who takes the fee: without a treasury that can receive, the net alone. */
+/** The amounts to collect and the treasury of the fee. Without a treasury that can receive, only the net amount is collected. */
 function receivable(
   gross: bigint,
   row: HeldSubscription,
@@ -200,7 +200,7 @@ function receivable(
   return { amounts: { gross: net, fee: 0n, net }, treasury: row.treasury, feeOwed };
 }
 
-/** The decision where nothing is to be collected now: it is paused, paid, in a trial, or the chain shows what cannot be. */
+/** The decision when nothing can be collected now: paused, paid, in a trial, or the chain contradicts the row. Else undefined. */
 function notYet(
   draft: Draft,
   view: ChainView,
@@ -220,7 +220,7 @@ function notYet(
     return awaitDue(draft, view, account);
   }
   if (period.verdict === 'not_started') return retryAt(draft, account.periodStart);
-  // Whatever the chain counts in this period was recorded above, so a period that is not paid has nothing pulled.
+  // All pulls of this period were recorded above, so an unpaid period must have nothing pulled.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...ourSetback(draft, view),
@@ -249,7 +249,7 @@ function collection(
   if (waiting !== undefined) return waiting;
 
   const gross = amountDue(row, period);
-  // Less than a base unit is due before the plan or the period ends.
+  // Less than one base unit is due for the rest of the period.
   if (gross === 0n) return awaitNextPeriod(draft, view, account, period);
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
@@ -283,7 +283,7 @@ function collection(
   if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, view, account, period);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
-  // The balance raises the alert, once for all that wait.
+  // The balance check raises the alert, once for all waiting subscriptions.
   if (keeper === undefined) return ourSetback(draft, view);
   const { start: periodStart, end: periodEnd } = period;
   return { draft, collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed } };

@@ -1,4 +1,4 @@
-// What can be decided about a subscription (decide.ts), from what, and how it is put off.
+// Input and result types of decide.ts, and helpers that reschedule a subscription.
 import type { OursReason } from '../chain/errors.ts';
 import type { ChainView } from './chain-view.ts';
 import type { FoundPull } from './pulls.ts';
@@ -11,28 +11,28 @@ import type { Draft } from './transitions.ts';
 export interface Rules {
   /** Wallets that this keeper signs with, the preferred one first. */
   readonly keepers: readonly string[];
-  /** Whether one of them cannot pay for a transaction. */
+  /** Whether a keeper wallet cannot pay for a transaction. */
   readonly isOutOfSol: (keeper: string) => boolean;
   readonly pastDueDays: number;
-  /** The operator's fee, where the merchant has none of its own. */
+  /** The operator's fee, for merchants without a fee of their own. */
   readonly feeBps: number;
 }
 
-/** What was found out, at some cost, because an earlier decision asked for it. */
+/** Results of costly RPC look-ups that an earlier decision asked for. */
 export interface Findings {
-  /** Pulls on chain that the database may not know of. */
+  /** Pulls on chain that may not be recorded. */
   readonly pulls?: readonly FoundPull[];
-  /** More transactions name the account than could be read: what was pulled is not known this time either. */
+  /** The account's history was too long to read, so its pulls are still unknown. */
   readonly tooMany?: true;
-  /** Some transactions that name the account cannot be read: each may hold a pull that `pulls` does not have. */
+  /** Some transactions of the account cannot be read; each may hold a pull that is missing in `pulls`. */
   readonly unreadable?: true;
-  /** What the account counts as pulled is final, or in the books: a history that does not have it by now may never have it. */
+  /** The pulls that the account counts are finalized or recorded. A history that still lacks one may never have it. */
   readonly pulledFinally?: true;
-  /** The account is gone, but not finally yet: what was pulled before its closing may not be final either, and cannot be told. */
+  /** The closing of the account is not finalized, so pulls before it may not be finalized either and cannot be read yet. */
   readonly closingNotFinal?: true;
-  /** One endpoint does not have an account that is not gone for sure. */
+  /** An account is missing at one RPC endpoint, which is not enough to treat it as gone. */
   readonly absenceDoubted?: true;
-  /** One endpoint does not have the token account of merchant or treasury, which is not gone for sure. */
+  /** The token account of merchant or treasury is missing at one RPC endpoint, which is not enough to treat it as gone. */
   readonly receiverDoubted?: true;
   /** The on-chain account could not be closed. */
   readonly closingFailed?: true;
@@ -40,53 +40,53 @@ export interface Findings {
 
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
-  /** The wallet that pulls: one of ours that the plan names. */
+  /** The keeper wallet that pulls; the plan names it. */
   readonly keeper: string;
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
   /** The wallet that takes the fee. */
   readonly treasury: string;
-  /** The fee that is left out because no treasury can receive it. */
+  /** The fee that is not collected because no treasury can receive it. */
   readonly feeOwed: bigint;
 }
 
 export interface Decision {
   readonly draft: Draft;
   readonly collect?: Collectable;
-  /** To be found out first; the decision is then made again. */
+  /** A look-up or action that the decision needs first; decide() then runs again with its findings. */
   readonly needs?: 'pulls' | 'closing';
-  /** No payment of the plan can be collected: the plan is marked, and its subscriptions wait until the mark is taken off. */
+  /** No payment of the plan can be collected: settling marks the plan, and its subscriptions wait until it is unblocked. */
   readonly blocks?: BlockReason;
-  /** A failure that is not the subscriber's: the operator is alerted. */
+  /** An alert to the operator about a failure that is not the subscriber's. */
   readonly alert?: {
     readonly reason: OursReason | 'pull_not_found' | 'period_mismatch';
     readonly detail?: string;
   };
 }
 
-/** Seconds between reads of a state that is confirmed and not final yet (some 13 s on a cluster). Waiting for it is no failure. */
+/** Seconds between reads of a state that is confirmed but not finalized (some 13 s on a cluster). Waiting does not count as a setback. */
 const FINALITY_LOOK_SECONDS = 4n;
 
-/** Retries after a failure that is not the subscriber's; the subscription keeps its status. */
+/** Counts a setback and retries with backoff; the subscription keeps its status. */
 export function ourSetback(draft: Draft, { now }: ChainView): Decision {
   draft.state.setbacks += 1;
   draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
   return { draft };
 }
 
-/** Due again after so many seconds of chain time. */
+/** Reschedules by `seconds` of chain time. */
 export function retrySoon(draft: Draft, { now }: ChainView, seconds: bigint): Decision {
   return retryAt(draft, now + seconds);
 }
 
-/** Due again at `at` (chain time, Unix seconds). */
+/** Reschedules to `at` (chain time, Unix seconds). */
 export function retryAt(draft: Draft, at: bigint): Decision {
   draft.state.dueAt = timeOf(at);
   return { draft };
 }
 
-/** Due again when the state may be final. */
+/** Reschedules to when the state may be finalized. */
 export function awaitFinality(draft: Draft, view: ChainView): Decision {
   return retrySoon(draft, view, FINALITY_LOOK_SECONDS);
 }

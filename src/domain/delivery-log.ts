@@ -1,30 +1,30 @@
-// The log of all deliveries, read from its newest end, a bounded step at a time.
+// Reads the log of all deliveries backwards from the newest, in steps of bounded size.
 import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../db/deliveries.ts';
 import { idsBetween, lastId, timeOfId } from '../db/ids.ts';
 
 export interface LogQuery extends LogFilters {
-  /** Queued at this time or later, by the time in the delivery's id. */
+  /** Lower bound of the creation time, inclusive. */
   since: Date | null;
-  /** Queued before this time. */
+  /** Upper bound of the creation time, exclusive. */
   until: Date | null;
 }
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /** Everything newer than this has been looked at; null when there is nothing older. */
+  /** Everything newer than this has been read; null when the log is exhausted. */
   lookedBackTo: Date | null;
-  /** Where the next step goes on; null at the end. */
+  /** Start of the next step; null at the end. */
   next: string | null;
 }
 
-/** Rows that one statement may look at: some 20 ms of Postgres's time when they are in memory. */
+/** Rows read per statement: some 20 ms of Postgres's time when they are in memory. */
 const walkRows = 10_000;
-/** Rows that one statement may return. */
+/** Rows returned per statement. */
 const pageRows = 500;
 
 /**
- * Steps through the deliveries that match, newest first, until `limit` of them are found or there are no more. Each step is one statement by way of
- * `walk`, and yields what it found, which may be nothing.
+ * Yields matching deliveries, newest first, until `limit` are found or the log is exhausted. Each step runs one statement through `walk` and may find
+ * nothing.
  */
 export async function* readLog(
   walk: (filters: LogFilters, walk: Walk) => Promise<Walked>,

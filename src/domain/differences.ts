@@ -1,4 +1,4 @@
-// How recorded payments and the chain differ, for `billing reconcile`.
+// Compares recorded payments with the chain, for `billing reconcile`.
 import type { ConfirmedTransaction, UnreadableTransaction } from '../chain/answers.ts';
 import { programEvents } from '../chain/events.ts';
 import { ChainDataError } from '../chain/layouts.ts';
@@ -15,12 +15,12 @@ export interface Difference {
     | 'other_period'
     | 'not_recorded'
     | 'no_subscription'
-    /** No endpoint returns the transaction readable: nothing could be compared. */
+    /** No RPC endpoint returns the transaction in a readable form, so it could not be compared. */
     | 'unreadable';
   signature: string;
   /** Empty when unknown. */
   subscriptionPda: string;
-  /** In words: what is recorded and what the chain has. */
+  /** The recorded and the on-chain values, as text. */
   detail: string;
   /** Whether it was repaired. */
   repaired: boolean;
@@ -31,7 +31,7 @@ export interface KeeperPull {
   pull: Pull;
 }
 
-/** The keeper's pulls in one transaction, under every subscription; unreadable for an event that cannot be decoded. */
+/** The keepers' pulls in one transaction, of all subscriptions; unreadable when an event cannot be decoded. */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,
   {
@@ -53,7 +53,7 @@ export function keeperPullsIn(
   });
 }
 
-/** The value, or the transaction as unreadable where it cannot be decoded. */
+/** The decoded value, or an unreadable transaction when decoding fails. */
 export function decoded<T>(signature: string, decode: () => T): T | UnreadableTransaction {
   try {
     return decode();
@@ -63,7 +63,7 @@ export function decoded<T>(signature: string, decode: () => T): T | UnreadableTr
   }
 }
 
-/** A recorded payment whose transaction is unreadable. */
+/** The difference of a recorded payment whose transaction is unreadable. */
 export const unreadableRecord = ({
   unreadable,
 }: UnreadableTransaction): Pick<Difference, 'kind' | 'detail'> => ({
@@ -71,7 +71,7 @@ export const unreadableRecord = ({
   detail: `recorded, and on chain, but no RPC endpoint returns the transaction readable (${unreadable})`,
 });
 
-/** How one recorded payment differs from what its transaction moved; undefined when it does not. Pure. */
+/** The difference between a recorded payment and its transaction; undefined when they agree. Pure. */
 export function differenceOf(
   payment: RecordedPayment,
   transaction: Pick<ConfirmedTransaction, 'err'> | null,
@@ -97,7 +97,7 @@ export function differenceOf(
       detail: `recorded ${payment.periodStart.toISOString()} to ${payment.periodEnd.toISOString()}, the chain has ${periods.join(', ')}`,
     };
   }
-  // Where the merchant is a treasury, the chain does not tell fee and net apart.
+  // When the merchant is also a treasury, the chain does not separate fee and net.
   const isOneWallet = treasuries.includes(payment.merchantWallet);
   const of = (gross: bigint, fee: bigint, net: bigint) =>
     isOneWallet ? gross.toString() : `${gross.toString()} = ${fee.toString()} + ${net.toString()}`;

@@ -1,18 +1,18 @@
-// When a subscription that could not be paid is tried again (docs/contract.md, Subscription status).
+// Retry schedule of past-due subscriptions (docs/contract.md, Subscription status).
 
-/** Hours after the first failure at which a payment is tried again, where the plan has none of its own. */
+/** Default retry times in hours after the first failure, for plans without their own. */
 export const RETRY_HOURS = [1, 6, 24, 72, 120] as const;
 
 const HOUR_MS = 3_600_000;
 
-/** Chain time from which an unpaid subscription expires: `days` after its first failure. */
+/** Chain time at which an unpaid subscription expires: `days` after its first failure. */
 export function expiryOf(pastDueSince: Date, days: number): Date {
   return new Date(pastDueSince.getTime() + days * 24 * HOUR_MS);
 }
 
 /**
- * Chain time of the next attempt after one failed at `now`: the next step of the schedule, or the start of the next period when that comes first
- * (the unpaid period is gone then, and the new one is due), or the last attempt, at the expiry. Null when the expiry has come: there is no next one.
+ * Chain time of the next attempt after a failure at `now`: the earliest of the next scheduled retry, the start of the next period (the unpaid period is
+ * lost then and the new one is due) and the expiry, which is the last attempt. Null once the expiry has passed.
  */
 export function nextAttemptAt(
   now: Date,

@@ -1,4 +1,4 @@
-// How a subscription ends on chain: its account is read until all pulls are recorded, and is closed if we paid its rent.
+// The end of a subscription on chain: its account is read until all pulls are recorded, and closed if a keeper paid its rent.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
@@ -17,7 +17,7 @@ import { applyEnd, coverOf, type Draft } from './transitions.ts';
 
 const DAY = 86_400n;
 
-/** Why nothing can be collected any more for the plan's sake; null when it can. */
+/** The reason why the plan ends the subscription; null when it does not. */
 export function planEnd(
   row: HeldSubscription,
   { plan, now }: ChainView,
@@ -40,7 +40,7 @@ export function planEnd(
   return null;
 }
 
-/** Nothing is collected any more: the end comes when what is paid, or the trial, is over; at once where there is neither. */
+/** Ends a subscription from which nothing more is collected: at the end of the paid time or the trial, else at once. */
 export function end(
   draft: Draft,
   view: ChainView,
@@ -76,8 +76,8 @@ export function end(
 }
 
 /**
- * Decides about a subscription that has ended. A pull before the end that no keeper has seen is still recorded, unless the address is registered
- * again: its account then counts the pulls of the new registration.
+ * Decides about a subscription that has ended. Unknown pulls from before the end are still recorded, unless the address has a newer registration: the
+ * account then counts the pulls of that one.
  */
 export function afterTheEnd(
   draft: Draft,
@@ -117,8 +117,8 @@ export function afterTheEnd(
 }
 
 /**
- * The last look at an account that is gone: records what was pulled since the one before. Gives the decision to wait for, as long as that cannot be
- * told. A subscription that was opened anew at the same address has other period boundaries: what it paid is not this one's.
+ * Records the pulls of an account that is gone, since the last read. Returns a decision to wait while they are not known, else undefined. Pulls with
+ * other period boundaries belong to a later subscription at the same address and are skipped.
  */
 function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision | undefined {
   const { row } = draft;
@@ -127,7 +127,7 @@ function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision |
   const pulls = pullsFound(row, findings);
   if (pulls === undefined && tooMany === true)
     return { ...ourSetback(draft, view), alert: { reason: 'pull_not_found' } };
-  // Never seen: nothing is known that could have been pulled from.
+  // No keeper has ever read the account, so no pull can belong to it.
   if (row.periodAnchor === null) return undefined;
   if (pulls === undefined) return { draft, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];
@@ -135,11 +135,11 @@ function lastLook(draft: Draft, view: ChainView, findings: Findings): Decision |
     if (pull.periodStart < anchor || (pull.periodStart - anchor) % length !== 0n) continue;
     recordPull(draft, pull, null);
   }
-  // An unreadable transaction may hold the last pull: it is looked up again, but anyone can send one, so not for ever.
+  // An unreadable transaction may hold the last pull, so it is looked up again. The retries are limited, because anyone can send such a transaction.
   return unreadable === true && !isGivenUp(row) ? ourSetback(draft, view) : undefined;
 }
 
-/** The program lets the rent payer close an account that expired or whose plan is over; only then the rent is ours to fetch. */
+/** Whether a keeper can close the account and get its rent back: it paid the rent, and the account has expired or its plan has ended. */
 function closable(
   { now, plan }: ChainView,
   account: SubscriptionAccount,
@@ -151,7 +151,7 @@ function closable(
   return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
 }
 
-/** When to look again whether an account that we pay the rent of can be closed; null when there is nothing to fetch. */
+/** When to check again whether an account with rent paid by a keeper can be closed; null when no keeper paid the rent. */
 export function closingDue(
   { now }: Pick<ChainView, 'now'>,
   account: Pick<SubscriptionAccount, 'payer' | 'expiresAt'> | null,

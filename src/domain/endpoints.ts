@@ -1,17 +1,17 @@
-// Webhook endpoints: where they may point, and their secrets.
+// Webhook endpoints: allowed URLs and signing secrets.
 import { hkdfSync, randomBytes } from 'node:crypto';
 import type { Queryable } from '../db/connect.ts';
 import { findEndpointSecrets } from '../db/endpoints.ts';
 import type { SecretBox } from './secrets.ts';
 
-/** A signing secret as the Standard Webhooks specification writes it: whsec_ and the Base64 of 32 random bytes. */
+/** A new signing secret in the form of the Standard Webhooks specification: whsec_ and 32 random bytes in Base64. */
 export function generateWebhookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 /**
- * The secrets of a live endpoint that sign now, without a previous one that no key opens: a rotation is what helps after a key is lost. undefined
- * when the endpoint is gone.
+ * The current signing secrets of a live endpoint; undefined when the endpoint is deleted. A previous secret that no key decrypts is left out, so that a
+ * rotation recovers from a lost encryption key.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -25,20 +25,20 @@ export async function openSecrets(
   try {
     return { secret, previousSecret: secrets.open(sealed.previousSecret, endpointId) };
   } catch {
-    // Counted and logged by secrets-watch.ts.
+    // secrets-watch.ts counts and logs undecryptable secrets.
     return { secret };
   }
 }
 
 /**
- * The secret that `billing listen` signs with: the endpoint's own cannot be read. It follows from the API key and the app, so that a developer
- * writes it down once, and tells nothing of the key.
+ * The signing secret of `billing listen`, which cannot read the endpoint's secret. It is derived from the API key and the app, so it stays the same, and
+ * it does not reveal the key.
  */
 export function listenSecret(apiKey: string, appId: string): string {
   return `whsec_${Buffer.from(hkdfSync('sha256', apiKey, '', `billing listen ${appId}`, 32)).toString('base64')}`;
 }
 
-/** Why events cannot be sent to this URL, in words for the merchant; undefined when they can. Production takes HTTPS alone (docs/contract.md). */
+/** The reason why events cannot be sent to this URL, as a message to the merchant; undefined if valid. Production requires HTTPS (docs/contract.md). */
 export function urlFault(
   text: string,
   environment: 'development' | 'production',

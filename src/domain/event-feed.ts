@@ -1,20 +1,20 @@
-// Waiting for an app's next events (db/event-feed.ts explains why none is missed). Requests are woken by a NOTIFY that names the app; one connection of
-// the process listens once the first has waited.
+// Long polling for an app's next events (db/event-feed.ts explains why none is missed). A NOTIFY that names the app wakes waiting requests; the process
+// opens one LISTEN connection when the first request waits.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Sql } from '../db/connect.ts';
 import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../db/event-feed.ts';
 import { deliveriesQueued, namedIn } from '../db/notify.ts';
 
-/** A reader's place in the feed. */
+/** A reader's position in the feed. */
 export interface FeedPage {
   /** Events with higher ids are new. */
   after: string;
 }
 
-/** Milliseconds until a woken reader that found nothing reads again, four times as long each time: a transaction that began earlier is still open. */
+/** First retry delay of a woken reader that found nothing, because an older transaction is still open; the delay quadruples each time. */
 const firstRetryMs = 50;
 
-/** The place before everything that happens from now on. */
+/** The position before every event from now on. */
 export async function startFeed(sql: Sql): Promise<FeedPage> {
   return { after: await readFeedStart(sql) };
 }
@@ -29,14 +29,14 @@ export class EventFeed {
     this.sql = sql;
   }
 
-  /** The events after `page`, and the place after them. Waits up to `waitMs` for one, or until `signal`; then there are none. */
+  /** The events after `page` and the position after them. Waits for the first event up to `waitMs` or until `signal` aborts. */
   async next(
     appId: string,
     { after }: FeedPage,
     { limit, waitMs, signal }: { limit: number; waitMs: number; signal: AbortSignal },
   ): Promise<{ rows: FeedRow[]; next: FeedPage }> {
     const deadline = performance.now() + waitMs;
-    // Before the first read: what is written after it wakes.
+    // Listens before the first read, so that events written after that read wake this request.
     if (waitMs > 0) await this.listen();
     const follower = new Follower(appId);
     if (waitMs > 0) this.followers.add(follower);
@@ -61,7 +61,7 @@ export class EventFeed {
     }
   }
 
-  /** Throws where Postgres cannot be reached; the next reader tries again. */
+  /** Throws when Postgres cannot be reached; the next reader tries again. */
   private async listen(): Promise<void> {
     const wake = (apps: readonly string[] | undefined) => {
       for (const follower of this.followers)
@@ -70,7 +70,7 @@ export class EventFeed {
     this.listening ??= this.sql.listen(
       deliveriesQueued,
       (payload) => wake(namedIn(payload).apps),
-      // Also when the connection is made again: notifications may have been missed.
+      // Called after each reconnect too: notifications may have been missed.
       () => wake(undefined),
     );
     try {
@@ -95,7 +95,7 @@ class Follower {
     this.heard.abort();
   }
 
-  /** Waits for the first wake since the beginning, at most `ms` or until `signal`. Whether there was one. */
+  /** Waits up to `ms` or until `signal` aborts; true when the follower was woken at any time since its creation. */
   async woken(ms: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([this.heard.signal, signal]);
     await pause(ms, undefined, { signal: either }).catch(() => undefined);

@@ -1,4 +1,4 @@
-// The outbox: an event is written in the transaction of the change that it reports. Its time is that of its id, so a span of time is a span of ids.
+// The outbox: an event is written in the transaction of the change that it reports. Its time is the time of its id, so a time range is an id range.
 import type { Transaction } from '../db/connect.ts';
 import {
   insertEvents,
@@ -14,7 +14,7 @@ export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
 
 type Extra = Record<string, string | number | boolean | bigint | Date | null>;
 
-/** One thing that happened to a subscription. `extra` holds the data fields of its type; amounts as bigint base units and times as Date become strings. */
+/** One change of a subscription. `extra` holds the data fields of its event type; bigint amounts and Dates become strings. */
 export interface Happening {
   subscriptionId: string;
   type: SubscriptionEventType;
@@ -22,9 +22,8 @@ export interface Happening {
 }
 
 /**
- * Writes one event for each happening and queues its delivery, inside the caller's transaction, after the caller has written the change itself
- * (status and paidThrough are read here). Happenings of one subscription keep their order. Returns the names (db/notify.ts) of
- * the apps and of the endpoints for which deliveries were queued: the caller notifies of them after its commit.
+ * Writes one event per happening and queues its delivery, in the caller's transaction. The caller writes the change first, because the subscription is
+ * read here. Happenings of one subscription keep their order. Returns the names of apps and endpoints (db/notify.ts) to notify after the commit.
  */
 export async function appendEvents(
   sql: Transaction,
@@ -33,7 +32,7 @@ export async function appendEvents(
   const queued = new Set<string>();
   let rest = [...happenings];
   while (rest.length > 0) {
-    // A subscription's counter moves by one at a time, so its second event waits for the next round.
+    // Each round takes one sequence number per subscription; a second event of a subscription waits for the next round.
     const round = new Map<string, Happening>();
     const later: Happening[] = [];
     for (const happening of rest) {
@@ -53,7 +52,7 @@ export async function appendEvents(
   return queued;
 }
 
-/** Writes events whose sequence numbers are taken, each of another subscription, and queues their deliveries; returns whom to notify. */
+/** Writes events with sequence numbers, at most one per subscription, and queues their deliveries; returns the names to notify. */
 export function storeEvents(
   sql: Transaction,
   told: readonly (Omit<Happening, 'subscriptionId'> & { context: EventContext })[],
@@ -75,7 +74,7 @@ export function storeEvents(
   );
 }
 
-/** The text that is stored once and sent byte for byte (docs/contract.md, Events). */
+/** The body of an event, stored once and sent byte for byte (docs/contract.md, Events). */
 export function eventBody(
   context: EventContext,
   type: SubscriptionEventType,
@@ -104,9 +103,9 @@ export function eventBody(
   });
 }
 
-/** What an event of a plan reports. */
+/** The plan's fields in an event. */
 export interface PlanEventContext {
-  /** Its time is the event's. */
+  /** The id's timestamp is the event's time. */
   eventId: string;
   appId: string;
   planId: string;
@@ -115,7 +114,7 @@ export interface PlanEventContext {
   merchantWallet: string;
 }
 
-/** The same for an event of a plan, which has no subscription and no sequence number. */
+/** The body of a plan event, which has no subscription and no sequence number. */
 export function planEventBody(
   { eventId: id, ...plan }: PlanEventContext,
   type: PlanEventType,
@@ -124,7 +123,7 @@ export function planEventBody(
   return JSON.stringify({ id, type, createdAt: timeOfId(id), data: { ...plan, ...textOf(extra) } });
 }
 
-/** Writes an event of a plan and queues its delivery; returns whom to notify. */
+/** Writes a plan event and queues its delivery; returns the names to notify. */
 export function storePlanEvent(
   sql: Transaction,
   { eventId: id, appId, planId, planPda, planName, merchantWallet }: PlanEventContext,

@@ -1,4 +1,4 @@
-// Signed transactions in flight with their payments, indexed by signature, by subscription and by the account that a payment changes.
+// Index of the transactions in flight and their payments, by signature, by subscription and by the on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
@@ -8,24 +8,24 @@ import type { Held } from './settlement.ts';
 /** A committed payment. */
 export interface OpenAttempt extends Held {
   readonly attempt: AttemptRow;
-  /** The subscription as it was when the attempt was committed or taken over. */
+  /** The row when the attempt was committed or taken over. */
   readonly row: ReadSubscription;
-  /** When the claim's lease began, in milliseconds of the process's own clock. */
+  /** Start of the lease, by performance.now(). */
   readonly leasedAt: number;
-  /** End of the period that was signed for, Unix seconds. Null for an attempt that another process signed. */
+  /** End of the period that the payment was signed for, Unix seconds. Null for an attempt signed by another process. */
   readonly periodEnd: bigint | null;
-  /** The on-chain subscription once the payment has landed and nothing else has happened. Null where another process signed. */
+  /** The expected account after this payment alone. Null for an attempt signed by another process. */
   readonly afterwards: { readonly address: string; readonly account: SubscriptionAccount } | null;
 }
 
 /** A payment in flight. */
 export interface Payment extends OpenAttempt {
   row: ReadSubscription;
-  /** The notices that the last read of the chain covers; null when this process has not read it. */
+  /** `notices` as of the last read of the chain; null when this process has not read it. */
   checked: number | null;
-  /** The last read of the chain showed that it must not be sent. */
+  /** The last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
-  /** A notice said something else than this payment. A cancel and a resume together look like the payment alone, so no later notice is explained. */
+  /** A notice showed another change than this payment. Later notices are not explained then, because a cancel plus a resume looks like the payment alone. */
   disturbed: boolean;
 }
 
@@ -33,38 +33,38 @@ export interface Payment extends OpenAttempt {
 export interface Outgoing {
   readonly signature: string;
   readonly bytes: Buffer;
-  /** Payments that it carries, with those that are no longer held here. */
+  /** Number of payments in the transaction, including those no longer held here. */
   readonly size: number;
-  /** Its payments that are held here and have not ended, by subscription. */
+  /** The open payments held here, by subscription. */
   readonly payments: ReadonlyMap<string, Payment>;
-  /** Signed by this process and held since then: no other process has sent it. */
+  /** Signed by this process and held ever since, so no other process has sent it. */
   isOwn: boolean;
   sends: number;
-  /** When it was sent last, in milliseconds of the process's own clock. */
+  /** Time of the last send, by performance.now(). */
   sentAt: number;
 }
 
-/** A transaction that is sent and polled. Times are milliseconds of the process's own clock. */
+/** A transaction that is sent and polled. Times are by performance.now(). */
 export interface Tracked extends Outgoing {
   readonly lastValidBlockHeight: bigint;
   readonly takenAt: number;
   renewedAt: number;
   polledAt: number;
   settleAt: number;
-  /** How often its end was unknown when it was settled. */
+  /** Number of times that settling it failed because its end was unknown. */
   settleTries: number;
   status: Polled['status'];
   slot: bigint | null;
 }
 
-/** The index. It holds at most one payment of a subscription. */
+/** The index. It holds at most one payment per subscription. */
 export class InFlight {
   readonly #tracked = new Map<string, Tracked & { payments: Map<string, Payment> }>();
   readonly #bySubscription = new Map<string, string>();
   readonly #byAddress = new Map<string, string>();
   readonly #final = new Set<Tracked>();
 
-  /** Payments in flight. */
+  /** Number of payments in flight. */
   get size(): number {
     return this.#bySubscription.size;
   }
@@ -93,7 +93,7 @@ export class InFlight {
     return this.#tracked.has(signature);
   }
 
-  /** Adds committed payments, each in place of an earlier one of its subscription; returns the transactions that are new. */
+  /** Adds committed payments, replacing an earlier payment of the same subscription; returns the new transactions. */
   take(taken: readonly OpenAttempt[]): Tracked[] {
     const now = performance.now();
     const added: Tracked[] = [];
@@ -106,7 +106,7 @@ export class InFlight {
         this.#tracked.set(signature, carrier);
         added.push(carrier);
       }
-      // What another process signed, or held meanwhile, may be old: the chain is read before it is sent.
+      // A payment that another process signed or held may be outdated: checked = null makes the keeper read the chain before it sends.
       const checked = one.periodEnd === null ? null : one.notices;
       if (one.periodEnd === null) carrier.isOwn = false;
       carrier.payments.set(one.id, { checked, isStopped: false, disturbed: false, ...one });
@@ -116,24 +116,24 @@ export class InFlight {
     return added;
   }
 
-  /** Removes payments under these claims; a subscription that is back under a new claim stays. */
+  /** Removes the payments of these claims; a payment under a newer claim stays. */
   forget(done: Iterable<Held>): void {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
   }
 
-  /** Marks a transaction as final; returns whether it is in flight and was not marked before. */
+  /** Marks a transaction in flight as finalized; false when it is not in flight or already marked. */
   ended(one: Tracked): boolean {
     const isNew = this.has(one) && !this.#final.has(one);
     if (isNew) this.#final.add(one);
     return isNew;
   }
 
-  /** Final transactions whose time to be settled has come. */
+  /** Finalized transactions that are due to be settled. */
   settleable(now: number): Tracked[] {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
-  /** Whether a notice about an account shows nothing but a payment that is in flight. */
+  /** Whether a payment in flight fully explains the state of an account in a notice. */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';
     const [carrier, one] = [this.carrierOf(id), this.of(id)];

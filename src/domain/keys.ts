@@ -10,24 +10,24 @@ const shownAfterMarker = 6;
 export interface NewKey {
   /** The whole secret, shown once. */
   key: string;
-  /** The marker and six more characters: tells keys apart without exposing them. */
+  /** The marker and six more characters, to identify a key without exposing it. */
   prefix: string;
   hash: Buffer;
 }
 
-/** A fresh key of this environment. */
+/** A new key for this environment. */
 export function generateKey(environment: Environment): NewKey {
   const marker = markers[environment];
   const key = marker + bs58.encode(randomBytes(32));
   return { key, prefix: key.slice(0, marker.length + shownAfterMarker), hash: hashKey(key) };
 }
 
-/** What is stored of a key: its SHA-256. */
+/** The SHA-256 that is stored for a key. */
 export function hashKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
 
-/** Whether a bearer token claims to be an API key at all, of whatever environment. */
+/** Whether a bearer token has the form of an API key of any environment. */
 export function looksLikeKey(token: string): boolean {
   return token.startsWith('sk_');
 }

@@ -1,24 +1,23 @@
-// What a landed payment moved, told without its transaction. The transaction is atomic: it moved exactly what was signed, under this
-// subscription. Only the period in which it landed has to be found.
+// Derives the pull of a landed payment without reading its transaction. The transaction is atomic, so it moved exactly the signed amounts; only the
+// period in which it landed has to be determined.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { pullPeriod } from '../chain/period.ts';
 import { unixSeconds } from '../chain/time.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { Pull, View } from './chain-view.ts';
 
-/** What was read after the payment landed, at finalized. */
+/** State read at commitment finalized after the payment landed. */
 export interface Afterwards {
   readonly view: View;
-  /** The subscription that was registered, null when it is gone: another one at its address may have been paid. */
+  /** The registered account; null when it is gone, because the payment may then belong to another account at its address. */
   readonly account: SubscriptionAccount | null;
-  /** The payment's block time in Unix seconds, null when no endpoint gives it. */
+  /** Block time of the payment in Unix seconds; null when no RPC endpoint returns it. */
   readonly at: bigint | null;
 }
 
 /**
- * The pull, where its period is certain, else undefined. A period start never goes back: an account that still counts the period that was signed for was
- * paid for that very period. With `signedEnd` (Unix seconds) nothing else counts, and the period must still end there; without it the block time tells
- * the period as the program counts it.
+ * The pull, or undefined when its period is uncertain. Period starts never move back, so an account still in the signed period was paid for that period.
+ * With `signedEnd` (Unix seconds) only that case counts, and the period must still end there; without it the block time determines the period.
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
@@ -32,7 +31,7 @@ export function landedPull(
   if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
   const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
   if (signedEnd !== undefined && end !== signedEnd) return undefined;
-  // The account shows the newest period: the payment is of this one or of one before.
+  // The account shows the newest period; the payment belongs to this or an earlier one.
   const isShown = start < account.periodStart || account.amountPulled >= amountGross;
   if (start > account.periodStart || !isShown) return undefined;
   return {
@@ -49,8 +48,8 @@ export function landedPull(
 }
 
 /**
- * What our transaction moved: the period from the chain's event, fee and net as signed. The events do not tell fee from net where the merchant is
- * the treasury, nor do they show that another key of ours signed.
+ * The pull of an attempt: the period from the chain's event, fee and net as signed. The events do not separate fee and net when the merchant is the
+ * treasury, and do not show that another keeper key signed.
  */
 export const asSigned = (
   pull: Pull,

@@ -1,4 +1,4 @@
-// When a payment is announced before it is due (renewal_upcoming): once for each due time, while the subscription is active. Pure.
+// When renewal_upcoming announces a payment: once per due time, while the subscription is active. Pure.
 import type { SubscriberReason } from '../chain/errors.ts';
 import type { SubscriptionState } from '../db/subscriptions.ts';
 import type { renewalIssues } from './reasons.ts';
@@ -8,12 +8,12 @@ const MOST_MS = 72 * HOUR_MS;
 
 export type RenewalIssue = keyof typeof renewalIssues;
 
-/** Chain time from which a payment due at `due` is announced: a quarter of the period before, at most 3 days. */
+/** Chain time at which a payment is announced: a quarter of the period before `due`, at most 3 days. */
 export function lookAheadAt(due: Date, periodHours: number): Date {
   return new Date(due.getTime() - Math.min((periodHours * HOUR_MS) / 4, MOST_MS));
 }
 
-/** Whether the next payment is still to be announced. One that is past due is not: payment_failed has reported it. */
+/** Whether the next payment has yet to be announced. A past-due payment is not announced: payment_failed has reported it. */
 export function isToAnnounce({
   status,
   cancelRequestedAt,
@@ -28,14 +28,14 @@ export function isToAnnounce({
   );
 }
 
-/** Whether the next payment is to be announced at `now`. */
+/** Whether the next payment must be announced at `now`. */
 export function isDueSoon(state: SubscriptionState, periodHours: number, now: Date): boolean {
   const { nextPaymentDue: due } = state;
   if (due === null || due <= now || !isToAnnounce(state)) return false;
   return lookAheadAt(due, periodHours) <= now;
 }
 
-/** When the keeper looks at a subscription next that owes nothing now: to announce the next payment, then to collect it. Null when none is due. */
+/** When the keeper next reads a subscription with nothing due: to announce the next payment, then to collect it. Null without a next payment. */
 export function nextLook(state: SubscriptionState, periodHours: number): Date | null {
   const { nextPaymentDue } = state;
   return nextPaymentDue !== null && isToAnnounce(state)
@@ -43,7 +43,7 @@ export function nextLook(state: SubscriptionState, periodHours: number): Date | 
     : nextPaymentDue;
 }
 
-/** The `issue` for what stands against a payment now (domain/obstacles.ts). */
+/** The `issue` of renewal_upcoming for an obstacle (domain/obstacles.ts). */
 export function renewalIssue(obstacle: SubscriberReason): RenewalIssue {
   switch (obstacle) {
     case 'insufficient_funds':

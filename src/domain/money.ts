@@ -1,4 +1,4 @@
-/** How a gross amount is split, in base units (docs/contract.md, What the service does). */
+/** The split of a gross amount, in base units (docs/contract.md, What the service does). */
 export interface Split {
   gross: bigint;
   fee: bigint;
@@ -11,7 +11,7 @@ export function split(gross: bigint, feeBps: number): Split {
   return { gross, fee, net: gross - fee };
 }
 
-/** An amount in base units for people: "0.10 USDC", with two decimals at the least. */
+/** Formats base units: "0.10 USDC", with at least two decimals. */
 export function amountDisplay(units: bigint): string {
   const padded = units.toString().padStart(7, '0');
   const fraction = padded.slice(-6).replace(/0{1,4}$/, '');

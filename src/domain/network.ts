@@ -1,4 +1,4 @@
-// How this installation takes part in the chain, and what the API asks of it.
+// The installation's on-chain addresses, and the chain reads of the API.
 import { CLOCK_SYSVAR } from '../chain/addresses.ts';
 import type { ChainAccount } from '../chain/accounts.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
@@ -6,14 +6,14 @@ import type { Blockhash, Rpc } from '../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { ServiceError } from '../errors.ts';
 
-/** Addresses in Base58: what every plan must name. */
+/** The addresses that every plan must name, in Base58. */
 export interface Network {
   readonly programId: string;
   readonly mint: string;
   /** The keeper's wallet. */
   readonly puller: string;
   readonly treasury: string;
-  /** Keepers that stand by and backup treasuries: plans name them too. */
+  /** Standby keepers and backup treasuries; plans name them too. */
   readonly standbyPullers?: readonly string[];
   readonly backupTreasuries?: readonly string[];
 }
@@ -23,18 +23,18 @@ export type ChainReader = Pick<
   'getMultipleAccounts' | 'getLatestBlockhash' | 'getMinimumBalanceForRentExemption'
 >;
 
-/** What the relay asks besides. */
+/** The reader with the further methods of the relay. */
 export type ChainSender = ChainReader &
   Pick<Rpc, 'getBlockHeight' | 'getSignatureStatuses' | 'sendTransaction' | 'simulateTransaction'>;
 
-/** A transaction for a wallet to sign (base64), its blockhash, and the last block height at which it can land. */
+/** An unsigned transaction (base64), its blockhash, and the last block height at which it can land. */
 export interface Unsigned {
   readonly transaction: string;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
 }
 
-/** Accounts, the slot that they are of and the cluster's clock (Unix seconds), read together. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+/** Accounts with their slot and the cluster's clock (Unix seconds), from one read. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
 export async function readAccounts(
   chain: ChainReader,
   addresses: readonly string[],
@@ -47,12 +47,12 @@ export async function readAccounts(
   return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
 }
 
-/** A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is out of reach. */
+/** A blockhash for a transaction that a wallet will sign. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
 export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());
 }
 
-/** Waits for an answer of the chain. Throws a ServiceError (INTERNAL_ERROR) when it is out of reach. */
+/** Awaits an RPC response. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
 export async function reaching<T>(asked: Promise<T>): Promise<T> {
   try {
     return await asked;

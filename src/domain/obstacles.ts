@@ -1,10 +1,10 @@
-// Why a payment cannot be collected, told from the accounts before anything is sent. The order is the program's own (docs/chain.md, Errors at a pull).
+// Finds out from the accounts, before anything is sent, why a payment would fail. The checks follow the program's order (docs/chain.md, Errors at a pull).
 import type { SubscriberReason } from '../chain/errors.ts';
 import type { PlanAccount, SubscriptionAccount } from '../chain/layouts.ts';
 import type { ChainView, Receiver } from './chain-view.ts';
 import type { BlockReason } from './reasons.ts';
 
-/** Whether the wallet took its delegation back, and how; undefined while it stands. A missing token account is no revocation. */
+/** The way in which the wallet revoked its delegation; undefined while it is in place. A missing token account is not a revocation. */
 export function delegationObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -17,7 +17,7 @@ export function delegationObstacle(
   return undefined;
 }
 
-/** Why `gross` base units cannot be taken from the subscriber; undefined when they can. */
+/** The reason why `gross` base units cannot be collected from the subscriber; undefined when they can. */
 export function subscriberObstacle(
   view: ChainView,
   subscription: SubscriptionAccount,
@@ -34,7 +34,7 @@ export function subscriberObstacle(
   return undefined;
 }
 
-/** The first of these wallets that may pull from the plan; undefined when none may. */
+/** The first of these wallets that the plan lets pull; undefined without one. */
 export function pullerAmong(
   { owner, pullers }: Pick<PlanAccount, 'owner' | 'pullers'>,
   keepers: readonly string[],
@@ -42,26 +42,26 @@ export function pullerAmong(
   return keepers.find((keeper) => keeper === owner || pullers.includes(keeper));
 }
 
-/** Why nothing can be paid to this receiver under the plan; undefined when it can. */
+/** The reason why this receiver cannot be paid under the plan; undefined when it can. */
 function receiverObstacle(
   { destinations }: PlanAccount,
   { wallet, tokens }: Receiver,
 ): BlockReason | undefined {
   const isNamed = destinations.length === 0 || destinations.includes(wallet);
   if (!isNamed || (tokens !== null && tokens.owner !== wallet)) return 'destination_refused';
-  // The keeper opens no account: its rent would go to whoever closes it.
+  // The keeper does not create the account: the wallet could close it and keep the rent.
   if (tokens === null) return 'receiver_account_missing';
   return tokens.state === 'frozen' ? 'receiver_frozen' : undefined;
 }
 
-/** Whom a plan's payments need, and their mint. */
+/** The wallets of a plan's payments, and their mint. */
 export interface Parties {
   readonly keepers: readonly string[];
   readonly merchant: string;
   readonly mint: string;
 }
 
-/** Why no payment of the plan can be collected, where each moves `net` to the merchant; undefined when they can. It is never the subscribers' fault. */
+/** The reason why no payment of the plan with this `net` can be collected; undefined when they can. Never caused by a subscriber. */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,
   net: bigint,
@@ -74,7 +74,7 @@ export function planObstacle(
   return receiverObstacle(plan, { wallet: merchant, tokens: merchantTokens });
 }
 
-/** The wallet that takes the fee: the plan's treasury, or else the first of our others that can receive. Undefined when none can. */
+/** The wallet that takes the fee: the plan's treasury, else the first backup treasury that can receive. Undefined when none can. */
 export function feeReceiver(
   { plan, treasuryTokens, backupTreasuries = [] }: ChainView,
   treasury: string,

@@ -1,5 +1,5 @@
-// A merchant pauses a subscription: nothing is collected, periods that go by are never charged, and access ends with what is paid. As with a
-// cancellation the row is what binds the keepers: it is read again before each send.
+// Pausing by the merchant: nothing is collected, periods during the pause are never charged, and access ends with the paid time. As with a cancellation,
+// the keepers read the row again before each send.
 import { timeOf } from '../chain/time.ts';
 import type { Transaction } from '../db/connect.ts';
 import { pauseSubscription, unpauseSubscription } from '../db/subscription-changes.ts';
@@ -12,7 +12,7 @@ interface Found {
   cancelRequestedAt: Date | null;
 }
 
-/** Told once; asking again changes nothing. Throws CONFLICT when the subscription has ended or is to end. */
+/** Pauses and writes the event once; repeating changes nothing. Throws CONFLICT when the subscription has ended or is being cancelled. */
 export async function pause(sql: Transaction, subscription: Found): Promise<void> {
   const paused = await pauseSubscription(sql, subscription.id);
   if (paused === undefined) {
@@ -26,8 +26,8 @@ export async function pause(sql: Transaction, subscription: Found): Promise<void
 }
 
 /**
- * Payments go on: after what is paid, else at once, for the rest of the period that runs. `now` is chain time in Unix seconds. Asking again changes nothing.
- * Throws CONFLICT when the subscription has ended or is to end.
+ * Resumes collection: at the end of the paid time, else at once for the rest of the current period. Repeating changes nothing. `now` is chain time in Unix
+ * seconds. Throws CONFLICT when the subscription has ended or is being cancelled.
  */
 export async function unpause(sql: Transaction, subscription: Found, now: bigint): Promise<void> {
   const unpaused = await unpauseSubscription(sql, subscription.id, timeOf(now));

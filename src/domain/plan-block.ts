@@ -1,9 +1,9 @@
-// A plan of which no payment can be collected stops as one.
+// Blocks a whole plan when an obstacle concerns all of its payments.
 //
 //   collected --a payment finds an obstacle that every payment of the plan has--> blocked (settlement.ts)
-//   blocked --the plan watch finds none any more--> collected (keeper/plans.ts)
+//   blocked --the plan poll no longer finds it--> collected (keeper/plans.ts)
 //
-// A subscription of a blocked plan waits for its next period; the end of the block makes it due at once.
+// A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
 import type { Sql, Transaction } from '../db/connect.ts';
 import { lockPlans, markBlocked, unmarkBlocked } from '../db/plans.ts';
 import { releaseWaiting } from '../db/subscriptions.ts';
@@ -15,7 +15,7 @@ export interface BlockedPlan {
   planId: string;
   planPda: string;
   reason: BlockReason;
-  /** Names to notify of its event (db/notify.ts). */
+  /** Names to notify about its event (db/notify.ts). */
   queued: readonly string[];
 }
 
@@ -25,8 +25,8 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that these outcomes find blocked, before any subscription is locked: a subscription waits only for a plan that is marked, and the end
- * of a block sees every subscription that waits.
+ * Locks the plans that these outcomes block, before any subscription is locked. The lock orders blocking and unblocking: a subscription only waits for a
+ * plan that is marked, and unblocking sees every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ draft, blocks }) =>
@@ -35,7 +35,7 @@ export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]
   if (ids.length > 0) await lockPlans(tx, [...new Set(ids)]);
 }
 
-/** Marks plans and stores an event of each that was not marked before; returns those. */
+/** Marks plans as blocked, stores an event for each newly blocked plan, and returns those plans. */
 export async function blockPlans(
   tx: Transaction,
   outcomes: readonly Blocking[],
@@ -57,7 +57,7 @@ export async function blockPlans(
   return blocked;
 }
 
-/** Takes the mark off and makes the plan's subscriptions due that wait for it. Returns how many. */
+/** Unblocks a plan and makes its waiting subscriptions due. Returns how many. */
 export function unblockPlan(sql: Sql, id: string, chainNow: Date): Promise<number> {
   return sql.begin(async (tx) => {
     await unmarkBlocked(tx, id);

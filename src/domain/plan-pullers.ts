@@ -1,4 +1,4 @@
-// The update of a published plan's pullers: after a rotation its owner names the new keeper.
+// Updates the pullers of a published plan: after a key rotation the plan's owner adds the new keeper.
 import { planIn } from '../chain/accounts.ts';
 import { pullersUpdateTransaction } from '../chain/plan-transactions.ts';
 import type { PlanRow } from '../db/plans.ts';
@@ -12,12 +12,12 @@ import {
 } from './network.ts';
 import { pullersOf } from './plans.ts';
 
-/** The pullers that the program stores. */
+/** Maximum number of pullers that the program stores. */
 const MOST = 4;
 
 /**
- * The unsigned transaction (base64) by which the owner's wallet names our keepers as the plan's pullers. A former keeper is taken off, pullers that are
- * not ours stay while there is room. Throws CONFLICT when nothing is to be changed or the program would refuse it, and as the chain's reads do.
+ * The unsigned transaction (base64) with which the owner's wallet sets our keepers as the plan's pullers. It removes a former keeper and keeps foreign
+ * pullers while there is room. Throws CONFLICT when nothing changes or the program would refuse it, and as readAccounts() does.
  */
 export async function pullersTransaction(
   chain: ChainReader,

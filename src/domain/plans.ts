@@ -1,4 +1,4 @@
-// Plans: the record here, the account on chain, and when the two are the same plan.
+// Plans: creates the record, reads the on-chain account, and compares the two.
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { randomBytes } from 'node:crypto';
 import { planIn, tokenAccountIn } from '../chain/accounts.ts';
@@ -24,9 +24,9 @@ import {
   type Unsigned,
 } from './network.ts';
 
-/** Whose plan it must be and whom it must name. */
+/** The wallets that an on-chain plan must name. */
 export interface PlanParties {
-  /** Wallets of ours that may pull; one of them is enough. */
+  /** Keeper wallets; the plan must name at least one. */
   readonly pullers: readonly string[];
   readonly treasury: string;
   /** The merchant's wallet. */
@@ -36,9 +36,9 @@ export interface PlanParties {
 type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | 'chainCreatedAt'>;
 
 /**
- * Whether an on-chain plan is the record's: owner, mint, amount and period are equal, our keeper may pull, both destinations may receive. A
- * pending record's end is equal too; one that was seen before must have been created when we saw it, but its owner may have moved its end since.
- * `metadataUri` is no term: its owner may change it at any time.
+ * Whether an on-chain plan matches its record: same owner, mint, amount and period, a keeper among the pullers, both destinations. A pending record must
+ * have the same end; a plan seen before must have the same creation time, while its owner may have changed its end. `metadataUri` is not compared,
+ * because the owner may change it at any time.
  */
 export function planMatches(
   record: PlanRecord,
@@ -48,7 +48,7 @@ export function planMatches(
   return planFaults(record, decoded, parties).length === 0;
 }
 
-/** What differs, in words for the merchant; empty when nothing does. */
+/** The differences as messages to the merchant; empty when the plan matches. */
 export function planFaults(
   record: PlanRecord,
   decoded: PlanAccount,
@@ -84,10 +84,10 @@ export function planFaults(
   return faults.filter(([fine]) => !fine).map(([, fault]) => fault);
 }
 
-/** The terms of a plan that are no part of the chain's. */
+/** The terms of a plan that are not stored on chain. */
 export type OwnTerms = Pick<PlanRow, 'graceHours' | 'retryHours' | 'pastDueDays' | 'trialHours'>;
 
-/** What a merchant asks for; the plan is not on chain yet. */
+/** A merchant's input for a plan that is not on chain yet. */
 export interface PlanDraft extends OwnTerms {
   name: string;
   amount: bigint;
@@ -96,7 +96,7 @@ export interface PlanDraft extends OwnTerms {
   metadataUri: string;
 }
 
-/** The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when it would end before its first period has. */
+/** The record of a plan that the merchant has yet to publish. Throws VALIDATION_ERROR when the plan would end within its first period. */
 export function draftPlan(
   network: Network,
   appId: string,
@@ -134,8 +134,8 @@ export function draftPlan(
 }
 
 /**
- * The record of a plan that is on chain already. Throws NOT_FOUND when there is no plan, FORBIDDEN when it is another wallet's, VALIDATION_ERROR
- * when it cannot be collected from here, INTERNAL_ERROR when the chain is out of reach.
+ * The record of a plan that is already on chain. Throws NOT_FOUND when there is no plan, FORBIDDEN when it belongs to another wallet, VALIDATION_ERROR
+ * when this service cannot collect it, INTERNAL_ERROR when the chain is unreachable.
  */
 export async function adoptPlan(
   chain: ChainReader,
@@ -194,7 +194,7 @@ export async function adoptPlan(
     owner,
     treasury: network.treasury,
     puller: network.puller,
-    // The chain's text may hold what Postgres cannot store.
+    // Postgres cannot store NUL.
     metadataUri: decoded.metadataUri.replaceAll('\0', ''),
     status: decoded.status,
     observedAt: new Date(),
@@ -202,12 +202,11 @@ export async function adoptPlan(
   };
 }
 
-/** Plans of one merchant that wait to be published. Each is looked for on chain until it ends, 7 days after its creation. */
+/** Pending plans per merchant. A limit, because a keeper polls each of them until it ends, 7 days after its creation. */
 const pendingPlans = 20;
 
 /**
- * Stores a plan in the caller's transaction. Throws CONFLICT when a plan at its address is registered already, or too many of the merchant's plans
- * are pending.
+ * Stores a plan in the caller's transaction. Throws CONFLICT when its address is already registered, or too many of the merchant's plans are pending.
  */
 export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRow> {
   if (plan.status === 'pending' && (await countPendingPlans(sql, plan.appId)) >= pendingPlans) {
@@ -225,7 +224,7 @@ export async function storePlan(sql: Transaction, plan: NewPlan): Promise<PlanRo
   }
 }
 
-/** The unsigned transaction (base64) by which the merchant's wallet publishes a pending plan. */
+/** The unsigned transaction (base64) with which the merchant's wallet publishes a pending plan. */
 export async function planTransaction(
   chain: ChainReader,
   network: Network,
@@ -249,7 +248,7 @@ export async function planTransaction(
   return { transaction, blockhash, lastValidBlockHeight };
 }
 
-/** Whom a plan of ours must name: its own puller or any of our keepers, and its treasury. */
+/** The parties of a registered plan: its own puller or any of our keepers, and its treasury. */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,
   pullers: [plan.puller, ...pullersOf(network)],
@@ -263,7 +262,7 @@ function named(addresses: readonly string[]): string[] {
   return [...new Set(addresses)].slice(0, 4);
 }
 
-/** The plan as it is after a look at the chain: a pending one that is there with its very terms turns active (or sunset). */
+/** Reads a pending plan from the chain and moves it to active (or sunset) when it is there with its terms; returns the current plan. */
 export async function observePlan(
   sql: Queryable,
   chain: ChainReader,
@@ -282,7 +281,7 @@ export async function observePlan(
   return seen ?? (await findPlan(sql, plan.id)) ?? plan;
 }
 
-/** An account of another program or kind at an address that a client named is the client's mistake. */
+/** Decodes a plan. Throws VALIDATION_ERROR when the account is of another program or kind, because the client gave the address. */
 function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
   try {
     return decode();

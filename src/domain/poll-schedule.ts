@@ -1,41 +1,41 @@
-// When a transaction in flight is sent again, and when its status is polled: once when it should be final, and seldom before that. Polling each
-// transaction at a fixed rate would be most of a keeper's RPC requests.
+// When a transaction in flight is resent and when its status is polled: once when it should be finalized, and rarely before. Polling each transaction at
+// a fixed rate would be most of a keeper's RPC requests.
 import type { SignatureStatus } from '../chain/answers.ts';
 
-/** What decides whether a transaction is polled. Times are milliseconds of the process's own clock. */
+/** The fields that decide whether a transaction is polled. Times are by performance.now(). */
 export interface Polled {
   readonly takenAt: number;
   readonly polledAt: number;
-  /** How often this process sent it. */
+  /** Number of sends by this process. */
   readonly sends: number;
-  /** Signed by this process; another one may have sent what it signed. */
+  /** Signed by this process. A transaction that another process signed may have been sent there. */
   readonly isOwn: boolean;
   readonly status: SignatureStatus | null;
-  /** Where it seems to have landed: what the stream or an endpoint said last. */
+  /** The slot in which it landed, according to the last notice or poll. */
   readonly slot: bigint | null;
 }
 
-/** The newest root of the node that streams: final, or about to be. */
+/** The newest root reported by the streaming node: finalized, or about to be. */
 export interface Root {
   readonly slot: bigint;
   readonly heardAt: number;
 }
 
-/** A transaction that was not seen is polled again after three tenths of its age, between these bounds. */
+/** An unseen transaction is polled again after three tenths of its age, within these bounds. */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
-/** A landed transaction that is not rooted: a fork may have dropped it, or a notice was wrong. */
+/** Poll interval of a landed transaction that is not rooted: a fork may have dropped it, or the notice was wrong. */
 const LANDED_MS = 2500;
-/** Roots come with every slot; an older one means that the stream is silent. */
+/** Roots arrive with every slot; an older root means that the stream is silent. */
 const ROOT_AGE_MS = 2000;
 
-/** Whether to poll its status now. Pure. */
+/** Whether to poll the transaction's status now. Pure. */
 export function shouldPoll(
   { takenAt, polledAt, sends, isOwn, status, slot }: Polled,
   root: Root,
   now: number,
 ): boolean {
-  // A final status does not change, and a transaction that was never sent has none.
+  // A finalized status does not change, and a transaction that was never sent has no status.
   if (status?.commitment === 'finalized' || (isOwn && sends === 0)) return false;
   const isLanded = slot !== null && slot > root.slot && now - root.heardAt < ROOT_AGE_MS;
   const pause = isLanded
@@ -44,10 +44,10 @@ export function shouldPoll(
   return now - polledAt >= pause;
 }
 
-/** An unseen transaction is sent again after this; three times as late while no endpoint tells its status. */
+/** Resend interval of an unseen transaction; three times as long until it has been polled since the last send. */
 export const RESEND_MS = 2000;
 
-/** Whether to send it now, for the first time or again; not where a notice or a poll has seen it, until a poll says otherwise. Pure. */
+/** Whether to send the transaction now, for the first time or again; false while a notice or a poll has seen it. Pure. */
 export function isSentAgain(
   {
     status,

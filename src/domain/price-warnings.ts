@@ -1,4 +1,4 @@
-// Warns of a price that looks like a slip of the decimal point, by the prices of the app's other plans.
+// Warns about a price that looks like a misplaced decimal point compared with the app's other plans.
 import { amountDisplay } from './money.ts';
 
 export interface Price {
@@ -14,12 +14,12 @@ export interface PriceWarning {
   message: string;
 }
 
-/** A plan is far off from this factor on: a decimal point that slipped by one digit. */
+/** Ratio from which a price is suspicious: a decimal point misplaced by one digit. */
 const factor = 10n;
 
 /**
- * Compares prices per hour. `others` may hold the plan itself; it is left out. Warns of a plan that costs a tenth of the cheapest other plan or
- * less, or ten times the dearest one or more.
+ * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan, or at least ten times the most expensive one. `others`
+ * may include the plan itself, which is skipped.
  */
 export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarning[] {
   const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);
@@ -32,7 +32,7 @@ export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarni
 
 const byPricePerHour = (a: Price, b: Price) => compare(a, b, 1n);
 
-/** Below 0 when `a`, `times` over, costs less per hour than `b`; 0 when as much. */
+/** Negative when `times` times `a` costs less per hour than `b`; 0 when equal. */
 function compare(a: Price, b: Price, times: bigint): number {
   const difference = a.amount * times * BigInt(b.periodHours) - b.amount * BigInt(a.periodHours);
   return difference < 0n ? -1 : Number(difference > 0n);

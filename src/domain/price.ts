@@ -1,32 +1,32 @@
-// What a subscription pays for a period, and from when. The plan's amount, which the chain enforces, is the ceiling: a discount takes less of it, a trial
-// or a pause that ends inside a period leaves only the rest of that period to be charged. Every division rounds down. Pure.
+// The price of a period. The plan's amount, which the chain enforces, is the maximum: a discount reduces it, and after a trial or a pause that ends
+// inside a period only the rest of that period is charged. Every division rounds down. Pure.
 import { unixSeconds } from '../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
-/** What the price depends on. */
+/** The fields that decide the price. */
 export interface PriceTerms {
-  /** The plan's: the ceiling of a period, base units. */
+  /** The plan's amount: the maximum per period, base units. */
   readonly amount: bigint;
   readonly periodHours: number;
   readonly trialEndsAt: Date | null;
-  /** Off each payment: one of the two, or none. */
+  /** The discount on each payment: at most one of the two is set. */
   readonly discountPercent: number | null;
   readonly discountAmount: bigint | null;
-  /** Payments that the discount still reduces; null: all, 0: it is used up. */
+  /** Payments left with the discount; null: unlimited, 0: used up. */
   readonly discountPeriods: number | null;
   readonly unpausedAt: Date | null;
 }
 
-/** A discount that reduces the next payment. */
+/** A discount that applies to the next payment. */
 export interface Discount {
   readonly percentOff: number | null;
   readonly amountOff: bigint | null;
-  /** Payments that it still reduces; null: all. */
+  /** Payments left with the discount; null: unlimited. */
   readonly periodsLeft: number | null;
 }
 
-/** The discount of the next payment; null when there is none or it is used up. */
+/** The discount on the next payment; null without one or when it is used up. */
 export function discountOf({
   discountPercent: percentOff,
   discountAmount: amountOff,
@@ -36,7 +36,7 @@ export function discountOf({
   return { percentOff, amountOff, periodsLeft };
 }
 
-/** What `discount` leaves of `amount` base units; at least 0. */
+/** `amount` base units after the discount; at least 0. */
 export function discounted(
   amount: bigint,
   { percentOff, amountOff }: Pick<Discount, 'percentOff' | 'amountOff'>,
@@ -55,8 +55,8 @@ export function priceOf(
 }
 
 /**
- * What is due for a period, in base units: of one that the plan's end cuts short, or in which a trial or a pause ended, the part that is left. Times are
- * Unix seconds; `end` is that of what a payment buys.
+ * The amount due for a period, in base units; prorated when the plan's end cuts the period short or a trial or pause ended in it. Times are Unix seconds;
+ * `end` is the end of the time that the payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -68,7 +68,7 @@ export function amountDue(
   return end - from >= length ? priceOf(terms) : (priceOf(terms) * (end - from)) / length;
 }
 
-/** Whether `gross` is what a discount that counts its payments leaves of this period: it has then used one of them up. */
+/** Whether a payment of `gross` for this period consumes one payment of a limited discount. */
 export function usesDiscount(
   terms: PriceTerms,
   period: { readonly start: bigint; readonly end: bigint },
@@ -78,7 +78,7 @@ export function usesDiscount(
   return discount !== null && discount.periodsLeft !== null && gross === amountDue(terms, period);
 }
 
-/** What the next payment takes, as far as the rows tell (a plan's end is not in it); null when none is due. */
+/** The amount of the next payment, without regard to the plan's end; null when no payment is due. */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
 ): bigint | null {
@@ -89,8 +89,8 @@ export function nextAmount(
 }
 
 /**
- * What a past-due subscription owes; null where it is not past due, or not tried again. The next try is due at the start of the next period at the
- * latest: what is owed is that of the period before it.
+ * The amount that a past-due subscription owes; null when it is not past due or has no next attempt. The next attempt is at the start of the next period
+ * at the latest, so the unpaid period is the one just before it.
  */
 export function amountPastDue(
   terms: PriceTerms & {
@@ -108,7 +108,7 @@ export function amountPastDue(
   return amountDue(terms, { start, end: isCut ? unixSeconds(planEndsAt) : end });
 }
 
-/** The period of the chain that runs at this time (Unix seconds), by one period's start. */
+/** The on-chain period at this time (Unix seconds), derived from the start of any period. */
 function periodAt(
   { periodHours }: PriceTerms,
   anchor: Date,
@@ -120,12 +120,12 @@ function periodAt(
   return { start, end: start + length };
 }
 
-/** When the next payment is due, where the chain could be collected from at `next`: not before the trial's end. */
+/** The due time of a payment that the chain allows at `next`: not before the end of the trial. */
 export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, next: Date): Date {
   return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
 }
 
-/** Nothing is charged for the time before this (Unix seconds); null when everything is. */
+/** Time before this is not charged (Unix seconds); null: all time is charged. */
 function chargedFrom({ trialEndsAt, unpausedAt }: PriceTerms): bigint | null {
   const times = [trialEndsAt, unpausedAt].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],

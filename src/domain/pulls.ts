@@ -1,4 +1,4 @@
-// Pulls found on chain that the database may not know: how they are read from a transaction, and what recording them changes.
+// Reads pulls from transactions and records those that the database does not have.
 import type { ConfirmedTransaction } from '../chain/answers.ts';
 import { programEvents, type TransferEvent } from '../chain/events.ts';
 import type { SubscriptionAccount } from '../chain/layouts.ts';
@@ -8,20 +8,20 @@ import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Pull } from './chain-view.ts';
 import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
 
-/** A pull, and whether an earlier registration of the same on-chain subscription has it recorded. */
+/** A pull, and whether an earlier registration of the same address has recorded it. */
 export interface FoundPull extends Pull {
   readonly recorded: boolean;
 }
 
-/** After so many setbacks (half an hour, backoff.ts) a final pull that no history explains no longer holds up other payments. */
+/** After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no longer delays other payments. */
 const MOST_LOOKS = 8;
 
-/** A final pull was looked for often enough. */
+/** Whether the look-ups for a finalized pull are exhausted. */
 export const isGivenUp = ({ setbacks }: HeldSubscription) => setbacks >= MOST_LOOKS;
 
 /**
- * The pulls that were found; undefined while they are to be looked up. Of a history that is too long to be read none are known once it is given up:
- * anyone can make it so.
+ * The pulls found; undefined while they still have to be looked up. A history that is too long to read counts as empty once the look-ups are exhausted,
+ * because anyone can make a history long.
  */
 export function pullsFound(
   row: HeldSubscription,
@@ -30,20 +30,20 @@ export function pullsFound(
   return tooMany === true && isGivenUp(row) ? [] : pulls;
 }
 
-/** Money was pulled in the account's period that the database does not know of: the period is not paid there, or with less. */
+/** Whether the account counts a pull that is not recorded: its period is unpaid in the database, or paid with less. */
 export function hasUnknownPull(
   state: Pick<HeldSubscription, 'paidThrough' | 'periodPulled'>,
   account: SubscriptionAccount,
 ): boolean {
   if (account.amountPulled === 0n) return false;
   if (!isPaid(state, account)) return true;
-  // An account that an endpoint behind shows may be of an earlier period than the one that is paid.
+  // A lagging RPC endpoint may show an earlier period than the one that is paid.
   const paidFor =
     state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
   return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
 }
 
-/** Whether the period that the account counts is paid in the database. */
+/** Whether the account's period is paid in the database. */
 export function isPaid(
   { paidThrough }: Pick<HeldSubscription, 'paidThrough'>,
   account: SubscriptionAccount,
@@ -51,11 +51,11 @@ export function isPaid(
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
 }
 
-/** As they happened: within a period by block time, and those of one second in the order that the chain's history has, which is newest first. */
+/** Sorts pulls by period and block time. Pulls of the same second keep their order in the chain's history, which lists the newest first. */
 export const oldestFirst = (pulls: readonly FoundPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
-/** Records a pull that was found. The first pull of a period pays it; another one's later pull is recorded as a further one. */
+/** Records a found pull. The first pull of a period pays it; a later foreign pull is recorded as `further`. */
 export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
   const { paidThrough } = draft.state;
   if (paidThrough === null || unixSeconds(paidThrough) <= pull.periodStart) {
@@ -64,7 +64,7 @@ export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): vo
   } else if (!pull.recorded && pull.source === 'foreign') applyFurther(draft, pull);
 }
 
-/** Records what was found, oldest period first. */
+/** Records found pulls, oldest period first. */
 export function recordPulls(
   draft: Draft,
   pulls: readonly FoundPull[],
@@ -81,7 +81,7 @@ export function recordPulls(
   if (found > draft.state.periodPulled) draft.state.periodPulled = found;
 }
 
-/** When the period after the one that began at `periodStart` can be collected; null when it never can. */
+/** Start of the collectable period after `periodStart`; null when there is none. */
 export function nextAfter(
   periodStart: bigint,
   account: SubscriptionAccount,
@@ -92,23 +92,24 @@ export function nextAfter(
     : startOfNext(period);
 }
 
-/** When the period after the one that runs can be collected; null when it never can. */
+/** Start of the next collectable period; null when there is none. */
 export function startOfNext(period: PullPeriod): Date | null {
   return period.next === null ? null : timeOf(period.next);
 }
 
 export interface PullParties {
   readonly programId: string;
-  /** Our wallets, former ones too: what they pulled is ours. */
+  /** Keeper wallets, including former ones: their pulls count as ours. */
   readonly keepers: readonly string[];
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
 }
 
-/** The accounts of a transfer instruction: the caller is the sixth. */
+/** Index of the caller among the accounts of a transfer instruction. */
 const CALLER = 5;
-/** What one transaction moved under a subscription, by period, oldest first. Throws ChainDataError for an event that cannot be read. */
+
+/** The pulls of one transaction under a subscription, one per period, oldest first. Throws ChainDataError for an event that cannot be decoded. */
 export function pullsIn(
   transaction: ConfirmedTransaction,
   { programId, keepers, treasuries, subscriptionPda }: PullParties,
@@ -120,7 +121,7 @@ export function pullsIn(
     const source = puller !== undefined && keepers.includes(puller) ? 'keeper' : 'foreign';
     const known = periods.get(event.periodStart);
     const gross = (known?.gross ?? 0n) + event.amount;
-    // Only our own pulls carry a fee: what the owner pulls is the owner's.
+    // Only a keeper's pull carries a fee; a foreign pull is entirely the merchant's.
     const fee =
       (known?.fee ?? 0n) +
       (source === 'keeper' && treasuries.includes(event.receiver) ? event.amount : 0n);
@@ -138,7 +139,7 @@ export function pullsIn(
   return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
 }
 
-// Programs before 0.4.0 do not name the puller; the instruction always does.
+// Events of programs before 0.4.0 do not name the puller; the instruction always does.
 function pullerOf(
   event: TransferEvent & { instruction: number },
   transaction: ConfirmedTransaction,

@@ -1,17 +1,17 @@
-// The words by which merchants are told why, each with its meaning: for the API's schemas and the table in docs/merchants.md.
+// Reason codes in the API and in events, each with its meaning. The API's schemas and a table in docs/merchants.md are made from these.
 import type { OursReason, SubscriberReason } from '../chain/errors.ts';
 
-/** `failureReason` of a failed payment: it is the subscriber's to put right. */
+/** `failureReason` of a failed payment; the subscriber has to fix it. */
 export const failureReasons = {
   insufficient_funds: 'The wallet holds less USDC than the payment takes.',
   allowance_exhausted: 'The wallet’s approval covers less than the payment.',
   account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
   account_closed: 'The wallet has no USDC account any more.',
   account_owner_changed: 'The USDC account belongs to another wallet now.',
-  delegate_replaced: 'The wallet approved another program, or took its approval back.',
-  authority_closed: 'The wallet closed the account that allows payments.',
+  delegate_replaced: 'The wallet approved another program, or revoked its approval.',
+  authority_closed: 'The wallet closed the account that authorizes payments.',
   authority_replaced:
-    'The wallet closed the account that allows payments and opened a new one: it has to subscribe again.',
+    'The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.',
 } as const satisfies Record<SubscriberReason, string>;
 
 /** `reason` of a delegation_revoked event. */
@@ -25,23 +25,23 @@ export const revocationReasons = {
 export const renewalIssues = {
   insufficient_balance: 'The wallet holds less USDC than the payment takes, or no USDC account.',
   approval_missing:
-    'The wallet took its approval back, or the approval covers less than the payment.',
+    'The wallet revoked its approval, or the approval covers less than the payment.',
   account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
 } as const;
 
-/** `endReason` of a subscription; null when it was cancelled at the end of what was paid. */
+/** `endReason` of a subscription; null after a cancellation at the end of the paid time. */
 export const endReasons = {
-  past_due: 'Payments failed for as long as the plan allows.',
-  forced: 'The merchant ended it at once.',
-  plan_ended: 'The plan’s time is over.',
+  past_due: 'The payment failed until the plan’s limit for unpaid subscriptions.',
+  forced: 'The merchant ended it immediately.',
+  plan_ended: 'The plan has reached its end time.',
   plan_closed: 'The plan was closed on chain.',
-  plan_recreated: 'The plan was closed on chain and opened again with other terms.',
-  resubscribed: 'The wallet closed it and subscribed again: the new registration goes on.',
+  plan_recreated: 'The plan was closed on chain and created again with other terms.',
+  resubscribed: 'The wallet closed it and subscribed again: the new registration replaces it.',
 } as const;
 
-/** `collectionBlockedReason` of a plan: none of its payments can be collected until it is put right. */
+/** `collectionBlockedReason` of a plan; none of its payments can be collected until the merchant or operator fixes it. */
 export const blockReasons = {
-  not_a_puller: 'The plan does not name our keeper as a puller any more.',
+  not_a_puller: 'The plan no longer names the keeper of the service as a puller.',
   destination_refused:
     'The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.',
   receiver_account_missing: 'Your wallet has no USDC account any more.',
@@ -54,5 +54,5 @@ export type BlockReason = keyof typeof blockReasons;
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {
   subscriber: 'The wallet cancelled on chain.',
-  merchant: 'The merchant asked for it, in the API or in the dashboard.',
+  merchant: 'The merchant cancelled in the API or in the dashboard.',
 } as const;

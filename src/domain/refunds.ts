@@ -1,8 +1,8 @@
-// A merchant gives back what a payment brought it: the service builds the transfer, the merchant's wallet signs it, a keeper records it once it is final.
+// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it once it is finalized.
 //
-//   pending -> succeeded (the transfer is final)        pending -> expired (not on chain five minutes later) -> succeeded (it was after all)
+//   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain after five minutes) -> succeeded (found later)
 //
-// A refund whose history could not be read to its end stays pending: a transfer that was not seen may be there.
+// A refund whose history cannot be read completely stays pending, because the transfer may be in the unread part.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../chain/accounts.ts';
@@ -28,13 +28,13 @@ import type { Log } from '../log.ts';
 import { appendEvents } from './events.ts';
 import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './network.ts';
 
-/** Refunds that are looked for in one turn. */
+/** Refunds polled per batch. */
 const AWAITED_AT_ONCE = 20;
-/** What getSignaturesForAddress gives at once. */
+/** Page size of getSignaturesForAddress. */
 const PAGE = 1000;
-/** Pages of a reference's history that one look reads: anyone can make it long once the transfer is public. */
+/** Pages read per poll; a limit, because anyone can make the history of a public reference long. */
 const MOST_PAGES = 50;
-/** Of the transactions that name a reference only the oldest are read: nobody knows it before the transfer is sent. */
+/** Only the oldest transactions of a reference are read: the reference is secret until the transfer is sent. */
 const MOST_READ = 50;
 
 export interface RefundablePayment {
@@ -45,7 +45,7 @@ export interface RefundablePayment {
   status: string;
 }
 
-/** What is known of the wallets before the refund's amount is. */
+/** The chain state that building a refund needs. */
 export interface RefundGround {
   readonly mint: string;
   readonly merchant: string;
@@ -56,7 +56,7 @@ export interface RefundGround {
   readonly lastValidBlockHeight: bigint;
 }
 
-/** Reads both token accounts. Throws INTERNAL_ERROR when the chain is out of reach. */
+/** Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable. */
 export async function readRefundGround(
   chain: ChainReader,
   { mint, merchant, subscriber }: { mint: string; merchant: string; subscriber: string },
@@ -79,8 +79,8 @@ export async function readRefundGround(
 }
 
 /**
- * Stores a refund of `amount` base units, of all that is left where it is null, and builds its transfer. Throws CONFLICT when nothing is left to refund or
- * the merchant's token account holds less, VALIDATION_ERROR when it is more than what is left.
+ * Stores a refund of `amount` base units (null: the rest) and builds its transfer. Throws CONFLICT when nothing is left to refund or the merchant's token
+ * account holds less than the refund, VALIDATION_ERROR when `amount` exceeds the rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -118,7 +118,7 @@ interface RecordingParts {
   readonly deliveries: Notifier;
 }
 
-/** Looks for one batch of refunds; resolves with true when there may be more. Throws as the RPC client does. */
+/** Polls for one batch of refunds; true when more may be due. Throws as the RPC client does. */
 export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
   const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
   for (const refund of awaited) await look(parts, refund);
@@ -142,7 +142,7 @@ interface Transfer {
   readonly occurredAt: Date;
 }
 
-/** The final transfer of a refund; 'absent' only where all that names its reference was read. Throws as the RPC client does. */
+/** The finalized transfer of a refund; 'absent' only when its history was read completely. Throws as the RPC client does. */
 async function findTransfer(
   rpc: RecordingParts['rpc'],
   refund: AwaitedRefund,
@@ -156,7 +156,7 @@ async function findTransfer(
     if ('unreadable' in found) isWhole = false;
     else if (paysRefund(found, { ...refund, merchant, subscriber })) {
       const at = found.blockTime ?? blockTime;
-      // A block without a time is looked at again: the refund is in the figures by its time.
+      // A block without a time is read again later, because analytics count the refund by its time.
       return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
     }
   }
@@ -164,8 +164,8 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions that name a refund's reference, oldest first, and whether those are all. Undefined when the history is too long to
- * read. Before a refund expires all endpoints are asked: one may lag, or keep no history.
+ * The oldest successful transactions of a refund's reference, oldest first, and whether they are all. Undefined when the history is too long to read.
+ * Before a refund expires, all RPC endpoints are queried: one may lag or keep no history.
  */
 async function listOldest(
   rpc: RecordingParts['rpc'],
@@ -186,7 +186,7 @@ async function listOldest(
   return undefined;
 }
 
-/** Records a final transfer and queues its event. False when it was recorded before, or more than the net would be refunded. */
+/** Records a finalized transfer and queues its event. False when it is already recorded, or the refunds would exceed the payment's net amount. */
 async function record(
   { sql, log, deliveries }: RecordingParts,
   { id }: AwaitedRefund,

@@ -1,4 +1,4 @@
-// Registration checks the chain: what is stored is a live on-chain subscription of this wallet to this plan, on these terms.
+// Registration: stores a subscription only if the chain shows it live, of this wallet, to this plan and with the plan's terms.
 import { planIn, subscriptionIn } from '../chain/accounts.ts';
 import { subscriptionAddress } from '../chain/addresses.ts';
 import { pullPeriod } from '../chain/period.ts';
@@ -23,24 +23,24 @@ import { appendEvents } from './events.ts';
 import { type ChainReader, type Network, readAccounts } from './network.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
-/** Why a merchant's wallet is refused. */
+/** The message when a merchant's wallet subscribes to its own plan. */
 export const ownPlan = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;
   planId: string;
   subscriptionPda: string;
-  /** The caller's. */
+  /** The caller's wallet. */
   wallet: string;
   externalId?: string | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
-  /** The checkout in which it was subscribed; it gives externalId and metadata. */
+  /** The checkout session in which the wallet subscribed; it provides externalId, metadata and discount. */
   checkoutSessionId?: string | undefined;
 }
 
 /**
- * Looks at the chain and returns what may be stored. Throws NOT_FOUND (app, plan, or no account), FORBIDDEN (another wallet's subscription),
- * VALIDATION_ERROR (everything else about it), INTERNAL_ERROR when the chain is out of reach.
+ * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND (app, plan or account), FORBIDDEN (subscription of
+ * another wallet), VALIDATION_ERROR (any other mismatch), INTERNAL_ERROR when the chain is unreachable.
  */
 export async function checkRegistration(
   sql: Sql,
@@ -80,7 +80,7 @@ export async function checkRegistration(
   };
 }
 
-/** The merchant's own ids as the caller gives them, or with a discount as the checkout session does. Throws as openCheckoutSession does. */
+/** The merchant's own ids from the caller, or ids and discount from the checkout session. Throws as openCheckoutSession does. */
 async function ownIdsOf(
   sql: Sql,
   { checkoutSessionId, planId, wallet, externalId, metadata }: RegistrationRequest,
@@ -100,7 +100,7 @@ async function ownIdsOf(
   };
 }
 
-/** Judges what was read and returns the account; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
+/** Validates the accounts and returns the subscription account; `now` is chain time in Unix seconds. Throws as `checkRegistration` does. */
 function judgeRegistration(
   { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
   plan: PlanRow,
@@ -141,8 +141,8 @@ function judgeRegistration(
 }
 
 /**
- * Stores it with its event, in the caller's transaction, and ends an open registration of an earlier account at the same address. Throws CONFLICT while
- * this account is registered, and once its merchant has cancelled it. Returns its id.
+ * Stores a registration with its event in the caller's transaction and returns its id. Ends a live registration of an earlier account at the same address.
+ * Throws CONFLICT when this account is already registered, or its merchant has force-cancelled it.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -188,7 +188,7 @@ async function endEarlierRegistration(
   await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
 }
 
-/** Whether the account is the one that was registered before: opened under the same authority, its periods in phase. */
+/** Whether the account is the one of the earlier registration: same init_id and the same period boundaries. */
 function isSameAccount(earlier: EarlierRegistration, now: NewRegistration): boolean {
   const { chainInitId, chainPeriodStart, periodHours } = earlier;
   if (chainInitId === null || chainPeriodStart === null) return true;

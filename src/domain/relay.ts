@@ -1,4 +1,4 @@
-// The relay: sends a transaction that a wallet signed, provided that the service built it for this wallet.
+// The relay: sends a transaction that a wallet signed, if the service built it for this wallet.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../chain/program-errors.ts';
@@ -12,11 +12,11 @@ import {
 import { ServiceError } from '../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './network.ts';
 
-/** Milliseconds that one request waits for a confirmation; then the caller asks again with the same transaction. */
+/** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
 const patienceMs = 8000;
 const pollMs = 250;
 const resendMs = 2000;
-/** A transaction with one signer: a count, a signature, the message. */
+/** Offset of the message in a transaction with one signer: a count byte and a 64-byte signature come first. */
 const messageOffset = 65;
 
 export interface SignedOffer {
@@ -25,14 +25,14 @@ export interface SignedOffer {
   signature: string;
 }
 
-/** `lapsed`: the blockhash is too old and the transaction never landed. `pending`: not known yet. */
+/** `lapsed`: the blockhash expired before the transaction landed. `pending`: unknown so far. */
 export interface RelayOutcome {
   status: 'confirmed' | 'pending' | 'lapsed' | 'failed';
-  /** Why it failed, in words for the wallet's owner. */
+  /** The reason of the failure, as a message to the wallet's owner. */
   reason: string | null;
 }
 
-/** Remembers an unsigned transaction that a wallet is given, so that the relay takes it back signed. */
+/** Stores an unsigned transaction that is offered to a wallet, so that the relay accepts it when signed. */
 export async function offerTransaction(
   sql: Queryable,
   { transaction, blockhash, lastValidBlockHeight }: Unsigned,
@@ -55,13 +55,13 @@ export async function offerTransaction(
   });
 }
 
-/** The offer that a signed transaction (base64) is. Throws VALIDATION_ERROR when the service did not build it for this wallet. */
+/** Finds the offer of a signed transaction (base64). Throws VALIDATION_ERROR when the service did not build it for this wallet. */
 export async function findSignedOffer(
   sql: Queryable,
   wallet: string,
   transaction: string,
 ): Promise<SignedOffer> {
-  // web3.js takes long to load, and only the relay needs it here.
+  // web3.js loads slowly and only the relay needs it here, so it is imported on demand.
   const { isBuiltMessage, readSigned } = await import('../chain/signed-transaction.ts');
   const bytes = Buffer.from(transaction, 'base64');
   const signed = bytes.toString('base64') === transaction ? readSigned(bytes) : undefined;
@@ -73,7 +73,7 @@ export async function findSignedOffer(
   return { offer, bytes, signature: bs58.encode(signed.signature) };
 }
 
-/** Sends the transaction until it is confirmed, has failed or has lapsed, for some seconds. Throws INTERNAL_ERROR when the chain is out of reach. */
+/** Sends and resends the transaction for some seconds until it is confirmed, failed or lapsed. Throws INTERNAL_ERROR when the chain is unreachable. */
 export async function relay(
   chain: ChainSender,
   { offer, bytes, signature }: SignedOffer,
@@ -89,7 +89,7 @@ export async function relay(
     if (status !== null && status.commitment !== 'processed')
       return { status: 'confirmed', reason: null };
     if (status === null) {
-      // The height as finalized: no fork that is younger can still take the transaction.
+      // With the finalized block height past the limit, no fork can include the transaction any more.
       const height = await reaching(chain.getBlockHeight({ commitment: 'finalized' }));
       if (height > offer.lastValidBlockHeight) return { status: 'lapsed', reason: null };
       if (!checked) {
@@ -120,7 +120,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 const tooLittleSol = 'The wallet has too little SOL for this transaction.';
 
-/** What is done to a plan, in words. */
+/** Purposes as phrases for messages. */
 const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   publish: 'publish the plan',
   pullers: 'change the pullers of the plan',
@@ -131,7 +131,7 @@ function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
   const text = typeof err === 'string' ? err : JSON.stringify(err);
   if (/InsufficientFunds|AccountNotFound/.test(text)) return tooLittleSol;
   const code = /"Custom":(\d+)/.exec(text)?.[1];
-  // The system program's and the token program's code for a balance that is too small.
+  // 1 is the code of the system program and the token program for insufficient funds.
   if (code === '1') return tooLittleSol;
   const name = code === undefined ? undefined : PROGRAM_ERRORS.get(Number(code));
   return (

@@ -1,4 +1,4 @@
-// Sending events again: as a new delivery each, with its own six attempts, to the live endpoint of the event's app.
+// Replays: each event is queued as a new delivery, with its own six attempts, to the live endpoint of the event's app.
 import type { Queryable, Sql, Transaction } from '../db/connect.ts';
 import { findReplaced } from '../db/endpoints.ts';
 import {
@@ -38,9 +38,9 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of one delivery again, whatever became of it, and returns the new delivery's id. The caller has checked that the delivery is
- * the merchant's, and wakes the dispatchers after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the
- * delivery was deleted meanwhile.
+ * Queues the event of a delivery in any status again and returns the new delivery's id. The caller has checked that the delivery belongs to the merchant,
+ * and wakes the dispatchers after its commit. Throws a ServiceError: CONFLICT when the app has no live endpoint, NOT_FOUND when the delivery was
+ * deleted meanwhile.
  */
 export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
   const id = await insertReplay(sql, deliveryId);
@@ -66,15 +66,15 @@ function noEndpoint(): ServiceError {
 
 export interface ReplayPlan {
   matching: Matching[];
-  /** Of all of them, how many have a live endpoint. */
+  /** Number of matches with a live endpoint. */
   deliverable: number;
-  /** Rows made later are not part of the run. */
+  /** Rows created later are not part of the run. */
   before: string;
-  /** The same command was interrupted: it goes on where it was, and `matching` says nothing of what it had queued. */
+  /** An unfinished run of the same selection, which the replay resumes. `matching` does not tell how much of it is already queued. */
   interrupted: ReplayRun | undefined;
 }
 
-/** What a replay would queue. Throws an OperatorError when an id is of no delivery, webhook endpoint or app. */
+/** Counts what a replay would queue. Throws an OperatorError when a delivery, webhook endpoint or app does not exist. */
 export async function planReplay(sql: Sql, selection: Selection): Promise<ReplayPlan> {
   const exists = await sourcesExist(sql, selection);
   if (!exists.endpoint)
@@ -102,9 +102,9 @@ export async function planReplay(sql: Sql, selection: Selection): Promise<Replay
 }
 
 export interface ReplayOptions {
-  /** Rows that one transaction queues. */
+  /** Rows per transaction. */
   batch?: number;
-  /** Told after each commit. */
+  /** Called after each commit. */
   onProgress?: (queued: number, total: number) => void;
   /** Stops after the current batch. */
   signal?: AbortSignal;
@@ -113,9 +113,8 @@ export interface ReplayOptions {
 const batchRows = 1000;
 
 /**
- * Queues everything that `plan` counted, in batches, each of which moves the run's cursor in its own transaction: whenever it is interrupted, the
- * same selection goes on there and nothing is queued twice, also when two do so at once, or one after the other by plans of the same time. Returns
- * how many the run has queued so far.
+ * Queues everything that `plan` counted, in batches; each batch moves the run's cursor in the same transaction. After an interruption the same selection
+ * resumes at the cursor. Nothing is queued twice, even by concurrent runs or by two runs planned at the same time. Returns the number queued so far.
  */
 export async function runReplay(
   sql: Sql,
@@ -138,7 +137,7 @@ export async function runReplay(
   return { queued, finished: false };
 }
 
-/** Starts the run of a plan, or returns the open run of the same selection. `appId`: the app whose merchant asks over the API. */
+/** Starts the run of a plan, or returns the open run of the same selection. `appId`: the app, when its merchant starts the run through the API. */
 export function startReplay(
   sql: Queryable,
   selection: Selection,
@@ -153,7 +152,7 @@ export function startReplay(
   });
 }
 
-/** Queues one batch of the runs that were asked for over the API, for a loop of `serve`. Returns whether there may be more to queue. */
+/** Queues one batch of the runs started through the API; a loop of `serve` calls it. Returns whether more may be left. */
 export function workOnReplays(sql: Sql, batch = batchRows): Promise<boolean> {
   return sql.begin(async (tx) => {
     const run = await lockRequestedRun(tx);
@@ -164,8 +163,8 @@ export function workOnReplays(sql: Sql, batch = batchRows): Promise<boolean> {
 }
 
 /**
- * Queues for a new endpoint what was still to be sent to the app's endpoint before it, if that was deleted within seven days: the deliveries that the
- * deletion cancelled, and those that a dispatcher has claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
+ * Requeues for a new endpoint the unfinished deliveries of the app's previous endpoint, if that was deleted within seven days: those that the deletion
+ * cancelled, and those that a dispatcher has claimed. Runs in the transaction that stores the endpoint. Returns how many were queued.
  */
 export async function requeueForNext(
   tx: Transaction,
@@ -174,8 +173,8 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // A claimed delivery whose request fails turns from pending to cancelled, never back: in this order none is missed. `until` is read anew for the second
-  // round, so that a delivery which the first round queued again counts as newer, and is not queued twice.
+  // A claimed delivery whose request fails moves from pending to cancelled and never back, so this order misses none. `until` is read again for the second
+  // round, so that a replay from the first round counts as newer and the delivery is not queued twice.
   for (const status of ['pending', 'cancelled']) {
     const selection = { ...everything, endpointId: replaced, status };
     const until = await readNow(tx);
@@ -189,7 +188,7 @@ export async function requeueForNext(
   return total;
 }
 
-/** Queues the next batch of a run that is locked. */
+/** Queues the next batch of a locked run. */
 async function queueStep(
   tx: Transaction,
   run: ReplayRun,
@@ -218,12 +217,12 @@ async function queueStep(
   return { queued: run.queued + added, finished: exhausted && !goesOn };
 }
 
-/** Events without any delivery belong to a selection by app that does not ask for another status. */
+/** Whether a selection includes events that were never queued: only a selection by app, and without another status. */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
 }
 
-/** What `canonical` wrote. */
+/** Parses the text that `canonical` writes. */
 function selectionOf({ selection }: ReplayRun): Selection {
   const { since, until, ...rest } = JSON.parse(selection) as Selection & {
     since: string | null;

@@ -1,23 +1,23 @@
-// What follows from one attempt (docs/contract.md, Delivery and retries).
+// The next state of a delivery after an attempt (docs/contract.md, Delivery and retries).
 //
 //   pending --2xx--> delivered
-//   pending --anything else--> pending again after 1 m, 5 m, 30 m, 2 h, 12 h --sixth attempt--> failed
+//   pending --failure--> pending again after 1 m, 5 m, 30 m, 2 h, 12 h --sixth failure--> failed
 //   pending --410--> failed
 
 const minute = 60_000;
 const hour = 60 * minute;
 
-/** Milliseconds from the end of failed attempt 1, 2, 3, 4, 5 to the next. */
+/** Milliseconds from the end of failed attempt 1, 2, 3, 4, 5 to the next attempt. */
 const retryDelays: readonly number[] = [minute, 5 * minute, 30 * minute, 2 * hour, 12 * hour];
 
-/** Milliseconds that a Retry-After is followed at the most. */
+/** Upper limit of a Retry-After, in milliseconds. */
 export const longestRetryAfter = 12 * hour;
 
 export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delayMs: number };
 
 /**
- * What attempt number `number` (1 to 6) leads to. `httpStatus` is null when there was no answer. `retryAfterMs` is what the answer asked for: it
- * lengthens the wait on 429 and 503, never shortens it, and adds no attempt.
+ * The verdict on attempt `number` (1 to 6). `httpStatus` is null without a response. `retryAfterMs` from the response lengthens the wait on 429 and 503;
+ * it never shortens it and adds no attempt.
  */
 export function judge(number: number, httpStatus: number | null, retryAfterMs = 0): Verdict {
   if (httpStatus !== null && httpStatus >= 200 && httpStatus < 300) return { status: 'delivered' };
@@ -28,11 +28,11 @@ export function judge(number: number, httpStatus: number | null, retryAfterMs = 
   return { status: 'pending', delayMs: Math.max(delayMs, asked) };
 }
 
-/** Milliseconds that a Retry-After header asks to wait, as seconds or as an HTTP date seen at `now` (Unix ms); 0 when it says nothing usable. */
+/** Parses a Retry-After header (seconds, or an HTTP date relative to `now` in Unix ms) into milliseconds; 0 when it is unusable. */
 export function parseRetryAfter(value: string | undefined, now: number): number {
   const text = value?.trim() ?? '';
   if (/^\d+$/.test(text)) return Number(text) * 1000;
-  // An HTTP date ends in GMT; Date.parse alone would take many other things for dates.
+  // An HTTP date ends in GMT; Date.parse alone accepts many other formats.
   const at = /^[A-Z][a-z]+, .+ GMT$/.test(text) ? Date.parse(text) : NaN;
   return Number.isNaN(at) ? 0 : Math.max(0, at - now);
 }

@@ -1,4 +1,4 @@
-// Sample events, by which merchants try their receivers in development. They have the form of real events and two marks that no real event has:
+// Sample events, with which merchants test their receivers in development. They have the form of real events and two marks that no real event has:
 // data.test is true and data.sequence is 0. Their ids and addresses are random.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
@@ -17,11 +17,11 @@ const monthMs = 730 * 3_600_000;
 
 export interface Sample {
   id: string;
-  /** The text that is sent. */
+  /** The request body. */
   body: string;
 }
 
-/** Makes a sample and stores it for those who listen to the app's events (db/event-feed.ts). Sending it is the caller's part. */
+/** Creates a sample and stores it for the readers of the app's event feed (db/event-feed.ts). The caller sends it to the endpoint. */
 export async function createSample(
   sql: Sql,
   type: SampleType,
@@ -34,7 +34,7 @@ export async function createSample(
   });
 }
 
-/** One sample; `ids` of the event, its subscription, its plan, a refund and a payment. Pure but for the addresses, which are random. */
+/** Builds one sample from ids for the event, subscription, plan, refund and payment. Pure except for its random addresses. */
 function sampleEvent(
   type: SampleType,
   {
@@ -89,7 +89,7 @@ interface Scene {
   extra?: NonNullable<Happening['extra']>;
 }
 
-/** What a subscription is like when each of these happens (docs/contract.md, Subscription status), and the data fields of its own. */
+/** The subscription's state and the extra data fields for each event type (docs/contract.md, Subscription status). */
 function scenes(
   now: Date,
   periodEnd: Date,

@@ -1,11 +1,11 @@
-// Secrets at rest (webhook secrets, and answers that hold one): AES-256-GCM under ENCRYPTION_KEY. The id of the row they belong to is authenticated too, so that a ciphertext
-// copied to another row does not decrypt. Layout: 1 byte version, 4 bytes of the key's fingerprint, 12 of nonce, ciphertext, 16 of tag.
+// Encrypts secrets at rest (webhook secrets, and responses that contain one): AES-256-GCM under ENCRYPTION_KEY. The row's id is authenticated too, so a
+// ciphertext copied to another row does not decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12), ciphertext, tag (16).
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 
 export interface SecretBox {
   /** Encrypts under the newest key, for the row `owner`. */
   seal(secret: string, owner: string): Buffer;
-  /** Throws an Error that names no secret when no key fits or the bytes were altered. */
+  /** Throws an Error without secrets in its message when no key matches or the bytes were altered. */
   open(sealed: Uint8Array, owner: string): string;
   /** Whether the newest key encrypted it. */
   isCurrent(sealed: Uint8Array): boolean;
@@ -16,12 +16,12 @@ const header = 1 + 4;
 const nonceLength = 12;
 const tagLength = 16;
 
-/** What a sealed secret names its key by, for each key. */
+/** The fingerprint with which a sealed secret identifies its key, for each key. */
 export function fingerprintsOf(keys: readonly string[]): Buffer[] {
   return keys.map((key) => Buffer.from(hkdfSync('sha256', key, '', 'billing key fingerprint', 4)));
 }
 
-/** `keys`: what ENCRYPTION_KEY lists; the first encrypts, all decrypt. Each is stretched to 256 bits by HKDF-SHA256. */
+/** `keys`: those of ENCRYPTION_KEY; the first encrypts, all decrypt. HKDF-SHA256 derives 256 bits from each. */
 export function secretBox(keys: readonly string[]): SecretBox {
   const derived = keys.map((key) => ({
     key: Buffer.from(hkdfSync('sha256', key, '', 'billing webhook secret', 32)),

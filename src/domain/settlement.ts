@@ -1,5 +1,5 @@
-// The one transaction in which the keeper changes subscriptions. Assessments are made before it; under the locks of the rows only those are written
-// whose row is still what was assessed (the API may have cancelled it). The others are assessed again.
+// The transaction in which the keeper changes subscriptions. Assessments are made before it; under the row locks it writes only those whose row has not
+// changed since (the API may have cancelled it). The others are assessed again.
 import type { Sql, Transaction } from '../db/connect.ts';
 import {
   type AttemptRow,
@@ -20,51 +20,51 @@ import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { BlockReason } from './reasons.ts';
 import type { Draft } from './transitions.ts';
 
-/** Seconds that a claim is good for without being renewed. A transaction is usually final after some 15 s. */
+/** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A subscription that a keeper holds: its id, the claim, and the notices that it had when the keeper began. */
+/** A leased subscription: its id, the claim, and `notices` as the keeper read it. */
 export interface Held {
   id: string;
   claimId: string;
   notices: number;
 }
 
-/** What is to be written for one subscription. */
+/** The changes to write for one subscription. */
 export interface Outcome {
   draft: Draft;
-  /** A signed payment to commit; the claim is kept while it is under way. */
+  /** A signed payment to commit; the lease is kept while it is in flight. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
-  /** A payment is under way already: the claim is kept. */
+  /** A payment is already in flight: the lease is kept. */
   keep?: true;
-  /** The end of the payment that was under way. */
+  /** The end of the attempt in flight. */
   resolution?: Resolution;
-  /** Nothing of its plan can be collected: the plan is marked in the same transaction. */
+  /** The reason why the plan is blocked; the plan is marked in the same transaction. */
   blocks?: BlockReason | undefined;
 }
 
-/** An outcome, the claim under which it is written, and the row that it was made from. */
+/** An outcome with its claim and the row that it was decided from. */
 export type Assessment<O extends Outcome = Outcome> = O & {
   readonly claim: Held;
   readonly row: ReadSubscription;
 };
 
 export interface Settled<A> {
-  /** What was written, or was as it is to be. */
+  /** Assessments that were written, or needed no write. */
   readonly written: readonly A[];
-  /** What was left: its row changed since it was read, a pull of it is recorded already, or a payment of the same transaction was left. */
+  /** Assessments that were not written: the row changed, a pull is already recorded, or another payment of the same transaction was not written. */
   readonly changed: readonly A[];
-  /** Attempts by the subscription that they are of. */
+  /** Ids of the committed attempts, by subscription. */
   readonly attempts: ReadonlyMap<string, string>;
-  /** Pulls that are recorded already, by `recordKey`. */
+  /** Pulls that were already recorded, by `recordKey`. */
   readonly recorded: ReadonlySet<string>;
   /** Plans that were marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
-  /** Endpoints for which deliveries were queued: dispatchers are notified of them. */
+  /** Names to notify (db/notify.ts): apps and endpoints with new deliveries. */
   readonly queued: ReadonlySet<string>;
 }
 
-/** Names a pull: one transaction may hold pulls of several subscriptions. */
+/** The key of a pull. It includes the account, because one transaction may hold pulls of several subscriptions. */
 export const recordKey = (pull: { txSignature: string | null; subscriptionPda: string }) =>
   `${pull.txSignature ?? ''} ${pull.subscriptionPda}`;
 
@@ -77,7 +77,7 @@ const nothing: Settled<never> = {
   queued: new Set(),
 };
 
-/** Writes finished assessments. What is no longer held under its claim is in neither list: its new holder goes on. */
+/** Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. */
 export async function settle<A extends Assessment>(
   sql: Sql,
   assessments: readonly A[],
@@ -142,7 +142,7 @@ export async function settle<A extends Assessment>(
   });
 }
 
-/** Which pulls of these drafts are recorded already, of this or of another registration of their subscription. */
+/** The pulls of these drafts that this or another registration has already recorded. */
 async function recordedOf(
   tx: Transaction,
   assessments: readonly Assessment[],
@@ -156,7 +156,7 @@ async function recordedOf(
   return new Set((await readRecorded(tx, [...new Set(signatures)])).map(recordKey));
 }
 
-/** Without the payments of a signed transaction of which one is missing: it is committed with all of its payments or not at all. */
+/** Removes the payments of incomplete transactions: a signed transaction is committed with all of its payments or not at all. */
 function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[] {
   const present = new Map<string, number>();
   for (const { attempt } of assessments)
@@ -167,20 +167,20 @@ function wholeTransactions<A extends Assessment>(assessments: readonly A[]): A[]
   );
 }
 
-/** How often a row is assessed that keeps changing. */
+/** Assessments per row that keeps changing. */
 const TRIES = 3;
 
-/** What `settleRows` wrote. */
+/** The result of `settleRows`. */
 export interface SettledRows<A> {
   readonly written: readonly A[];
-  /** Rows that kept changing: they are held still, and not written. */
+  /** Rows that kept changing: not written, lease still held. */
   readonly left: readonly Held[];
   readonly queued: ReadonlySet<string>;
 }
 
 /**
- * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; undefined leaves the row as it is,
- * with its claim. `isRecorded` tells whether a pull (by its transaction's signature) is known to be recorded for the row's account.
+ * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; when it returns undefined, the row is
+ * not written and its lease is kept. `isRecorded`: whether the pull of a transaction is known to be recorded for the row's account.
  */
 export async function settleRows<O extends Outcome>(
   sql: Sql,
@@ -213,8 +213,8 @@ export async function settleRows<O extends Outcome>(
 }
 
 /**
- * Whether nothing changes of a row but the slot of the accounts, while its payment is under way: the attempt is the record, and the row is written at
- * the attempt's end. Its lease runs since the claim.
+ * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is written at the attempt's end. The lease then runs
+ * from the claim.
  */
 function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): boolean {
   if (attempt === undefined || happenings.length > 0) return false;
@@ -223,13 +223,13 @@ function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): b
   );
 }
 
-/** Stores the events of what was written; returns whom to notify. */
+/** Stores the events of the written outcomes; returns the names to notify. */
 async function tell(
   tx: Transaction,
   outcomes: readonly { draft: Draft; row: ReadSubscription }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
-  // The first event of each took its number along with the state: one version of a row less than taking it afterwards.
+  // The first event took its sequence number in the state update, which saves a row version over taking it in a second update.
   const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [happening] = happenings;

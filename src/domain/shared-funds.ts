@@ -1,10 +1,10 @@
-// Payments of one batch that take from the same wallet. Each is decided as if it were alone; together they may exceed what the wallet has.
+// Payments of one batch from the same wallet. Each is decided on its own; together they may exceed the wallet's balance.
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { View } from './chain-view.ts';
 import { type Decision, retrySoon } from './decision.ts';
 import type { OpenAttempt } from './in-flight.ts';
 
-/** By then the chain shows what the payments before it left (seconds). */
+/** Delay in seconds after which the chain shows the balance left by the earlier payments. */
 const PUT_OFF_SECONDS = 20n;
 
 interface Decided<Row> {
@@ -13,8 +13,8 @@ interface Decided<Row> {
 }
 
 /**
- * Puts off the payments that a wallet cannot pay beside those before them, and beside those that are `signed` already. It is no failure: they are decided
- * again once the others have landed.
+ * Reschedules payments that the wallet cannot afford besides earlier payments of the batch and payments already `signed`. This is no failure: they are
+ * decided again once the others have landed.
  */
 export function withinFunds<Row extends HeldSubscription>(
   decided: readonly Decided<Row>[],

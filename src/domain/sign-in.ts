@@ -1,4 +1,4 @@
-// Sign-In With Solana (github.com/phantom/sign-in-with-solana): the text that a wallet shows and signs, and the checks of what it signed.
+// Sign-In With Solana (github.com/phantom/sign-in-with-solana): builds the message that a wallet shows and signs, and verifies the signed message.
 import { createPublicKey, randomBytes, verify } from 'node:crypto';
 import bs58 from 'bs58';
 import type { Role } from './tokens.ts';
@@ -8,14 +8,14 @@ const nonceLifetimeMs = 5 * 60_000;
 export interface SignInRequest {
   wallet: string;
   role: Role;
-  /** URL of the page that asks. A wallet signs only for the host (with its port) of the page that it is connected to. */
+  /** URL of the requesting page. A wallet only signs for the host (with port) of the page that it is connected to. */
   page: string;
   /** SOLANA_CLUSTER. */
   cluster: string;
   now: Date;
 }
 
-/** The page that a sign-in is for: the request's Origin when it is PUBLIC_URL's or one of CORS_ORIGINS, else PUBLIC_URL. */
+/** The page of a sign-in: the request's Origin when it is one of CORS_ORIGINS, else PUBLIC_URL. */
 export function signInPage(
   origin: string | undefined,
   { publicUrl, corsOrigins }: { publicUrl: string; corsOrigins: readonly string[] },
@@ -49,8 +49,8 @@ export function signInMessage({ wallet, role, page, cluster, now }: SignInReques
 }
 
 /**
- * Whether a text that a wallet built itself (solana:signIn) says what the issued message says. It may leave the statement out and name the chain
- * with its namespace (solana:mainnet); every other field must be there with the same value, and no further one.
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message. It may omit the statement and prefix the chain with
+ * its namespace (solana:mainnet); all other fields must be equal, without additional ones.
  */
 export function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
@@ -83,11 +83,11 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// RFC 8410: the DER that precedes a raw Ed25519 public key.
+// DER prefix of a raw Ed25519 public key (RFC 8410).
 const spkiPrefix = Buffer.from('302a300506032b6570032100', 'hex');
 
-// Keys of small order (libsodium, ge25519_has_small_order), without their sign bit. Anyone can make a signature of such a key that fits one message
-// out of eight.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can forge a signature under such a key that verifies for
+// one message out of eight.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',
@@ -105,8 +105,8 @@ function hasSmallOrder(publicKey: Uint8Array): boolean {
 }
 
 /**
- * Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. Node's crypto verifies:
- * anyone may call this route, and tweetnacl takes 10 ms.
+ * Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. Uses Node's crypto, because tweetnacl takes 10 ms and the
+ * route is open to anyone.
  */
 export function isSignedBy(wallet: string, message: Uint8Array, signature: string): boolean {
   const publicKey = bs58.decodeUnsafe(wallet);

@@ -1,4 +1,4 @@
-// Packs due payments into transactions and signs them. The keeper commits them before the first send.
+// Packs due payments into transactions and signs them. The keeper commits the transactions before it first sends them.
 import { tokenAccountAddress } from '../chain/addresses.ts';
 import { type Collection, packPayments, paymentPart, signPayments } from '../chain/collection.ts';
 import { type Fees, OWN_DATA_BYTES, type PaidPeriod, type Shape } from '../chain/fees.ts';
@@ -11,10 +11,10 @@ import type { SignedTransaction } from '../chain/transactions.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
 import type { Collectable } from './decision.ts';
 
-/** A payment whose transaction failed so often because of others goes alone. */
+/** A payment whose transaction failed this often because of other payments gets a transaction of its own. */
 const MOST_FAILED_PACKS = 2;
 
-/** What all transactions of a batch have in common. */
+/** The shared parts of all transactions of a batch. */
 export interface Terms {
   readonly version: TransactionVersion;
   readonly blockhash: Blockhash;
@@ -30,7 +30,7 @@ interface Due {
 
 type Packed = Due & { readonly part: Part; readonly alone: boolean };
 
-/** What signing needs: the program, the keeper's keys, and a recent blockhash. */
+/** Dependencies of the signer. */
 export interface SigningParts {
   readonly rpc: Pick<Rpc, 'getLatestBlockhash'>;
   readonly programId: string;
@@ -51,7 +51,7 @@ export class Signer {
     this.#versions = versions;
   }
 
-  /** Version, blockhash and priority fee for a batch; learns the limits of its payments first where simulations answer. Throws as the RPC client does. */
+  /** Version, blockhash and priority fee for a batch. Simulates payments with unknown compute limits first. Throws as the RPC client does. */
   async terms(batch: readonly Due[]): Promise<Terms> {
     const [version, blockhash, price] = await Promise.all([
       this.#versions.current(),
@@ -63,16 +63,16 @@ export class Signer {
       await this.#learn(batch, terms);
       return terms;
     } catch (error) {
-      // Without a simulation the limits are wide.
+      // Without a simulation the compute limits stay generous.
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
-      // An endpoint that refuses version 1 here would refuse the payments too.
+      // An RPC endpoint that refuses version 1 in a simulation would refuse the payments too.
       this.#versions.refused(error);
       return { ...terms, version: await this.#versions.current() };
     }
   }
 
-  /** Simulates payments of which more is to be learnt. Throws as the RPC client does. */
+  /** Simulates payments whose compute limits need a sample. Throws as the RPC client does. */
   async #learn(batch: readonly Due[], terms: Terms): Promise<void> {
     for (const one of batch) {
       const shape = this.#shapeOf(one);
@@ -82,12 +82,12 @@ export class Signer {
     }
   }
 
-  /** Signed transactions, each with its payments in their order. A transaction is signed by one of the keeper's keys. */
+  /** Signed transactions, each with its payments in order. Each transaction is signed by one keeper key. */
   sign(batch: readonly Due[], terms: Terms): { payments: Packed[]; signed: SignedTransaction }[] {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // What expired raises the priority fee of its whole transaction. Payments of one plan share addresses.
+      // A payment that expired before raises the priority fee of its whole transaction, so those are packed together. Payments of one plan share addresses.
       .sort(
         (a, b) =>
           this.fees.expiries(periodOf(b)) - this.fees.expiries(periodOf(a)) ||
@@ -143,7 +143,7 @@ export class Signer {
   }
 
   #shapeOf({ row, collect: { amounts } }: Due): Shape {
-    // Bump seeds are tried from 255 down.
+    // The program searches the bump seed from 255 down, which costs compute units per try.
     const tries = 255 - tokenAccountAddress(row.subscriberWallet, this.#parts.mint).bump;
     return { pulls: [amounts.net, amounts.fee].filter((amount) => amount > 0n).length, tries };
   }
@@ -154,6 +154,6 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
   periodStart: collect.periodStart,
 });
 
-/** Two tries of one period with one blockhash are two transactions. */
+/** A text in the transaction that makes two tries of one period with the same blockhash differ. */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -1,4 +1,4 @@
-// How a wallet stands to a plan, read from the chain: what a page shows before a wallet opens, and when it comes back.
+// The on-chain state of a wallet for a plan: balances, subscription and approval, for the subscribe page.
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/accounts.ts';
 import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/layouts.ts';
@@ -13,32 +13,32 @@ import { type ChainReader, type Network, reaching, readAccounts } from './networ
 import { priceOf } from './price.ts';
 
 const tokenAccountLength = 165;
-/** Of the longest transaction: token account, authority, closing an ended subscription, subscribe. */
+/** Fee of the longest transaction: create token account, open authority, close an ended subscription, subscribe. */
 const networkFee = walletFee(4);
 
 export interface Standing {
   subscriptionPda: string;
-  /** The subscription's account: `cancelled` runs until `endsAt`, `ended` can be opened again. */
+  /** State of the subscription account: `cancelled` runs until `endsAt`, `ended` can be reopened. */
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
-  /** `given`: payments can be collected. `missing`: approving again repairs it. `replaced`: only cancelling and subscribing again does. */
+  /** `given`: payments can be collected. `missing`: a new approval repairs it. `replaced`: the wallet has to cancel and subscribe again. */
   approval: 'none' | 'given' | 'missing' | 'replaced';
-  /** Whether the plan can be subscribed to on chain right now. */
+  /** Whether the on-chain plan accepts subscriptions now. */
   planOpen: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /** What subscribing takes at once: the first payment, 0 with a trial. */
+  /** The first payment; 0 with a trial. */
   usdcNeeded: bigint;
-  /** The trial that the wallet would get; null: none, or none any more. */
+  /** The trial that the wallet would get; null without one. */
   trialHours: number | null;
   lamports: bigint;
-  /** Rent of the accounts that are still missing, the fee, and what a wallet must keep. */
+  /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
   lamportsNeeded: bigint;
 }
 
 /**
- * Reads the wallet's accounts, and whether it had its trial. `discount`: of the checkout session in which the wallet would subscribe. Throws a
- * ServiceError (INTERNAL_ERROR) when the chain is out of reach.
+ * Reads the wallet's accounts, and whether it has had a trial. `discount`: that of the checkout session. Throws a ServiceError (INTERNAL_ERROR) when the
+ * chain is unreachable.
  */
 export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
@@ -130,7 +130,7 @@ export interface Shortage {
   missing: bigint;
 }
 
-/** What the wallet lacks for the first payment and for opening the subscription; none when it has both. */
+/** The USDC and SOL that the wallet lacks to subscribe; empty when it has enough. */
 export function shortagesOf({
   usdc,
   usdcNeeded,

@@ -1,4 +1,4 @@
-// The unsigned transactions by which a subscriber opens, cancels, resumes and closes a subscription. The chain stays the truth.
+// Builds the unsigned transactions with which a subscriber opens, cancels, resumes, repairs and closes a subscription.
 import { authorityIn, planIn, subscriptionIn, tokenAccountIn } from '../chain/accounts.ts';
 import { authorityAddress, subscriptionAddress, tokenAccountAddress } from '../chain/addresses.ts';
 import type { SubscriptionAccount } from '../chain/layouts.ts';
@@ -22,12 +22,12 @@ import {
 import { partiesOf, planFaults } from './plans.ts';
 import { ownPlan } from './registration.ts';
 
-// An approval starts at u64::MAX and every payment eats from it; one that is below half is renewed while the wallet signs anyway.
+// An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction that the wallet signs renews it.
 const ampleApproval = 2n ** 63n;
 
 /**
- * The transaction (base64) that opens a subscription, with whatever the wallet still lacks for it, and the address it will have. Throws CONFLICT
- * when the plan takes none or the wallet is subscribed on chain, INTERNAL_ERROR when the chain is out of reach.
+ * The transaction (base64) that opens a subscription and creates the accounts that the wallet lacks, and the subscription's address. Throws CONFLICT when
+ * the plan takes no subscriptions or the wallet is already subscribed on chain, INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   chain: ChainReader,
@@ -107,7 +107,7 @@ export async function cancellingTransaction(
   );
 }
 
-/** Takes a cancel back before it has taken effect. Throws CONFLICT when there is none, or when it is too late. */
+/** Undoes a cancellation before it takes effect. Throws CONFLICT when there is none, or when it has taken effect. */
 export async function resumingTransaction(
   chain: ChainReader,
   network: Network,
@@ -130,8 +130,8 @@ export async function resumingTransaction(
 }
 
 /**
- * Approves the wallet's authority again, and creates its token account where it is gone, so that payments can be collected. Throws CONFLICT when
- * nothing is missing, and when the subscription cannot be repaired.
+ * Renews the approval of the wallet's authority, and recreates a missing token account, so that payments can be collected. Throws CONFLICT when the
+ * approval is in place or the subscription cannot be repaired.
  */
 export async function repairingTransaction(
   chain: ChainReader,
@@ -168,7 +168,7 @@ export async function repairingTransaction(
   );
 }
 
-/** Closes the account of an ended subscription; its rent goes to whoever paid it. Throws CONFLICT before the end. */
+/** Closes the account of an ended subscription; the rent returns to its payer. Throws CONFLICT before the end. */
 export async function closingTransaction(
   chain: ChainReader,
   network: Network,

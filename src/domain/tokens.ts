@@ -1,4 +1,4 @@
-// Wallet JWTs: HS256, an hour, issued and accepted for PUBLIC_URL alone.
+// Wallet JWTs: HS256, valid for an hour, with PUBLIC_URL as issuer and audience.
 import { createSecretKey, randomUUID } from 'node:crypto';
 import * as errors from 'jose/errors';
 import { SignJWT } from 'jose/jwt/sign';
@@ -12,15 +12,15 @@ export interface Bearer {
 }
 
 export interface Tokens {
-  /** A token for the wallet and when it stops working. */
+  /** A token for the wallet and its expiry. */
   issue(bearer: Bearer): Promise<{ token: string; expiresAt: Date }>;
-  /** Who a token is of; undefined for whatever is not a valid token of ours: another algorithm, issuer, audience, signature, or expired. */
+  /** The bearer of a token; undefined for an invalid token: wrong algorithm, issuer, audience or signature, or expired. */
   verify(token: string): Promise<Bearer | undefined>;
 }
 
 const lifetimeSeconds = 3600;
 
-/** `secrets`: what JWT_SECRET lists; the first signs, all verify. `issuer`: PUBLIC_URL, which is the audience too. */
+/** `secrets`: those of JWT_SECRET; the first signs, all verify. `issuer`: PUBLIC_URL, which is also the audience. */
 export function createTokens(secrets: readonly string[], issuer: string): Tokens {
   const keys = secrets.map((secret) => createSecretKey(secret, 'utf8'));
   const [newest] = keys;
@@ -54,7 +54,7 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
             : undefined;
         } catch (error) {
           if (!(error instanceof errors.JOSEError)) throw error;
-          // Only a signature may be right under an older secret; any other fault is the token's own.
+          // Only a signature error can pass with an older secret; any other error is final.
           if (!(error instanceof errors.JWSSignatureVerificationFailed)) return undefined;
         }
       }

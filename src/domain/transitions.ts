@@ -1,10 +1,9 @@
-// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a draft. Pure: the transaction that writes a draft is in
-// settlement.ts.
+// The state machine of a subscription (docs/contract.md, Subscription status), as changes to a draft. Pure; settlement.ts writes the draft.
 //
-//   registered -> active <-> past_due            cancel asked -> unchanged until paidThrough -> cancelled
-//                    \          \-> expired       plan gone    -> unchanged until paidThrough -> expired
+//   registered -> active <-> past_due            cancel requested -> unchanged until paidThrough -> cancelled
+//                    \          \-> expired       plan gone        -> unchanged until paidThrough -> expired
 //
-// Beside the status: in a trial (trialEndsAt) nothing is due yet, while paused (pausedAt, by the API) nothing is, and access ends with what is covered.
+// Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set by the API).
 import type { PaymentRow } from '../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts';
 import type { Pull } from './chain-view.ts';
@@ -15,7 +14,7 @@ import { coveredUntil } from './access.ts';
 import { notInTrial, usesDiscount } from './price.ts';
 import { timeOf } from '../chain/time.ts';
 
-/** The change of a subscription: its new state, the events that report it, in order, and the payments to record. */
+/** A change of a subscription: its new state, the events in order, and the payments to record. */
 export interface Draft {
   readonly row: HeldSubscription;
   readonly state: SubscriptionState;
@@ -23,7 +22,7 @@ export interface Draft {
   readonly payments: PaymentRow[];
 }
 
-/** A draft that changes nothing yet. */
+/** A draft without changes. */
 export function draftOf(row: HeldSubscription): Draft {
   const state: SubscriptionState = {
     status: row.status,
@@ -48,25 +47,25 @@ export function draftOf(row: HeldSubscription): Draft {
   return { row, state, happenings: [], payments: [] };
 }
 
-/** Whether it may still be collected from or end; the other states are final. */
+/** Whether the subscription is active or past due; the other states are final. */
 export function isLive({ status }: Pick<SubscriptionState, 'status'>): boolean {
   return status === 'active' || status === 'past_due';
 }
 
 /**
- * The next payment is due at `next`, as far as the chain has a say (null: never). In a trial it is due at the trial's end; after a cancel request and
- * while paused none is. Every change of what is due next but a failure's retry comes by here.
+ * Sets nextPaymentDue. `next` is the earliest time that the chain allows (null: never); a trial delays it, and a cancel request or a pause clears it.
+ * All changes of nextPaymentDue go through this function, except retries after a failure.
  */
 export function setNextDue({ row, state }: Pick<Draft, 'row' | 'state'>, next: Date | null): void {
   const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
 
-/** Until when the subscriber has what was promised without a payment that is still due: what is paid, or the trial. */
+/** End of the time that the subscriber has paid for, or of the trial. */
 export const coverOf = ({ row, state }: Pick<Draft, 'row' | 'state'>): Date | null =>
   coveredUntil({ ...row, ...state });
 
-/** Paid up to the end of a period; the next collection is at `next`, null when there will be none. */
+/** Marks the subscription as paid until `periodEnd`; the next payment is due at `next`, null for none. */
 function settleUp(
   { row, state }: Pick<Draft, 'row' | 'state'>,
   periodEnd: Date,
@@ -87,7 +86,7 @@ function settleUp(
   state.dueAt = nextLook(state, row.periodHours) ?? coverOf({ row, state });
 }
 
-/** A payment landed: recorded and told once, also when the subscription was ended while it was on its way. */
+/** A payment landed: records it and reports it once, even when the subscription ended while it was in flight. */
 export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void {
   const { row, state, happenings, payments } = draft;
   const payment = successOf(row, pull, state.failedAttempts + 1);
@@ -100,7 +99,7 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
     usesDiscount({ ...row, discountPeriods: state.discountPeriods }, period, due)
   )
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  // An old period that comes to light late changes nothing but the books.
+  // A pull of an old period that is found late is only recorded; it does not change the state.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(draft, periodEnd, pull.gross, next);
   happenings.push({
@@ -118,7 +117,7 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
   });
 }
 
-/** The period was paid under an earlier registration of the same on-chain subscription: it counts, and was recorded and told there. */
+/** Counts a period as paid that an earlier registration of the same address has recorded and reported. */
 export function applyCover(
   draft: Draft,
   pull: Pick<Pull, 'periodEnd' | 'gross'>,
@@ -127,7 +126,7 @@ export function applyCover(
   settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
 }
 
-/** Records a further pull of another wallet in a period that is paid. It changes no state and has no event. */
+/** Records a further foreign pull in a paid period. It changes no state and has no event. */
 export function applyFurther({ row, payments }: Draft, pull: Pull): void {
   payments.push({ ...successOf(row, pull, 1), further: true });
 }
@@ -151,7 +150,7 @@ function successOf(row: HeldSubscription, pull: Pull, attempt: number): PaymentR
   };
 }
 
-/** A period that was tried, as of when. */
+/** A failed attempt to collect a period at `now`. */
 export interface FailedTry {
   readonly reason: string;
   readonly now: bigint;
@@ -159,11 +158,11 @@ export interface FailedTry {
   readonly periodEnd: bigint;
   readonly nextPeriod: Date | null;
   readonly amounts: { readonly gross: bigint; readonly fee: bigint; readonly net: bigint };
-  /** Of the transaction that failed on chain; null when the accounts told before anything was sent. */
+  /** Signature of the transaction that failed on chain; null when the accounts showed the obstacle before a send. */
   readonly signature: string | null;
 }
 
-/** An attempt failed for the subscriber's reason: past due, and expired when it was the last one. */
+/** An attempt failed because of the subscriber: past due, or expired after the last attempt. */
 export function applyFailure(
   { row, state, happenings, payments }: Draft,
   failed: FailedTry,
@@ -228,7 +227,7 @@ export function applyCancelSeen({ state, happenings }: Draft, now: bigint): void
   });
 }
 
-/** The subscriber took the cancellation back; the next collection is at `next`. */
+/** The subscriber resumed on chain; the next payment is due at `next`. */
 export function applyResume({ row, state, happenings }: Draft, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
@@ -237,7 +236,7 @@ export function applyResume({ row, state, happenings }: Draft, next: Date | null
   happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue } });
 }
 
-/** The delegation is gone: told once; `undefined` says that it stands (again). */
+/** Reports a revoked delegation once. `obstacle` undefined: the delegation is in place (again). */
 export function applyDelegation(
   { state, happenings }: Draft,
   obstacle: string | undefined,
@@ -253,7 +252,7 @@ export function applyDelegation(
   }
 }
 
-/** The paid time is over and the subscription ends: `cancelled` after a cancel request, `expired` with a reason when its plan is no more. */
+/** Ends the subscription after its paid time: `cancelled` after a cancel request, `expired` with a reason when its plan is gone. */
 export function applyEnd(
   { state, happenings }: Draft,
   {

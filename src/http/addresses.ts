@@ -1,8 +1,8 @@
-// Which address a request comes from: the peer's, or what a trusted proxy says of it.
+// Client addresses: which proxies are trusted, and the subject of an address's rate limit.
 import { BlockList } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** Tells whether an address is one of these addresses and CIDRs. Some proxies write a port behind it, which is ignored. */
+/** A predicate: whether an address is in this list of addresses and CIDRs. A port, which some proxies append, is ignored. */
 export function createTrust(list: readonly string[]): (address: string) => boolean {
   const trusted = new BlockList();
   for (const entry of list) {
@@ -17,7 +17,7 @@ export function createTrust(list: readonly string[]): (address: string) => boole
   };
 }
 
-/** Subject of an address's rate limit. An IPv6 network of /64 is one customer's, and counts as one address. */
+/** Rate-limit subject of an address. An IPv6 /64 usually belongs to one customer, so it counts as one address. */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return `address:${text}`;

@@ -58,12 +58,12 @@ const exposedHeaders = [
   'x-request-id',
 ];
 const bodyLimit = 64 * 1024;
-/** Milliseconds within which a whole request must have arrived. */
+/** Milliseconds in which a whole request must arrive. */
 const requestTimeout = 30_000;
-/** A connection is closed after so many requests. */
+/** Requests per connection before it is closed. */
 const maxRequestsPerSocket = 1000;
 
-/** Builds the API of these parts. The caller listens and closes. */
+/** Builds the API from its dependencies. The caller listens and closes. */
 export function buildApp(deps: ApiDeps): Api {
   const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
   const gate = createGate(deps, tokens, createLimiter(deps.sql));
@@ -83,7 +83,7 @@ export function buildApp(deps: ApiDeps): Api {
   return app;
 }
 
-/** Fastify with our limits, parsers and error handlers. */
+/** A Fastify instance with limits, parsers and error handlers, without routes. */
 function createServer(deps: ApiDeps, gate: Gate): Api {
   const logger: FastifyBaseLogger = deps.log;
   const headers = securityHeaders(deps.publicUrl);
@@ -103,10 +103,10 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
-    // A proxy may send an absolute URL. Its host is ignored.
+    // A proxy may send an absolute URL; the host in it is ignored.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
-    // Hooks do not run for these errors.
+    // Fastify runs no hooks for these errors, so the headers are set here.
     frameworkErrors: (error, request, reply) => {
       reply.headers(headers).header('x-request-id', request.id);
       gate.describe(request, reply);
@@ -123,7 +123,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     'application/json',
     { parseAs: 'string' },
     (request, body, done) => {
-      // An empty body is valid where the route asks for none; elsewhere its schema refuses it.
+      // An empty body is valid for routes without a body; the schema of every other route refuses it.
       if (body === '') done(null, undefined);
       else void parseJson(request, body, done);
     },
@@ -133,14 +133,14 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorate('methodsOf', watchMethods(app));
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
-  // Node would answer an Expect header that it does not know in its own form.
+  // Without this, Node answers an unknown Expect header itself, without the envelope.
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
   return app;
 }
 
-/** What happens to every request. Callbacks, not promises: these are the hot path. */
+/** Hooks of every request. They use callbacks instead of promises because they are the hot path. */
 function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections): void {
   const headers = securityHeaders(deps.publicUrl);
   const warn = untrustedProxyWarning(deps);
@@ -151,7 +151,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     reply.headers(headers).header('x-request-id', request.id);
     warn(request);
     if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      // Not valid HTTP. Node would answer in its own form.
+      // Invalid HTTP/1.1. requireHostHeader is off, because Node would answer without the envelope.
       reply.code(400).hijack();
       onClientError(new Error('no Host'), raw.socket);
     } else if (connections.admit(raw.socket, reply.raw)) done();
@@ -160,19 +160,19 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       done(
         new ServiceError(
           'RATE_LIMITED',
-          `More than ${connectionLimits.inHand} requests at once on one connection.`,
+          `More than ${connectionLimits.inHand} concurrent requests on one connection.`,
         ),
       );
     }
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    // Query parameters are text: the two that are numbers are converted here and nothing else is.
+    // Query parameters are strings, and Ajv converts nothing: only these two are numbers.
     const query = request.query as Record<string, unknown>;
     for (const name of ['limit', 'wait']) {
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // Parameters that take several words.
+    // Parameters with comma-separated values.
     for (const name of ['status', 'type', 'expand']) {
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
@@ -185,9 +185,9 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
-    // An answer that spent no budget (unknown route, health, 401) shows the state of the address's budget.
+    // A response that spent no budget (unknown route, health) shows the address's budget.
     if (!reply.hasHeader('ratelimit-limit')) gate.describe(request, reply);
-    // While the server stops, a connection must not stay open after its answer.
+    // A stopping server closes each connection after its response.
     if (closing) reply.header('connection', 'close');
     done(null, payload);
   });
@@ -198,7 +198,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...answer, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // A client that leaves before its answer counts as well, or a hanging service would look fast. 499 as in nginx.
+  // Requests that the client aborts are counted too (499, as in nginx); otherwise a hanging service would look fast.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -207,7 +207,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   });
 }
 
-/** Warns at most once a minute: without the client's own address, all clients of a proxy share one sign-in budget. */
+/** Warns at most once a minute about an untrusted proxy: all clients behind it share one address and so one rate limit. */
 function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => void {
   let silentUntil = 0;
   return ({ headers, raw, ip }) => {
@@ -272,7 +272,7 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
   });
 }
 
-/** The caller's own id of a request where it is a plain word, so that it can be followed through both sides' logs. */
+/** The caller's X-Request-Id if it is a plain token, so that a request can be traced through both logs; else a new UUID. */
 function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
 }

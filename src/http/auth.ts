@@ -1,5 +1,5 @@
-// Authenticates a request by a wallet's JWT or an API key (docs/contract.md, Authentication). Each request looks its caller up in Postgres and keeps
-// nothing, so a revoked key fails and a new tier holds with the next request. Requests of one event-loop turn share the look-up.
+// Authenticates requests by a wallet's JWT or an API key (docs/contract.md, Authentication). Every request looks its caller up in Postgres without a
+// cache, so a revoked key or a new tier takes effect with the next request. Requests of one event-loop turn share the look-up.
 import type { FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
@@ -11,7 +11,7 @@ import type { ApiDeps, Caller } from './context.ts';
 
 export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
-/** Who calls. Throws UNAUTHORIZED for credentials that are missing, forged, expired, unknown or revoked. */
+/** Returns the caller. Throws UNAUTHORIZED for credentials that are missing, forged, expired, unknown or revoked. */
 export type Identify = (request: FastifyRequest) => Promise<Caller>;
 
 export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
@@ -41,8 +41,7 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (looksLikeKey(bearer)) {
       if (!isKeyOf(environment, bearer)) throw unauthorized(foreignKey[environment]);
       const holder = await findHolder({ hash: hashKey(bearer).toString('hex') });
-      if (holder === undefined)
-        throw unauthorized('The API key is not valid here or has been revoked.');
+      if (holder === undefined) throw unauthorized('The API key is unknown or has been revoked.');
       noteUse(deps, holder, request);
       const { id, wallet, name, email, tier, createdAt } = holder;
       return { id, wallet, name, email, tier, createdAt, role: 'merchant', via: 'key' };
@@ -52,12 +51,12 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
     if (owner.role === 'subscriber') return { role: 'subscriber', wallet: owner.wallet };
     const merchant = await findMerchant(owner);
     if (merchant === undefined)
-      throw unauthorized('The access token is of a merchant that does not exist.');
+      throw unauthorized('The merchant of the access token does not exist.');
     return { ...merchant, role: 'merchant', via: 'token' };
   };
 }
 
-/** Refuses a caller of the wrong kind. Throws FORBIDDEN. */
+/** Throws FORBIDDEN for a caller of the wrong kind. */
 export function admit(caller: Caller, admission: Admission): void {
   if (admission === 'subscriber') {
     if (caller.role !== 'subscriber')
@@ -77,7 +76,7 @@ export function admit(caller: Caller, admission: Admission): void {
   }
 }
 
-/** Records the use of a key, at most once a minute. The request does not wait for it; if it fails, a later request records it. */
+/** Records the use of a key, at most once a minute, in the background. If the write fails, a later request records it. */
 function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: FastifyRequest): void {
   if (!unmarked) return;
   markKeyUsed(sql, keyId).catch((error: unknown) => {
@@ -85,7 +84,7 @@ function noteUse({ sql }: ApiDeps, { keyId, unmarked }: KeyHolder, request: Fast
   });
 }
 
-/** What is said to a key without this environment's marker. */
+/** Messages for a key of the other environment. */
 const foreignKey = {
   development: 'This is a development service: its API keys start with sk_test_.',
   production: 'This is a production service: its API keys start with sk_live_.',

@@ -1,16 +1,16 @@
-// What one client can make the process hold: connections, requests that wait for their answer on one connection (pipelining), and answers
-// that it does not read.
+// Limits what clients can make the process hold: connections, unanswered requests per connection (pipelining), and responses that a client does not
+// read.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface ConnectionLimits {
-  /** Open at once; further ones are closed as soon as they are accepted. */
+  /** Open connections; further ones are closed on accept. */
   connections: number;
-  /** Requests of one connection that are not answered yet. */
+  /** Unanswered requests per connection. */
   inHand: number;
-  /** Milliseconds between two looks at who reads too slowly. */
+  /** Milliseconds between two checks for slow readers. */
   checkMs: number;
-  /** Bytes that a client with an answer waiting must take from one look to the next; what was written at once counts when all of it is taken. */
+  /** Bytes that a client with a pending response must read between two checks. Node counts a single write only once all of it is sent. */
   bytesPerCheck: number;
 }
 
@@ -22,9 +22,9 @@ export const connectionLimits: ConnectionLimits = {
 };
 
 export interface Connections {
-  /** Counts a request until its response is closed; false when its connection has too many in hand. */
+  /** Counts a request until its response closes; false when its connection has too many in flight. */
   admit(socket: Socket, response: ServerResponse): boolean;
-  /** Closes connections on which no byte has arrived yet. Node calls a connection idle only after a request. */
+  /** Closes connections that have received no byte yet: Node treats a connection as idle only after its first request. */
   closeUnused(): void;
 }
 
@@ -35,7 +35,7 @@ export function watchConnections(
 ): Connections {
   const open = new Set<Socket>();
   const requests = new WeakMap<Socket, number>();
-  /** Bytes taken as of the last look, of those connections that had more to take then. */
+  /** Bytes sent as of the last check, per connection that had unsent bytes then. */
   let waiting = new Map<Socket, number>();
 
   server.maxConnections = connections;

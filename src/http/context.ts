@@ -1,4 +1,4 @@
-// What the API is given, and what every route can ask of it. Nothing here listens or reads the environment.
+// Dependencies of the API, the caller of a request, and look-ups that all routes share.
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -16,9 +16,9 @@ import type { Log } from '../log.ts';
 
 export interface ApiDeps {
   sql: Sql;
-  /** A small pool of its own for analytics, exports and the counts of replays, which read more than other routes. */
+  /** A separate small pool for analytics, exports and replay counts, which read more rows than other routes. */
   reports: Sql;
-  /** What Postgres and the loops of this process suffer from, for /readyz. */
+  /** The reason why this process is not ready (Postgres or one of its loops), for /readyz; undefined when it is. */
   trouble?: () => string | undefined;
   log: Log;
   chain: ChainSender;
@@ -29,15 +29,15 @@ export interface ApiDeps {
   publicUrl: string;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
-  /** Base units; a plan may not collect less per period. */
+  /** Minimum amount of a plan per period, in base units. */
   planMinimumAmount: bigint;
   /** Requests per minute and tier. */
   requestsPerMinute: Record<Tier, number>;
-  /** Origins that browsers may call from. */
+  /** Origins allowed by CORS. */
   corsOrigins: readonly string[];
-  /** Addresses and CIDRs of the proxies whose X-Forwarded-For is believed. */
+  /** Addresses and CIDRs of proxies whose X-Forwarded-For is trusted. */
   trustProxy: readonly string[];
-  /** Sends a signed ping, or the event given, to a webhook endpoint and waits for the answer, 5 s at the most. */
+  /** Sends a signed ping, or the given event, to a webhook endpoint and waits up to 5 s for the response. */
   ping: (target: {
     appId: string;
     webhookId: string;
@@ -48,25 +48,25 @@ export interface ApiDeps {
     previousSecret?: string;
     event?: { id: string; body: string };
   }) => Promise<PingResult>;
-  /** Throws when webhooks may not be sent to this host of a URL, an address that is refused. */
+  /** Throws when the host of a URL is an address to which webhooks must not be sent. */
   checkWebhookHost: (hostname: string) => void;
-  /** Called for each answer, for metrics. */
+  /** Called for each response, for metrics. */
   onAnswer: (answer: { method: string; route: string; status: number; seconds: number }) => void;
-  /** Deliveries were queued; where events were written, they are of this app, and who waits for them is woken. */
+  /** Wakes dispatchers after deliveries were queued. With `appId`, also wakes requests that wait for the app's events. */
   wakeDispatchers: (appId?: string) => void;
-  /** Subscriptions became due. */
+  /** Wakes keepers after subscriptions became due. */
   wakeKeepers: () => void;
-  /** A replay was asked for (domain/replay.ts, workOnReplays). */
+  /** Wakes the replay worker (domain/replay.ts, workOnReplays). */
   wakeReplays: () => void;
 }
 
 export interface PingResult {
-  /** null when there was no answer. */
+  /** null without a response. */
   status: number | null;
   durationMs: number;
-  /** Why there was no answer. */
+  /** The reason why there is no response. */
   error: string | null;
-  /** The start of the answer's body. */
+  /** The start of the response body. */
   response: string | null;
 }
 
@@ -78,7 +78,7 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** The merchant's row, as it was read for this request. */
+/** The merchant's row, read for this request. */
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
@@ -93,7 +93,7 @@ export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The methods that a path takes. */
+    /** The methods of a path; empty for an unknown path. */
     methodsOf: (url: string) => string[];
   }
   interface FastifyRequest {
@@ -103,19 +103,19 @@ declare module 'fastify' {
   }
 }
 
-/** The merchant that calls; only on routes that let merchants alone in. */
+/** The calling merchant. Only for routes that admit merchants only. */
 export function merchantOf({ caller }: FastifyRequest): MerchantCaller {
   if (caller?.role !== 'merchant') throw new Error('a merchant route without a merchant');
   return caller;
 }
 
-/** The subscriber that calls; only on routes that let subscribers alone in. */
+/** The calling subscriber. Only for routes that admit subscribers only. */
 export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
   if (caller?.role !== 'subscriber') throw new Error('a subscriber route without a subscriber');
   return caller;
 }
 
-/** An id out of a path, in lower case. Throws NOT_FOUND when it has not the form of one: nothing can be there. */
+/** An id from a path, in lower case. Throws NOT_FOUND when it is malformed, because no row can have it. */
 export function idOf(text: string, what: string): string {
   const id = text.toLowerCase();
   if (!isId(id)) throw absent(what);
@@ -127,13 +127,13 @@ export function absent(what: string): ServiceError {
 }
 
 export function foreign(what: string): ServiceError {
-  return new ServiceError('FORBIDDEN', `This ${what} belongs to somebody else.`);
+  return new ServiceError('FORBIDDEN', `This ${what} belongs to another account.`);
 }
 
 type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
-/** Looks apps up, those that requests of one event-loop turn ask for together. */
+/** The batched look-up of apps for a pool. */
 function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??
@@ -149,7 +149,7 @@ function findAppIn(sql: Sql): FindApp {
   return find;
 }
 
-/** The merchant's app of this path. Throws NOT_FOUND when there is none, FORBIDDEN when it is another merchant's. */
+/** The app of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN when it belongs to another merchant. */
 export async function ownApp(
   { sql }: ApiDeps,
   request: FastifyRequest,
@@ -161,7 +161,7 @@ export async function ownApp(
   return app;
 }
 
-/** The live webhook endpoint of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The live webhook endpoint of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 export async function ownEndpoint(
   deps: ApiDeps,
   request: FastifyRequest,

@@ -1,4 +1,4 @@
-// A discount as a merchant gives it and as it is shown.
+// Schemas of discounts: as a merchant sets one and as the API returns it.
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { discounted, discountOf } from '../domain/price.ts';
@@ -10,13 +10,13 @@ export const Discount = Type.Object(
     percentOff: nullable(Type.Integer({ description: 'Percent of the amount, 1 to 99.' })),
     amountOff: { ...AmountOrNull, description: 'USDC base units off each payment.' },
     periodsLeft: nullable(
-      Type.Integer({ description: 'Payments that it still reduces; null: all.' }),
+      Type.Integer({ description: 'Remaining payments that it reduces; null: all.' }),
     ),
   },
-  { description: 'What the next payments are reduced by; null when nothing.' },
+  { description: 'The discount of the next payments; null if there is none.' },
 );
 
-/** The discount that reduces the next payment, as it is shown; null when none does. */
+/** The discount on the next payment, as the API returns it; null without one. */
 export function discountView(terms: DiscountTerms): Static<typeof Discount> | null {
   const discount = discountOf(terms);
   return discount && { ...discount, amountOff: discount.amountOff?.toString() ?? null };
@@ -43,7 +43,7 @@ export const DiscountInput = Type.Object(
   },
   {
     additionalProperties: false,
-    description: 'percentOff or amountOff. What is left of the amount is rounded down.',
+    description: 'Either percentOff or amountOff. The reduced amount is rounded down.',
     examples: [{ percentOff: 25, periods: 3 }],
   },
 );
@@ -55,8 +55,8 @@ const none: DiscountTerms = {
 };
 
 /**
- * What is stored of it, for a plan of `amount` base units; null takes a discount back. Throws VALIDATION_ERROR unless it has one of percentOff and amountOff,
- * and leaves at least `minimum` base units.
+ * The columns of a discount on `amount` base units; null removes the discount. Throws VALIDATION_ERROR unless the input has exactly one of percentOff
+ * and amountOff and leaves at least `minimum` base units.
  */
 export function discountTermsOf(
   input: Static<typeof DiscountInput> | null,

@@ -1,4 +1,4 @@
-// The envelope of every answer (docs/contract.md): success, data, and error only on error.
+// The envelope of every response (docs/contract.md): success, data, and error only on error.
 import { Type, type TSchema } from '@sinclair/typebox';
 import type { ErrorCode, Fault } from '../errors.ts';
 
@@ -13,44 +13,44 @@ export const statusOf: Record<ErrorCode, number> = {
   INTERNAL_ERROR: 500,
 };
 
-/** The schema of a successful answer. */
+/** The schema of a successful response. */
 export function success<T extends TSchema>(data: T) {
   return Type.Object({
-    success: Type.Literal(true, { description: 'Whether the request was carried out.' }),
-    data: data.title === undefined ? { description: 'The answer.', ...data } : data,
+    success: Type.Literal(true, { description: 'Whether the request succeeded.' }),
+    data: data.title === undefined ? { description: 'The result.', ...data } : data,
   });
 }
 
-/** A successful answer. */
+/** A successful response. */
 export function ok<T>(data: T): { success: true; data: T } {
   return { success: true, data };
 }
 
 const Failure = Type.Object(
   {
-    success: Type.Literal(false, { description: 'Whether the request was carried out.' }),
-    data: Type.Null({ description: 'Nothing.' }),
+    success: Type.Literal(false, { description: 'Whether the request succeeded.' }),
+    data: Type.Null({ description: 'Always null.' }),
     error: Type.Object(
       {
-        code: Type.String({ enum: Object.keys(statusOf), description: 'For programs.' }),
-        message: Type.String({ description: 'For people.' }),
+        code: Type.String({ enum: Object.keys(statusOf), description: 'Machine-readable.' }),
+        message: Type.String({ description: 'Human-readable; may change.' }),
         details: Type.Optional(
           Type.Array(
             Type.Object({
               path: Type.String({ description: 'The field or parameter.' }),
-              message: Type.String({ description: 'What would be right.' }),
+              message: Type.String({ description: 'The rule that the value breaks.' }),
             }),
-            { description: 'With VALIDATION_ERROR: what is wrong with which field.' },
+            { description: 'With VALIDATION_ERROR: the invalid fields.' },
           ),
         ),
       },
-      { description: 'Why not.' },
+      { description: 'The reason of the failure.' },
     ),
   },
   { title: 'Failure' },
 );
 
-/** A refusal. */
+/** An error response. */
 export function refusal(code: ErrorCode, message: string, details?: readonly Fault[]) {
   return {
     success: false as const,
@@ -59,7 +59,7 @@ export function refusal(code: ErrorCode, message: string, details?: readonly Fau
   };
 }
 
-/** The schemas of a route's refusals; those that every route may give are included. */
+/** The schemas of a route's error responses, including the statuses that every route can return. */
 export function failures<const C extends 400 | 401 | 403 | 404 | 409>(...statuses: C[]) {
   const all = [...statuses, 429, 500, 503];
   return Object.fromEntries(all.map((status) => [status, Failure])) as Record<

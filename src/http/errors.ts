@@ -1,5 +1,5 @@
-// Error responses in the envelope. Errors other than a ServiceError are bugs or outages: they are logged in full, and the client gets a general
-// message.
+// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage: the client gets a general message, and bugs are logged in
+// full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
@@ -10,7 +10,7 @@ import { formats } from './fields.ts';
 
 const mostFaults = 20;
 
-/** Fastify's own refusals, in our words (https://fastify.dev/docs/latest/Reference/Errors/). */
+/** Code and message for Fastify's own errors (https://fastify.dev/docs/latest/Reference/Errors/). */
 const framework: Record<string, [ErrorCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'VALIDATION_ERROR',
@@ -26,7 +26,7 @@ const framework: Record<string, [ErrorCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['NOT_FOUND', 'There is no such route.'],
 };
 
-/** Answers with the envelope. */
+/** Sends an error response. */
 function sendRefusal(
   reply: FastifyReply,
   code: ErrorCode,
@@ -40,10 +40,10 @@ function sendRefusal(
     .send(refusal(code, message, details));
 }
 
-/** Seconds after which a client may try again what an outage prevented. */
+/** Retry-After during an outage, in seconds. */
 const retrySeconds = 5;
 
-/** 503: the request was right, and Postgres or the chain is away. The daemon reports the outage itself, once, so no request does. */
+/** 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an outage of Postgres once, so requests do not. */
 function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
   return reply
     .code(503)
@@ -58,7 +58,7 @@ export function onError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  // Fastify reads a body where there is no route, too.
+  // Fastify parses the body of an unknown route too, so a body error can arrive here.
   if (request.is404) return refuseRoute(request, reply);
   if (isUnavailable(error)) {
     request.log.debug({ err: error }, 'database unavailable');
@@ -101,7 +101,7 @@ export function onError(
   );
 }
 
-/** 405 with Allow for a path that takes other methods, else 404. */
+/** Responds 405 with Allow when the path has other methods, else 404. */
 export function refuseRoute(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const allowed = request.server.methodsOf(request.url);
   if (allowed.length === 0 || allowed.includes(request.method))
@@ -115,7 +115,7 @@ export function refuseRoute(request: FastifyRequest, reply: FastifyReply): Fasti
   );
 }
 
-/** What is not HTTP at all, or never ends: answered on the bare socket, which is then closed. */
+/** Responds to invalid or unfinished HTTP on the bare socket and closes it. */
 export function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy();
@@ -137,7 +137,7 @@ function sentence({ path, message }: Fault): string {
   return path === '' ? `The request ${message}.` : `${path} ${message}.`;
 }
 
-/** What Ajv's keywords ask for, in words. */
+/** The message for each Ajv keyword. */
 const wishes: Record<string, (params: Record<string, unknown>) => string> = {
   minimum: ({ limit }) => `must be at least ${String(limit)}`,
   maximum: ({ limit }) => `must be at most ${String(limit)}`,
@@ -164,9 +164,9 @@ const typeNames: Record<string, string> = {
   array: 'a list',
 };
 
-/** Ajv's errors as places and what would be right there. */
+/** Ajv's errors as field paths with messages. */
 function faultsOf({ validation = [], validationContext }: FastifyError): Fault[] {
-  // A format says more than the pattern beside it.
+  // The message of a format is more specific than that of a pattern on the same field.
   const formatted = new Set(
     validation.flatMap(({ keyword, instancePath }) => (keyword === 'format' ? [instancePath] : [])),
   );

@@ -1,14 +1,14 @@
-// The fields that schemas are made of. What Postgres hands over goes to JSON as it is: a bigint and a Date are written as strings.
+// Field schemas shared by the routes. Rows go to JSON unchanged: the serializer writes a bigint and a Date as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/addresses.ts';
 import { isId } from '../db/ids.ts';
 import { ServiceError } from '../errors.ts';
 
 const maxAmount = 2n ** 63n - 1n;
-// Beyond the year 9998 neither Postgres nor an ISO date of four digits is sure.
+// Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
 const latestTime = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-// Text that Postgres cannot store (NUL) or that is not text at all (lone surrogates), and other control characters but line breaks and tabs.
+// NUL (Postgres cannot store it), lone surrogates (not valid text), and control characters other than line breaks and tabs.
 const unstorable = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]|\p{Surrogate}/u;
 
 // Code points, as Postgres's length() counts.
@@ -20,7 +20,7 @@ const isHttpUrl = (text: string) =>
   URL.canParse(text) &&
   /^https?:$/.test(new URL(text).protocol);
 
-/** Formats of our own, with what is said when a value does not fit. */
+/** Custom formats, each with the message for a value that does not match. */
 export const formats = {
   address: { fits: isAddress, message: 'must be a Solana address in Base58' },
   signature: {
@@ -79,7 +79,7 @@ export const Id = Type.String({
   description: 'UUIDv7 in lower case.',
   examples: [exampleId],
 });
-/** An id in a path: no schema refuses one, since what is malformed is simply not there (404), and only after the body was found valid (400). */
+/** An id in a path. The schema accepts any string: a malformed id is a 404, and a 400 for an invalid body comes first. */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [exampleId] });
 export const Wallet = Type.String({
   format: 'address',
@@ -102,14 +102,14 @@ export const UnsignedTransaction = Type.String({
   examples: ['AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 });
 
-/** USDC base units (6 decimals) as a string, in an answer. */
+/** USDC base units (6 decimals) as a string, in a response. */
 export const Amount = Type.Unsafe<bigint>({
   type: 'string',
   pattern: '^(0|[1-9][0-9]*)$',
   description: 'USDC base units (6 decimals) as a string.',
   examples: ['10000000'],
 });
-/** The same where it may be null: a string in code too, since no bigint is written for a field of two types. */
+/** The same, nullable. A string in code too, because the serializer does not write a bigint for a field of two types. */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
 /** The same in a request. */
 export const AmountInput = Type.String({
@@ -130,18 +130,17 @@ export const TimeInput = Type.String({
   examples: ['2026-01-31T00:00:00Z'],
 });
 
-/** The merchant's own id of the customer. */
+/** The merchant's own id of a customer. */
 export const ExternalId = Type.String({
   format: 'name',
-  description:
-    'Your own id of the customer, 1 to 120 characters. Several subscriptions may have the same.',
+  description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',
   examples: ['customer-1'],
 });
 const mostMetadataBytes = 4096;
 const metadata = {
   type: 'object',
   additionalProperties: { type: 'string', format: 'text' },
-  description: 'Your own notes: up to 20 strings by name, 4 KiB in all.',
+  description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
 /** The merchant's own notes. */
@@ -162,7 +161,7 @@ export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | 
   ]);
 }
 
-/** The field or null, in an answer: what the row has. */
+/** A field that may be null. */
 export function nullable<T extends TSchema>(schema: T) {
   const { type, enum: words, ...rest } = schema as T & { type: string; enum?: unknown[] };
   return Type.Unsafe<Static<T> | null>({
@@ -172,7 +171,7 @@ export function nullable<T extends TSchema>(schema: T) {
   });
 }
 
-/** One of a few words. */
+/** A string enum. */
 export function oneOf<const T extends string>(words: readonly T[], description?: string) {
   return Type.Unsafe<T>({
     type: 'string',
@@ -181,7 +180,7 @@ export function oneOf<const T extends string>(words: readonly T[], description?:
   });
 }
 
-/** A query parameter: one or more of these words, separated by commas. */
+/** A query parameter with one or more of these values, separated by commas. */
 export function several<const T extends string>(words: readonly T[], description: string) {
   return Type.Optional(
     Type.Unsafe<T[]>({
@@ -193,16 +192,16 @@ export function several<const T extends string>(words: readonly T[], description
   );
 }
 
-/** One of a few words, each with its meaning. */
+/** A string enum whose description explains each value. */
 export function meaning(words: Readonly<Record<string, string>>, description: string) {
   const list = Object.entries(words).map(([word, about]) => `- \`${word}\`: ${about}`);
   return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
 }
 
-/** The body of a POST that asks for none: absent (which Fastify hands to the schema as null) or an object without fields. */
+/** The body of a POST without input: absent (Fastify passes null to the schema) or an empty object. */
 export const NoBody = nullable(Type.Object({}, { additionalProperties: false }));
 
-/** A time out of a query. */
+/** A time from a query. */
 export function timeOrNull(text: string | undefined): Date | null {
   return text === undefined ? null : new Date(text);
 }

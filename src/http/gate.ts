@@ -1,4 +1,4 @@
-// What every request passes before its handler: credentials (401), the rate limit (429), the role (403).
+// Checks every request before its handler: credentials (401), rate limit (429), role (403).
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Tokens } from '../domain/tokens.ts';
 import { ServiceError } from '../errors.ts';
@@ -7,24 +7,24 @@ import { admit, type Admission, createIdentify } from './auth.ts';
 import type { ApiDeps, Caller } from './context.ts';
 import type { Limiter, Standing } from './limits.ts';
 
-/** Callers below the Pro tier that one address can act for at their full rate: anyone can make wallets. */
+/** Caps an address at the rate of this many callers below the Pro tier, because anyone can create any number of wallets. */
 const callersPerAddress = 20;
 
 export interface Gate {
-  /** Admits callers of one kind. */
+  /** Authenticates the request, spends its budgets and checks the role. */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
   /** Counts a request without a caller against its address. */
   address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Sets the RateLimit headers of an answer that spent no budget. */
+  /** Sets the RateLimit headers of a response that spent no budget. */
   describe(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-/** The gate of one app. */
+/** The gate of one server. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
   const identify = createIdentify(deps, tokens);
 
-  /** Counts a request. Sets the headers of its budget; throws RATE_LIMITED when that is spent. */
+  /** Counts a request and sets the RateLimit headers; throws RATE_LIMITED when the budget is spent. */
   const spend = async (reply: FastifyReply, subject: string, limit: number) => {
     const standing = await limiter.spend(subject, limit);
     show(reply, standing);
@@ -35,7 +35,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     try {
       return await identify(request);
     } catch (error) {
-      // A guess at credentials costs the address as much as a sign-in.
+      // A failed authentication spends the address's budget, so that guessing is limited like signing in.
       if (error instanceof ServiceError) await spend(reply, addressSubject(request.ip), free);
       throw error;
     }
@@ -46,7 +46,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       const caller = await identified(request, reply);
       request.caller = caller;
       const pro = caller.role === 'merchant' && caller.tier === 'pro';
-      // Both are counted in one statement.
+      // The limiter counts both in one statement.
       const [ceiling] = await Promise.all([
         pro
           ? undefined

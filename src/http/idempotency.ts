@@ -1,5 +1,5 @@
-// Idempotency-Key: the same key and body get the same answer, and have one effect even when they come at once. The answer is
-// stored, encrypted, in the transaction of the effect, so that one is never without the other. A refusal has no effect and is not stored: the key is free.
+// Idempotency-Key: requests with the same key and body get the same response and have one effect, even when they are concurrent. The response is stored,
+// encrypted, in the transaction of the effect, so both commit together. An error has no effect and is not stored: the key stays free.
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -14,12 +14,12 @@ export const idempotencyHeaders = Type.Object({
     Type.String({
       format: 'idempotency-key',
       description:
-        'Up to 255 characters, kept for 24 hours: a repeated request gets the first one’s answer.',
+        'Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first.',
     }),
   ),
 });
 
-/** The refusal of a key that the route would ignore: its client would take a repetition for safe. */
+/** The error for a key on a route that ignores it, because the client would believe that a retry is safe. */
 export function unusedKey({
   method,
   headers,
@@ -34,8 +34,8 @@ export function unusedKey({
 }
 
 /**
- * Answers with what `act` returns, once for each key. `prepare` looks up what the request is about and returns `act`, which writes; it runs
- * outside the transaction (it may ask the chain). Throws CONFLICT for a key that came with another request.
+ * Responds with the result of `act`, which runs once per key inside the transaction. `prepare` returns `act` and runs outside the transaction, because it
+ * may call the chain. Throws CONFLICT for a key that was used with another request.
  */
 export async function answerOnce<T>(
   { sql, secretBox }: ApiDeps,
@@ -83,7 +83,7 @@ function scopeOf({ caller }: FastifyRequest): string {
   return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
-/** The path and the body, whatever the order of its fields. */
+/** Hash of method, URL and body, independent of the order of the body's fields. */
 function fingerprintOf({ method, url, body }: FastifyRequest): Buffer {
   return createHash('sha256')
     .update(`${method} ${url}\n${JSON.stringify(sorted(body ?? {}))}`)

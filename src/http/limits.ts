@@ -1,12 +1,12 @@
-// Rate limits over all serve processes: requests are counted in Postgres, those of one event-loop turn in one statement. A subject that has spent
-// its window is refused from memory until the window ends.
+// Rate limits across all serve processes: Postgres counts the requests, those of one event-loop turn in one statement. A subject whose window is spent
+// is refused from memory until the window ends.
 import type { Sql } from '../db/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const windowMs = 60_000;
-/** Windows kept in memory before those that ended are dropped. */
+/** Number of windows in memory above which ended ones are dropped. */
 const sweepAbove = 10_000;
-/** Milliseconds between two looks at all of them: one for each request would cost more the more callers there are. */
+/** Minimum time between two scans of the windows, because a scan per request would be quadratic in the number of callers. */
 const sweepMs = 1000;
 
 export interface Standing {
@@ -30,13 +30,13 @@ interface Window {
   endsAt: number;
 }
 
-/** Requests that wait for the statement of this turn. */
+/** One subject's requests that wait for the statement of this turn. */
 interface Turn {
   limit: number;
   waiting: { resolve: (standing: Standing) => void; reject: (error: unknown) => void }[];
 }
 
-/** A limiter on this database. Several of them, in several processes, let through the limit together. */
+/** A limiter on this database. All limiters on one database share the limits. */
 export function createLimiter(sql: Sql): Limiter {
   const windows = new Map<string, Window>();
   let sweptAt = -Infinity;
@@ -70,7 +70,7 @@ export function createLimiter(sql: Sql): Limiter {
         const window = keep(budget);
         waiting.forEach(({ resolve }, place) => {
           const allowed = place < budget.granted;
-          // The first of several requests sees what the later ones have yet to spend.
+          // Among requests counted together, each sees the budget as of its own place.
           const later = allowed ? budget.granted - place - 1 : 0;
           resolve(standing({ ...window, spent: window.spent - later }, limit, allowed));
         });
@@ -88,7 +88,7 @@ export function createLimiter(sql: Sql): Limiter {
       if (turn === undefined) {
         const asked = new Map<string, Turn>();
         turn = asked;
-        // After the sockets that are readable now have been read.
+        // setImmediate runs after all readable sockets were read, so their requests join this statement.
         setImmediate(() => {
           turn = undefined;
           void settle(asked);

@@ -1,7 +1,7 @@
-// Which methods a path takes, for 405 with Allow.
+// Finds the methods of a path, for 405 with Allow.
 import type { Api } from './context.ts';
 
-/** Collects the routes that are registered from now on. The answer names a path's methods; none where there is no route. */
+/** Collects the routes registered from now on and returns a function from a URL to its methods; empty for an unknown path. */
 export function watchMethods(api: Api): (url: string) => string[] {
   const routes: { fits: RegExp; method: string }[] = [];
   api.addHook('onRoute', ({ url, method }) => {

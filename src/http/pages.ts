@@ -10,22 +10,22 @@ export const pageQuery = {
   cursor: Type.Optional(
     Type.String({
       maxLength: 100,
-      description: 'Where the next page starts: X-Next-Cursor of the page before.',
+      description: 'Start of the next page: X-Next-Cursor of the previous page.',
     }),
   ),
 };
 
 export interface Page {
-  /** Id of the last row of the page before. */
+  /** Id of the last row of the previous page. */
   after: string | null;
-  /** One row more than is shown: it tells whether there is a next page. */
+  /** One row more than the page size, to detect whether there is a next page. */
   limit: number;
 }
 
 export interface Pages {
-  /** What a list statement is asked for. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
+  /** Parses limit and cursor. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
-  /** The answer: as many rows as were asked for, and the way to the next ones. */
+  /** The response: at most `limit` rows; sets Link and X-Next-Cursor when more follow. */
   send<T extends { id: string }>(
     request: FastifyRequest,
     reply: FastifyReply,

@@ -1,4 +1,4 @@
-// What a plan looks like to clients, and what a merchant may ask for.
+// Schemas of plans: as the API returns them and as a merchant creates them.
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../db/plans.ts';
 import { amountDisplay } from '../domain/money.ts';
@@ -33,30 +33,29 @@ const graceHours = Type.Integer({
   minimum: 0,
   maximum: 72,
   description:
-    'Access goes on for so many hours after what is paid, while a payment is due. null: a tenth of the period, at most 72.',
+    'Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72.',
 });
 const retryHours = Type.Array(Type.Integer({ minimum: 1, maximum: 2160 }), {
   minItems: 1,
   maxItems: 10,
   uniqueItems: true,
   description:
-    'Hours after the first failure at which a payment is tried again, ascending. null: 1, 6, 24, 72, 120.',
+    'Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120.',
   examples: [[1, 12, 48]],
 });
 const pastDueDays = Type.Integer({
   minimum: 1,
   maximum: 90,
   description:
-    'An unpaid subscription expires so many days after its first failure. null: what the operator set, 7 unless changed.',
+    'Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7).',
 });
 const trialHours = Type.Integer({
   minimum: 1,
   maximum: 8760,
-  description:
-    'New subscriptions pay nothing for so many hours, once per wallet and app. null: no trial.',
+  description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
   examples: [168],
 });
-/** No part of the chain's terms: they can be changed at any time. */
+/** Terms that are not stored on chain, so they can be changed at any time. */
 export const ownTerms = {
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
@@ -75,10 +74,13 @@ const planFields = {
   planPda: Pda,
   mint: Wallet,
   amount: Amount,
-  amountDisplay: Type.String({ description: 'The amount for people.', examples: ['10.00 USDC'] }),
+  amountDisplay: Type.String({
+    description: 'The amount in human-readable form.',
+    examples: ['10.00 USDC'],
+  }),
   periodHours,
   endsAt: nullable(Time),
-  metadataUri: Type.String({ description: 'As it stands on chain; empty when there is none.' }),
+  metadataUri: Type.String({ description: 'As stored on chain; empty if there is none.' }),
   graceHours: nullable(graceHours),
   retryHours: nullable(retryHours),
   pastDueDays: nullable(pastDueDays),
@@ -101,16 +103,16 @@ const ownFields = {
   ...planFields,
   warnings: Type.Array(
     Type.Object({
-      code: meaning(priceCodes, 'For programs.'),
-      message: Type.String({ description: 'For people.' }),
+      code: meaning(priceCodes, 'Machine-readable.'),
+      message: Type.String({ description: 'Human-readable; may change.' }),
     }),
     {
-      description: 'What looks like a slip of the decimal point. The plan works as it is.',
+      description: 'Likely misplaced decimal points. The plan is valid regardless.',
       examples: [[]],
     },
   ),
 };
-/** What its merchant sees of a plan. */
+/** A plan as its merchant sees it. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
   { ...ownFields, transaction: Type.Optional(UnsignedTransaction) },
@@ -131,7 +133,7 @@ export const PlanInput = Type.Object(
     planPda: Type.Optional({
       ...Pda,
       description:
-        'A plan that is on chain already; then amount, periodHours, endsAt and metadataUri are read there.',
+        'Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it.',
     }),
     ...ownTerms,
   },
@@ -140,7 +142,7 @@ export const PlanInput = Type.Object(
     examples: [{ name: 'Coffee club', amount: '10000000', periodHours: 730 }],
   },
 );
-/** Either a new plan's terms or the address of one that has them. Throws VALIDATION_ERROR. */
+/** Throws VALIDATION_ERROR unless the body has either the terms of a new plan or the address of an existing one. */
 export function refuseMixture(body: Static<typeof PlanInput>): void {
   const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
   const faults: Fault[] =
@@ -159,21 +161,21 @@ export function refuseMixture(body: Static<typeof PlanInput>): void {
     throw new ServiceError('VALIDATION_ERROR', `${first.path} ${first.message}.`, faults);
 }
 
-/** Throws VALIDATION_ERROR for a plan that collects less than the operator allows. */
+/** Throws VALIDATION_ERROR for an amount below the operator's minimum. */
 export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
   if (amount >= minimum) return;
   const message = `must collect at least ${minimum} base units per period`;
   throw new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }
 
-/** Of the input, with defaults. */
+/** The off-chain terms of the input, with null for defaults. */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null } = body;
   return { graceHours: grace, retryHours: retries, pastDueDays: days, trialHours: trial };
 }
 
-/** Throws VALIDATION_ERROR for delays that do not ascend. */
+/** Throws VALIDATION_ERROR unless the delays ascend. */
 export function refuseUnordered(delays: readonly number[] | null | undefined): void {
   if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
     return;
@@ -183,7 +185,7 @@ export function refuseUnordered(delays: readonly number[] | null | undefined): v
   ]);
 }
 
-/** The new plan that is asked for. */
+/** The draft of a new plan from the input. */
 export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
   const {
     name,

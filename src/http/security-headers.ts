@@ -13,7 +13,7 @@ const always = {
   'x-xss-protection': '0',
 };
 
-/** Headers of every answer, as helmet sets them. HSTS is sent only where PUBLIC_URL is https. */
+/** Headers of every response, as helmet sets them. HSTS only when PUBLIC_URL is https. */
 export function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')
     ? { ...always, 'strict-transport-security': 'max-age=31536000; includeSubDomains' }

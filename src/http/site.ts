@@ -1,11 +1,12 @@
-// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and /dashboard, and their files under /assets/. They are built into dist/pages.
+// The browser pages: documents at /s/{planId}, /checkout/{checkoutSessionId}, /account and /dashboard, and their files under /assets/, which the build
+// writes to dist/pages.
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyReply } from 'fastify';
 import type { Api, ApiDeps } from './context.ts';
 
-/** Names of built files under /assets/, by what they are. */
+/** File names under /assets/ by asset name. */
 type Manifest = Readonly<Record<string, string>>;
 
 const built = new URL('../../dist/pages/', import.meta.url);
@@ -29,14 +30,14 @@ const documents: readonly { url: string; page: string; title: string }[] = [
   { url: '/dashboard', page: 'dashboard', title: 'Dashboard' },
 ];
 
-/** Registers the pages. Without `npm run build` there are none, which is logged. */
+/** Registers the pages; logs a warning when `npm run build` has not built them. */
 export function siteRoutes(api: Api, { cluster, environment, log }: ApiDeps): void {
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
     return;
   }
-  // A wallet in the page itself, for trying the pages out. Its key comes in the URL's fragment.
+  // A demo wallet inside the page, for trying the pages out. Its key is in the URL's fragment.
   const demo = environment === 'development' && cluster === 'localnet';
   for (const { url, page, title } of documents) {
     const html = documentOf(manifest, { page, title, cluster, demo });
@@ -76,7 +77,7 @@ function readManifest(): Manifest | undefined {
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Manifest) : undefined;
 }
 
-/** The document of a page: no data of anyone's, only what this installation is. */
+/** The HTML of a page. It contains no data except the settings of this installation. */
 function documentOf(
   manifest: Manifest,
   { page, title, cluster, demo }: { page: string; title: string; cluster: string; demo: boolean },

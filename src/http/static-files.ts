@@ -1,4 +1,4 @@
-// /openapi.json and /docs: files that "npm run build" writes to dist/public (docs/build-public.ts). They are streamed from disk.
+// Serves /openapi.json and /docs from dist/public, which "npm run build" writes (docs/build-public.ts).
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { Api } from './context.ts';
@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
 const pagePolicy =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";
 
-/** Serves every file of dist/public under its own path: each is a route, so no other path reaches the disk. */
+/** Registers a route for each file of dist/public, so that no other path reaches the disk. */
 export function staticFiles(api: Api): void {
   api.addHook('onRequest', (request, reply, done) => {
     if (request.routeOptions.url?.startsWith('/docs') === true)

@@ -1,12 +1,12 @@
-// A subscription as the API shows it: its row, with what is derived from it.
+// A subscription as the API returns it: its row with derived fields.
 import type { SubscriptionRow } from '../db/registrations.ts';
 import { accessUntil } from '../domain/access.ts';
 import { nextAmount } from '../domain/price.ts';
 import { discountView } from './discount.ts';
 
 /**
- * The fields of the schema `Subscription`. They are named one by one: postgres.js makes a dictionary of a row with so many columns, and copying it with a
- * spread takes ten times as long as writing its JSON.
+ * The fields of the schema `Subscription`. They are listed one by one, because a row with this many columns is a V8 dictionary object: spreading it takes
+ * ten times as long as writing its JSON.
  */
 export function subscriptionView(row: SubscriptionRow) {
   return {

@@ -15,7 +15,7 @@ import {
   TRANSACTIONS_KEPT,
 } from './state.ts';
 
-// Making blocks. A transaction runs at once, in the block being built; sealing that block gives it a hash and opens the next.
+// Block production. A transaction runs immediately, in the open block; sealing that block gives it a hash and opens the next.
 
 const CLOCK = addressKey(CLOCK_SYSVAR);
 

@@ -17,7 +17,7 @@ const TOKEN = addressKey(TOKEN_PROGRAM);
 const CLOCK = addressKey(CLOCK_SYSVAR);
 const TOKEN_STATES = ['uninitialized', 'initialized', 'frozen'];
 
-/** How a request wants account data. */
+/** The encoding of account data in a request. */
 export interface AccountEncoding {
   readonly encoding: (typeof ENCODINGS)[number];
   readonly slice: { readonly offset: number; readonly length: number } | null;

@@ -51,7 +51,7 @@ export function isMint(state: AccountState | null): state is AccountState {
   );
 }
 
-/** Why a transaction is not in a block, with what its run left behind when it ran. */
+/** The reason why a transaction is not in a block, with the logs and result of its run if it ran. */
 export interface Refusal {
   readonly refused: TransactionError;
   readonly record: Outcome['record'] | null;

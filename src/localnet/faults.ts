@@ -43,7 +43,7 @@ function rateLimit(from: Settings): RateLimit {
  * - `{kind: 'hold', blocks, count?}` runs them this number of blocks later, if their blockhash is still valid then;
  * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}` answers requests with that HTTP status;
  * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
- * - `{kind: 'rate', sends?, requests?, per?}` answers 429 beyond so many transactions sent and requests a second, counted for the whole
+ * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these rates of sends and requests per second, counted for the whole
  *   endpoint or, with per: 'connection', for each connection;
  * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160).
  * Requests of the surfnet_ and localnet_ methods always get through.
@@ -92,7 +92,7 @@ function setFault(params: readonly unknown[], { chain }: Endpoint) {
   return null;
 }
 
-/** Switches every fault off. Transactions that are held go on waiting; requests that got no answer are cut. */
+/** Clears every fault. Held transactions keep waiting; connections of requests without a response are closed. */
 export function clearFaults(chain: Chain): void {
   Object.assign(chain.faults, { drop: 0, hold: null, lag: 0, rate: null, answers: [] });
   chain.events.emit('faultsCleared');

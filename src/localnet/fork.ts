@@ -7,7 +7,7 @@ import { advance } from './submit.ts';
 import type { AccountState } from './vm.ts';
 import { decodeTransaction } from './wire.ts';
 
-/** Refused because the chain cannot do it; the message says why. */
+/** A refusal of an impossible operation; the message has the reason. */
 export class ChainRefusal extends Error {}
 
 function forgottenIn(chain: Chain, target: number): Landed[] {
@@ -18,9 +18,9 @@ function forgottenIn(chain: Chain, target: number): Landed[] {
 }
 
 /**
- * Abandons the block being built and the last `count` sealed ones for a new fork: accounts are as before them, their transactions and
- * blockhashes unknown. Slots go on, heights go back. With `replay` their transactions are run again on the new fork, where those that
- * name a forgotten blockhash cannot land. Returns how many were forgotten. Throws ChainRefusal when that would take back a final block.
+ * Replaces the open block and the last `count` sealed ones by a new fork: accounts are restored, and their transactions and blockhashes dropped. Slots
+ * continue, heights go back. With `replay` their transactions run again on the new fork, except those with a dropped blockhash. Returns the number of
+ * dropped blocks. Throws ChainRefusal instead of reverting a finalized block.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -31,7 +31,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // Heights are reused on the new fork, but a final block stays final.
+  // Heights are reused on the new fork, but a finalized block stays finalized.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = forgottenIn(chain, target);
   const restored = new Map<Key, AccountState | null>();
@@ -59,7 +59,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
   return forgotten.length;
 }
 
-/** Where time travel goes, in Surfpool's terms: exactly one of them. */
+/** The destination of time travel, in Surfpool's terms: exactly one of these. */
 export interface Destination {
   readonly absoluteTimestamp?: number;
   readonly absoluteSlot?: number;
@@ -67,8 +67,8 @@ export interface Destination {
 }
 
 /**
- * Jumps forward: the block being built is sealed and the next one opens at the destination, a skip of slots, not of blocks (no blockhash
- * expires by it). Time and slots move together, SLOT_MS a slot. Throws ChainRefusal for a destination in the past.
+ * Travels forward: seals the open block and opens the next one at the destination. It skips slots, not blocks, so no blockhash expires. Time and slots
+ * advance together, SLOT_MS per slot. Throws ChainRefusal for a destination in the past.
  */
 export function timeTravel(
   chain: Chain,

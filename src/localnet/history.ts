@@ -85,7 +85,7 @@ const blockTime = (chain: Chain, { height }: Landed) => {
 
 function getTransaction(params: readonly unknown[], endpoint: Endpoint) {
   const id = signature(required(params, 0));
-  // The second parameter was once the encoding alone.
+  // Older clients send the encoding as the second parameter.
   const from: Settings =
     typeof params[1] === 'string' ? { encoding: params[1] } : settings(params, 1);
   const encoding = choice(from['encoding'], 'encoding', TRANSACTION_ENCODINGS, 'json');
@@ -115,7 +115,7 @@ export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer)
   return namesKey(bytes, keyBytes);
 }
 
-// As a validator joins them: each with its length.
+// Joined like in a validator: each prefixed with its length.
 function memoOf({ bytes }: Payload): string | null {
   const { message } = decodeTransaction(bytes);
   const memos = message.instructions

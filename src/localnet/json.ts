@@ -27,7 +27,7 @@ export function toJson(value: unknown): string {
   return 'null';
 }
 
-/** Logs are most of what there is to write. */
+/** Fast path for arrays of strings, because logs are most of the output. */
 function listOf(values: readonly unknown[]): string {
   return values.every((one) => typeof one === 'string')
     ? JSON.stringify(values)

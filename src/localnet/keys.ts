@@ -20,7 +20,7 @@ export function base58(key: Key): string {
   return bs58.encode(bytesOf(key));
 }
 
-/** The key that Base58 `text` stands for, undefined when it is not Base58 or not of `length` bytes. */
+/** Decodes a key from Base58 `text`; undefined when it is not Base58 or not `length` bytes long. */
 export function parseBase58(text: string, length: number): Key | undefined {
   if (text.length > length * 2) return undefined;
   const bytes = bs58.decodeUnsafe(text);

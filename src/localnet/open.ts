@@ -83,7 +83,7 @@ export function openChain(
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // Sealing the first block stores the state that every later one stands on.
+      // Sealing the first block stores the state that later records extend.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

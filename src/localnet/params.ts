@@ -144,7 +144,7 @@ export function viewOf(endpoint: Endpoint, from: Settings): View {
   return view;
 }
 
-/** As viewOf, for what only blocks that cannot easily go away tell: processed is refused. */
+/** Like viewOf, for methods that do not support `processed`, which is refused. */
 export function confirmedViewOf(endpoint: Endpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')
     throw invalidParams('Method does not support commitment below `confirmed`');

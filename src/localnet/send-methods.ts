@@ -132,7 +132,7 @@ function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {
   return base58(transaction.id);
 }
 
-/** Why a simulation does not even start, or null. */
+/** The reason why a simulation cannot start, or null. */
 function unfit(
   { chain }: Endpoint,
   transaction: WireTransaction,

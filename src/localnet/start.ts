@@ -14,7 +14,7 @@ import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
 import { buildWs } from './ws-server.ts';
 
-/** How to start a local chain. */
+/** Options of a local chain. */
 export interface LocalnetOptions {
   /** JSON-RPC over HTTP; 0 (the default) is any free pair of ports. */
   readonly port?: number;
@@ -34,7 +34,7 @@ export interface LocalnetOptions {
 export interface Localnet {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The lagging endpoint, when it was asked for. */
+  /** The lagging endpoint, if requested. */
   readonly lagUrl: string | null;
   readonly mint: string;
   readonly faucet: string;

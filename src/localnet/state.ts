@@ -10,7 +10,7 @@ import type { WireTransaction } from './wire-message.ts';
 
 /** A sealed block is final when this many more have been sealed on top (31 confirmations and the block itself, as on a cluster). */
 export const FINALITY_BLOCKS = 32;
-/** How far a lagging endpoint can be set back, in blocks. */
+/** Maximum lag of the lagging endpoint, in blocks. */
 export const MAX_LAG = 160;
 /** Blocks whose account changes can still be taken back: every view (final on a lagging endpoint is the oldest) and every fork needs no more. */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
@@ -26,7 +26,7 @@ export const TRANSACTIONS_KEPT = 20_000;
 export const TRANSACTIONS_PER_BLOCK = 2_048;
 /** Accounts cached as decoded copies of LiteSVM's own. */
 export const ACCOUNTS_CACHED = 20_000;
-/** Nominal length of a slot in ms: the default block time, and what time travel and blocks on demand add to the clock. */
+/** Nominal length of a slot in ms: the default block time, and the clock increment of time travel and blocks on demand. */
 export const SLOT_MS = 300;
 /** Slots of an epoch, as on mainnet. */
 export const EPOCH_SLOTS = 432_000;

@@ -59,7 +59,7 @@ interface StateRecord extends Pick<
 export interface Store {
   /** Records a block that has just been sealed, before anything else changes. */
   append(chain: Chain, block: Block): void;
-  /** Records that the blocks above `height` are gone and what accounts went back to. */
+  /** Records that the blocks above `height` are dropped, with the restored accounts. */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
 }
@@ -180,7 +180,7 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.logs.at(-1);
-    // The first block has no log yet: its snapshot is what all later records build on.
+    // The first block has no log yet: all later records extend its snapshot.
     if (log === undefined) {
       this.snapshot(chain, block);
       return;

@@ -1,11 +1,11 @@
-// How LiteSVM's error values read in JSON-RPC answers and in messages. The orders are those of the enumerations in LiteSVM's
-// declarations (litesvm 1.5, dist/internal.d.ts), which at run time are bare numbers.
+// Maps LiteSVM's error values to JSON-RPC errors and messages. The order of each list is that of the enumeration in LiteSVM's declarations (litesvm 1.5,
+// dist/internal.d.ts), whose values are plain numbers at run time.
 
-/** Why an instruction failed, as JSON-RPC has it. */
+/** The error of an instruction in JSON-RPC form. */
 export type InstructionError =
   string | { readonly Custom: number } | { readonly BorshIoError: string };
 
-/** Why a transaction failed, as JSON-RPC has it. */
+/** The error of a transaction in JSON-RPC form. */
 export type TransactionError =
   | string
   | { readonly InstructionError: readonly [number, InstructionError] }
@@ -146,7 +146,7 @@ function instructionText(error: InstructionError): string {
   return textOf(INSTRUCTION_ERRORS, 'BorshIoError');
 }
 
-/** The sentence that a validator says for an error. */
+/** The message of a validator for an error. */
 export function errorText(error: TransactionError): string {
   if (typeof error === 'string') return textOf(TRANSACTION_ERRORS, error);
   if ('InstructionError' in error) {

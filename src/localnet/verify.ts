@@ -87,7 +87,7 @@ function pack(transactions: readonly WireTransaction[]): Omit<Job, 'job'> {
   return { bytes, places: Uint32Array.from(places) };
 }
 
-/** Those of the transactions that are known to have all their signatures right. */
+/** Transactions whose signatures have all been verified. */
 export async function signedOnes(
   transactions: readonly WireTransaction[],
 ): Promise<WireTransaction[]> {

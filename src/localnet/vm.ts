@@ -24,7 +24,7 @@ import {
   type TransactionError,
 } from './transaction-error.ts';
 
-// LiteSVM's native layer, taken directly: its TypeScript wrapper encodes every transaction anew and pulls in a second @solana/kit.
+// Uses LiteSVM's native layer directly, because its TypeScript wrapper re-encodes every transaction and depends on a second @solana/kit.
 // It ends the process on bytes that are not a transaction, so it only gets bytes that wire.ts has decoded.
 
 /** An account. Lamports are a u64. */

@@ -2,7 +2,7 @@ import type { Key } from './keys.ts';
 
 // A transaction decoded from its wire form.
 
-/** An instruction of a message, as offsets into the message's bytes: decoding copies only what is read. */
+/** An instruction of a message, as offsets into the message's bytes, so that decoding only copies the bytes that are read. */
 export interface WireInstruction {
   readonly programIndex: number;
   readonly accountsAt: number;

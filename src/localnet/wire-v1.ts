@@ -7,7 +7,7 @@ import { checkSane, insane, type Reader, WireError } from './wire-reader.ts';
 export const VERSION_1 = 0x81;
 /** Bytes that a version 1 transaction may have. */
 export const MAX_V1_LENGTH = 4096;
-/** Where the number of keys is: after the version, the header, the config mask, the blockhash and a count. */
+/** Offset of the number of keys: after the version, the header, the config mask, the blockhash and a count. */
 export const V1_KEY_COUNT_AT = 1 + 3 + 4 + 32 + 1;
 
 const MAX_SIGNATURES = 12;
@@ -47,7 +47,7 @@ function readInstructions(reader: Reader, count: number): WireInstruction[] {
   }));
 }
 
-/** Reads a version 1 message; the reader stands after its version byte. Throws WireError. */
+/** Reads a version 1 message; the reader is positioned after its version byte. Throws WireError. */
 export function readV1Message(reader: Reader): WireMessage {
   const [requiredSignatures, readonlySigned, readonlyUnsigned] = [
     reader.byte(),

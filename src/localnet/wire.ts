@@ -122,7 +122,7 @@ export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransactio
   };
 }
 
-/** Decodes a message alone. Throws WireError. */
+/** Decodes a message without signatures. Throws WireError. */
 export function decodeMessage(bytes: Buffer, takesV1 = true): WireMessage {
   return takesV1 && isV1(bytes)
     ? readV1Message(new Reader(bytes, 1))

@@ -41,7 +41,7 @@ interface Envelope {
   error?: { code: string; message: string };
 }
 
-/** How long a server may be away: the sandbox kills its own now and then. */
+/** Maximum downtime of a server in ms, because the sandbox occasionally kills its servers. */
 const patienceMs = 20_000;
 
 /** Sends a request until it is answered, up to a limit: a server may be away for a moment. */
@@ -66,7 +66,7 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // 429: wait as told. 500: a database or a chain that is away for a moment, which the envelope says.
+      // 429: wait for Retry-After. 500: the database or the chain is temporarily unreachable, as the envelope reports.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);

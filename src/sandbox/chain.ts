@@ -1,4 +1,4 @@
-// The local chain as the sandbox drives it: what wallets do (send), and what only a local chain allows (time travel, a faucet).
+// The local chain for the sandbox: transactions of wallets (send), and the methods of a local chain (time travel, a faucet).
 import { createRpc, type Rpc } from '../chain/rpc.ts';
 import { tokenAccountAddress } from '../chain/addresses.ts';
 import { tokenAccountIn } from '../chain/accounts.ts';

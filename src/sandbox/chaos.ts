@@ -1,7 +1,6 @@
 // kill -9 at random moments, as often as asked, and the certainty that each killed process is back before its leases are called dead.
 import { expireDispatchClaims, expireKeeperLeases } from '../db/sandbox.ts';
-import type { Processes } from './processes.ts';
-import { allReady } from './processes.ts';
+import { allReady, type Processes } from './processes.ts';
 import type { Random } from './random.ts';
 import { retrying } from './retrying.ts';
 

@@ -6,14 +6,14 @@ import { createServer, type IncomingMessage } from 'node:http';
 export interface ReceivedEvent {
   id: string;
   type: string;
-  /** As it came, byte for byte. */
+  /** The raw body. */
   body: string;
 }
 
 export interface MerchantServer {
-  /** Where the endpoint of `merchant` is. */
+  /** URL of the endpoint of `merchant`. */
   urlFor(merchant: number): string;
-  /** The secret of that endpoint, told once by the API. */
+  /** The secret of that endpoint, shown once by the API. */
   setSecret(merchant: number, secret: string): void;
   /** While true it answers 503, as a merchant whose database is down would. */
   setFailing(merchant: number, failing: boolean): void;

@@ -1,5 +1,5 @@
-// The play: wallets subscribe, then time passes period by period while each does what its role says. Time only moves when everything that was
-// due has been done, so months pass in seconds and nothing is skipped.
+// The scenario: wallets subscribe, then time advances period by period while each wallet acts by its role. Time only advances when all due work is done,
+// so months pass in seconds and no due time is skipped.
 import { bringRetriesForward, readWorkLeft } from '../db/sandbox.ts';
 import { subscriptionsDue } from '../db/notify.ts';
 import { each } from '../each.ts';
@@ -30,9 +30,9 @@ export interface PlayOptions {
   periods: number;
   random: Random;
   chaos: Chaos;
-  /** Told in words what happens, for a terminal. */
+  /** Called with progress messages for a terminal. */
   tell: (line: string) => void;
-  /** Aborted: the play ends where it is, by throwing the signal's reason. */
+  /** When aborted, the scenario stops and throws the signal's reason. */
   signal: AbortSignal;
 }
 
@@ -40,7 +40,7 @@ const periodSeconds = BigInt(periodHours * 3600);
 // The merchant whose server is down for the second period.
 const failingMerchant = 1;
 
-/** The cast: every role at least once, most of them steady payers. The first thing happens in the second period, the last early enough to end within the play. */
+/** The cast: every role at least once, mostly steady payers. Their first actions are in the second period, the last early enough to finish in time. */
 export function cast(
   count: number,
   periods: number,
@@ -61,7 +61,7 @@ export function cast(
   });
 }
 
-/** Plays all periods. Throws an Error that says what did not happen when something takes longer than it may. */
+/** Plays all periods. Throws an Error with the awaited condition when a step exceeds its time limit. */
 export async function play(options: PlayOptions): Promise<void> {
   const { stage, subscribers, periods, random, tell, server, processes } = options;
   await each(subscribers, 8, async (subscriber) => {
@@ -80,7 +80,7 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       tell(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // A minute past the last due time of the period, then the middle of it, by way of everything that falls due in between.
+    // Advances to a minute past the last due time of the period, then to its middle, with a stop at each due time in between.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await quiet(options);
@@ -111,7 +111,7 @@ export async function play(options: PlayOptions): Promise<void> {
   await quiet(options);
 }
 
-/** Moves the chain's clock to `target`, stopping wherever something falls due on the way until it is done. */
+/** Moves the chain's clock to `target`, with a stop at each due time until the work is done. */
 async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
   const { stage, processes } = options;
   for (;;) {
@@ -119,17 +119,17 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
     const now = await stage.chain.now();
     if (now >= target) return;
     const { nextDue } = await retrying(() => readWorkLeft(processes.sql, date(now)));
-    // What falls due within ten minutes of the next due thing is taken along.
+    // Also handles subscriptions due within ten minutes after the next due one.
     const next = nextDue === null ? target : BigInt(Math.ceil(nextDue.getTime() / 1000)) + 600n;
     const step = next < target ? next : target;
-    // The clock runs by itself too: a time that is a second away needs no travel.
+    // The clock also runs by itself, so a time within a second needs no time travel.
     if (step > now + 1n) await stage.chain.travelTo(step);
     else await new Promise((resolve) => setTimeout(resolve, 200));
     await retrying(() => processes.sql.notify(subscriptionsDue, ''));
   }
 }
 
-/** Resolves when nothing that is due is left undone: by the keeper at the chain's time, by the dispatcher at the database's. */
+/** Resolves when all due work is done: that of the keeper by chain time, that of the dispatcher by database time. */
 async function quiet({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {

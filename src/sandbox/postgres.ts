@@ -90,7 +90,7 @@ export async function startEmbeddedPostgres({
     // In its own process group it does not get the terminal's ctrl-C: its users are stopped first.
     { ...identity, cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
-  // An exit without stop() ends the server too. SIGQUIT ends it and its children at once.
+  // An exit without stop() ends the server too. SIGQUIT ends it and its children immediately.
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
   const said: string[] = [];

@@ -34,7 +34,7 @@ export interface Processes {
   keeper: string;
   treasury: string;
   mint: string;
-  /** How many scenarios this data had seen before. */
+  /** Number of earlier scenarios in this data. */
   plays: number;
   sql: Sql;
   daemons: Record<'serve' | 'keeper' | 'dispatch', Supervised>;
@@ -143,7 +143,7 @@ async function prepare(
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'billing-sandbox-')));
   if (dataDir === undefined) onStop(() => rm(directory, { recursive: true, force: true }));
   makeDataDir(directory);
-  // Postgres may run as another user, who must be able to pass through.
+  // Postgres may run as another user, which needs access to the directory.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory, { recursive: true });

@@ -23,14 +23,14 @@ export interface SandboxOptions {
   /** Processes to kill -9 in the course of the play. */
   chaos: number;
   dataDir?: string | undefined;
-  /** Told in words what happens. */
+  /** Called with progress messages. */
   tell: (line: string) => void;
   log: Log;
   /** Aborted: the start or the play ends as soon as it can, by throwing the signal's reason. */
   signal: AbortSignal;
 }
 
-/** What `--once --json` prints. */
+/** The output of `--once --json`. */
 export interface Summary {
   subscribers: number;
   periods: number;

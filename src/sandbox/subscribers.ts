@@ -1,4 +1,4 @@
-// The subscribers and what each does in the course of the play.
+// The subscribers and their actions in the scenario.
 import { unsignedTransaction } from '../chain/message.ts';
 import { revokeApproval } from '../chain/system-instructions.ts';
 import { approveTransaction } from '../chain/transactions.ts';
@@ -7,7 +7,7 @@ import type { SandboxChain } from './chain.ts';
 import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
-/** steady pays; the others meet what their name says, in the period `at`. */
+/** steady pays; the others have the fault of their name in the period `at`. */
 export const roles = [
   'steady',
   'topsUp',

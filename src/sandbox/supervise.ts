@@ -14,7 +14,7 @@ export interface Supervised {
   restarts(): number;
   /** kill -9, as a machine that loses power would. */
   kill(): void;
-  /** Resolves when `url` answers 200; throws an OperatorError with the log's end after 30 s, and what `signal` was aborted with. */
+  /** Resolves when `url` responds with 200. Throws an OperatorError with the log's end after 30 s, or the reason with which `signal` was aborted. */
   ready(signal?: AbortSignal): Promise<void>;
   /** SIGTERM, and resolves when it has ended; SIGKILL after 15 s. */
   stop(): Promise<void>;
@@ -26,7 +26,7 @@ export interface SuperviseOptions {
   /** Node's own options, before the program. */
   nodeArgs?: string[];
   env: Record<string, string>;
-  /** Where its stdout and stderr go. */
+  /** File of its stdout and stderr. */
   logFile: string;
   /** Answers 200 when it can do its work. */
   readyUrl: string;

@@ -1,4 +1,4 @@
-// Questions, on a terminal alone. They are written to stderr, so that stdout keeps nothing but the answer of the command.
+// Prompts, only on a terminal. They are written to stderr, so that stdout only has the result of the command.
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { Interrupted } from '../errors.ts';
@@ -39,7 +39,7 @@ function read(
       output: hidden ? nowhere : process.stderr,
       terminal: true,
     });
-    // After the line above, which ends the terminal's own echo: text that is typed at once would be shown.
+    // Prompts after the line above, which turns the terminal's echo off; otherwise fast input would be shown.
     if (hidden) process.stderr.write(question);
     let line: string | undefined;
     const interrupted = () => {

@@ -1,13 +1,13 @@
-// Colour on a terminal alone, and never where NO_COLOR asks for none.
+// Colours, only on a terminal and without NO_COLOR.
 import { styleText } from 'node:util';
 import { noColour } from '../config/terminal.ts';
 
 export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
-/** Puts a style around a text where the stream shows colours, and leaves it alone where it does not. */
+/** Adds a style to a text if the stream shows colours. */
 export type Paint = (style: Style, text: string) => string;
 
-/** How to paint on this stream. */
+/** The painter for this stream. */
 export function painter(stream: NodeJS.WriteStream): Paint {
   // A stream that is not a terminal lacks this method, though its type has it.
   if (!stream.isTTY || noColour() || !stream.hasColors()) return plain;

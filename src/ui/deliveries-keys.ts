@@ -212,7 +212,7 @@ function pressInEntry(
       mode: {
         ...mode,
         fault:
-          'Type 2026-11-21 or 2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit.',
+          'Type 2026-11-21 or 2026-11-21 09:00 (UTC), or 30m, 6h, 7d before now; nothing for no limit.',
       },
     };
   return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, [mode.of]: time });

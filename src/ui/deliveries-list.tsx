@@ -19,7 +19,7 @@ function outcome({
   return lastError ?? (lastStatus === null ? '' : String(lastStatus));
 }
 
-/** Titles and widths of what fits beside the marks. */
+/** Titles and widths of the columns that fit next to the marks. */
 function columns(
   width: number,
 ): { title: string; width: number; cell: (row: DeliveryItem) => string }[] {
@@ -136,7 +136,7 @@ export function filterInWords(
   return parts.length === 0 ? 'all of them' : parts.join(' · ');
 }
 
-/** How many rows there are to scroll over. */
+/** Number of scrollable rows. */
 export function extent({ list, marked, index }: State): string {
   const { rows, more, asOf, lookedBackTo } = list;
   const searching =

@@ -42,7 +42,7 @@ function replayed(state: State, ids: readonly string[]): State {
     : { ...next, mode: { name: 'list' }, selected: null, index: 0, offset: 0 };
 }
 
-/** Where a confirmation that has run goes back to. */
+/** The screen after a completed confirmation. */
 function backOf({ mode }: State): Mode {
   return mode.name === 'confirm' && mode.running ? mode.back : mode;
 }

@@ -1,4 +1,4 @@
-// `billing deliveries` on a terminal. Its data comes from a source that pushes views, so that keys are answered at once.
+// `billing deliveries` on a terminal. A source pushes its data, so that keys respond immediately.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { DeliveriesList, extent, filterInWords } from './deliveries-list.tsx';
@@ -24,7 +24,7 @@ import { Ends, Frame, Keys, Line, type Part } from './line.tsx';
 import { useNow, useSize } from './screen.tsx';
 
 export interface ListWatch {
-  /** How many rows it shows at most. */
+  /** Maximum number of rows. */
   want(rows: number): void;
   /** Reads again now. */
   look(): void;
@@ -36,9 +36,9 @@ export interface DeliveriesSource {
   watch(filter: DeliveryFilter, tell: (list: ListView) => void): ListWatch;
   watchOne(id: string, tell: (detail: DetailView) => void): { look(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
-  /** Tells what becomes of these deliveries, until all have ended. */
+  /** Reports the state of these deliveries until all have finished. */
   watchFate(ids: readonly string[], tell: (fate: Fate) => void): { stop(): void };
-  /** What replaying these would do. */
+  /** A preview of replaying these. */
   outlook(ids: string[]): Promise<Outlook>;
 }
 
@@ -151,7 +151,7 @@ export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {
   );
 }
 
-/** The line above the keys: a notice, or where the cursor is and what becomes of a replay. */
+/** The line above the keys: a notice, or the cursor position and the state of a replay. */
 function footOf({ notice, replayed }: State, below: string): readonly Part[] {
   if (notice !== null) return [{ text: notice, tone: 'warn' }];
   const fate = replayed?.fate?.words;
@@ -238,7 +238,7 @@ function useReplay(source: DeliveriesSource, mode: Mode, dispatch: (action: Acti
   }, [running]);
 }
 
-/** Watches what becomes of the deliveries of the last replay. */
+/** Watches the deliveries of the last replay. */
 function useFate(
   source: DeliveriesSource,
   { replayed }: State,

@@ -27,7 +27,7 @@ export interface ListView extends Freshness {
   rows: DeliveryItem[];
   /** There may be older ones. */
   more: boolean;
-  /** The first reading goes on: so far back it has come. */
+  /** Progress of the first read: the time back to which it has read. */
   lookedBackTo: Date | null;
 }
 
@@ -39,7 +39,7 @@ export interface Outlook {
   run: () => Promise<string[]>;
 }
 
-/** What became of the deliveries of a replay. */
+/** The state of the deliveries of a replay. */
 export interface Fate {
   words: string;
   /** None is pending any more. */
@@ -79,7 +79,7 @@ export interface State {
   marked: ReadonlySet<string>;
   apps: AppChoice[];
   mode: Mode;
-  /** Told once, until the next key. */
+  /** Shown until the next key. */
   notice: string | null;
   /** The new deliveries of the last replay, until a key is pressed after all have ended. */
   replayed: { ids: readonly string[]; fate: Fate | null } | null;

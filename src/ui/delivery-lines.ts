@@ -28,7 +28,7 @@ export interface WholeItem extends DeliveryItem {
   nextAttemptAt: Date | null;
   finishedAt: Date | null;
   endpointDeletedAt: Date | null;
-  /** As it was or will be sent. */
+  /** The request as it was or will be sent. */
   body: string;
   attemptLog: AttemptView[];
 }

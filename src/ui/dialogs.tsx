@@ -67,7 +67,7 @@ export function Entry({ mode }: { mode: Extract<Mode, { name: 'enter' }> }): Rea
         <Line
           parts={[
             {
-              text: '2026-11-21 09:00 (UTC), or 30m, 6h, 7d for so long ago; nothing for no limit',
+              text: '2026-11-21 09:00 (UTC), or 30m, 6h, 7d before now; nothing for no limit',
               tone: 'dim',
             },
           ]}

@@ -2,13 +2,13 @@ import type { Part } from './line.tsx';
 import { safeText } from './safe-text.ts';
 import { moment, span } from './time.ts';
 
-/** How fresh something on the screen is. */
+/** Age of the data on the screen. */
 export interface Freshness {
   /** When it was read; null before the first answer. */
   asOf: Date | null;
   /** When the question was asked that has no answer yet. */
   askedAt: Date | null;
-  /** Why the last question had none. */
+  /** The reason why the last poll failed. */
   trouble: string | null;
 }
 

@@ -13,7 +13,7 @@ const named = {
   return: 'enter',
   escape: 'escape',
   backspace: 'backspace',
-  // What terminals send for the backspace key is this one to ink.
+  // Terminals send the code of this key for backspace.
   delete: 'backspace',
 } as const;
 
@@ -47,6 +47,6 @@ function keysOf(input: string, key: Key): string[] {
   const characters = Array.from(input).flatMap(
     (character) => byCharacter[character] ?? (character >= ' ' ? [character] : []),
   );
-  // An escape and the key after it, read at once.
+  // An escape and the next key, received together.
   return key.meta ? ['escape', ...characters] : characters;
 }

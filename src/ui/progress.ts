@@ -1,7 +1,7 @@
 // Tells that a command is at work when it takes longer than a second: one line that changes on a terminal, a line now and then off one.
 
 export interface Progress {
-  /** How far it is, in words such as "1000 of 5000 queued". */
+  /** The progress in words, such as "1000 of 5000 queued". */
   update: (words: string) => void;
   /** Leaves no trace on a terminal. Call it before anything else is printed. */
   end: () => void;

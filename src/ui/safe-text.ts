@@ -40,11 +40,11 @@ export function bytesAsLines(bytes: Buffer): string[] {
   if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
   const { text, strangers } = decode(bytes);
   if (bytes.includes(0) || strangers > bytes.length / 10) return hexDump(bytes);
-  // What decode() spelled out is printable already.
+  // The output of decode() is already printable.
   return safeLines(text);
 }
 
-/** How many bytes are no part of a UTF-8 character, and the rest as it reads. */
+/** The number of bytes outside of UTF-8 characters, and the decoded rest. */
 function decode(bytes: Buffer): { text: string; strangers: number } {
   let text = '';
   let strangers = 0;

@@ -76,7 +76,7 @@ const nothing: SandboxView = {
   askedAt: null,
   trouble: null,
 };
-// Title, what happens, and under the body where the API is and the keys.
+// Title, progress, and below the body the URL of the API and the keys.
 const frameLines = 4;
 // From here on there is room for the two lists side by side.
 const wideColumns = 150;

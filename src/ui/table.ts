@@ -16,7 +16,7 @@ const lines = Object.fromEntries([
   ['middle', '  '],
 ]) as Record<Table.CharName, string>;
 
-/** A table as text that ends with a line break; '-' stands for null. */
+/** A table as text that ends with a line break; null is shown as '-'. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly Cell[])[],

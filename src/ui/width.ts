@@ -1,5 +1,5 @@
-// How many columns text takes on a terminal. Close to what terminals do (wide East Asian characters and emoji take two); what is drawn is cut to
-// its place by ink all the same.
+// The width of text in terminal columns. An approximation (wide East Asian characters and emoji are two columns), because ink also cuts the output to its
+// place.
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 const plain = /^[\x20-\x7e]*$/;
 const wide =
@@ -33,7 +33,7 @@ export function fit(text: string, width: number): string {
   return shown + ' '.repeat(Math.max(0, width - widthOf(shown)));
 }
 
-/** One line broken into lines of at most `width` columns, at spaces where that loses little; those after the first are indented as the first is. */
+/** Breaks a line into lines of at most `width` columns, preferably at spaces; all lines have the indent of the first. */
 export function wrap(text: string, width: number): string[] {
   // Beside the indent the widest character, of two columns, must have its place.
   const indent = Math.max(
@@ -43,7 +43,7 @@ export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
   let used = 0;
-  // Where the last space of the line is, and how many columns stand before it.
+  // The position of the last space of the line, and the number of columns before it.
   let space = { at: 0, column: 0 };
   const breakLine = (end: number, rest: string) => {
     lines.push(line.slice(0, end));
@@ -72,7 +72,7 @@ function* segmentsOf(text: string): Iterable<string> {
   for (const { segment } of graphemes.segment(text)) yield segment;
 }
 
-/** The longest beginning of at most `width` columns (one grapheme at the least), and the rest. */
+/** The longest prefix of at most `width` columns (at least one grapheme), and the rest. */
 function split(text: string, width: number): [string, string] {
   if (plain.test(text)) return [text.slice(0, Math.max(1, width)), text.slice(Math.max(1, width))];
   let used = 0;

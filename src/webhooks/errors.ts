@@ -1,6 +1,7 @@
-// Why no status line came, as one word that merchants see in the log of attempts. The error's message is left out: it can contain what others sent.
+// Classifies a request without a status line into one code, which merchants see in the log of attempts. The error's message is not shown, because it can
+// contain text from the network.
 
-/** The words, each with its meaning. */
+/** The codes, each with its meaning. */
 export const failureMeanings = {
   timeout: 'No status line came within 5 seconds.',
   dns: 'The host’s name has no address, or the name servers did not answer.',
@@ -15,7 +16,7 @@ export const failureMeanings = {
 
 export type Failure = keyof typeof failureMeanings;
 
-/** The guard refuses the target's address. */
+/** The SSRF guard refuses the target's address. */
 export class BlockedAddress extends Error {
   readonly code = 'BLOCKED_ADDRESS';
 }
@@ -36,16 +37,16 @@ const byCode: Record<string, Failure> = {
   EHOSTDOWN: 'unreachable',
 };
 
-// OpenSSL's verification results by Node's names; its other errors begin with ERR_SSL_ or ERR_TLS_.
+// Node's names of OpenSSL's verification results; other TLS errors begin with ERR_SSL_ or ERR_TLS_.
 const tls =
   /^(ERR_SSL_|ERR_TLS_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|EPROTO$)/;
 
-/** The class of an error of Node, undici or the guard. */
+/** The code of an error of Node, undici or the guard. */
 export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for answers that are not HTTP; some differ from a closed connection only in their message.
+  // undici's errors for responses that are not HTTP; some differ from a closed connection only in their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
   // A name server's ECONNREFUSED or ETIMEDOUT is a failure to resolve.
   if (syscall === 'getaddrinfo' || syscall?.startsWith('query') === true || code === 'ENOTFOUND')

@@ -1,14 +1,14 @@
-// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted. No redirect is followed, nothing is decompressed,
-// at most 4 KiB of the answer's body are read.
+// Posts webhooks over undici: one request, sent once, to an address that the SSRF guard has vetted. Follows no redirect, decompresses nothing, and reads at
+// most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
 import { classify } from './errors.ts';
 import type { SsrfGuard } from './ssrf-guard.ts';
 
-/** Milliseconds from the request's start to the status line; a body that is incomplete by then is cut. */
+/** Deadline in ms from the start of the request to the status line; a body that is incomplete by then is truncated. */
 export const deadlineMs = 5000;
 
 const bodyLimit = 4096;
-/** Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids sending a request on a connection that is being closed. */
+/** Servers close idle connections after 5 s (Node's default) or later. Closing earlier avoids a request on a connection that the server is closing. */
 const keepAliveMs = 4000;
 
 export interface Answer {
@@ -18,7 +18,7 @@ export interface Answer {
   error: string | null;
   /** The first 4 KiB of the body; null when no status line came. */
   response: Buffer | null;
-  /** Of the peer, once there was a connection. */
+  /** The peer's address; null without a connection. */
   address: string | null;
   durationMs: number;
   retryAfter: string | undefined;
@@ -33,7 +33,7 @@ export interface WebhookRequest {
   body: string;
 }
 
-/** Connections to receivers. Each carries one request at a time, and no further one after a failure. */
+/** Connections to receivers. Each carries one request at a time and is not reused after a failure. */
 export class WebhookClient {
   private readonly idle = new Map<string, Connection[]>();
   private readonly connect: buildConnector.connector;
@@ -44,18 +44,18 @@ export class WebhookClient {
     this.guard = guard;
     this.connect = buildConnector({
       timeout: deadlineMs,
-      // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED does not switch it off.
+      // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
       rejectUnauthorized: true,
       ...(guard.lookup === undefined ? {} : { lookup: guard.lookup }),
     });
   }
 
-  /** Resolves with the answer or with the error; never rejects. */
+  /** Resolves with the response or the error; never rejects. */
   post(request: WebhookRequest): Promise<Answer> {
     const connection = this.take(request.origin);
     return new Promise((resolve) => {
       const exchange = new Exchange(connection, (answer, isClean) => {
-        // Not within undici's own parsing: bytes that follow the answer must not be read as the next one.
+        // Deferred until undici has parsed the chunk, so that trailing bytes cannot be read as the response to the next request.
         if (isClean) queueMicrotask(() => this.give(connection));
         else this.drop(connection);
         resolve(answer);
@@ -65,7 +65,7 @@ export class WebhookClient {
     });
   }
 
-  /** Ends idle connections; one in use ends with its request. */
+  /** Closes idle connections; a connection in use closes after its request. */
   close(): void {
     this.closed = true;
     for (const connection of [...this.idle.values()].flat()) this.drop(connection);
@@ -81,7 +81,7 @@ export class WebhookClient {
       address: null,
       client: new Client(origin, {
         pipelining: 1,
-        // The one deadline is the exchange's.
+        // The only deadline is that of the exchange.
         headersTimeout: 0,
         bodyTimeout: 0,
         keepAliveTimeout: keepAliveMs,
@@ -120,7 +120,7 @@ export class WebhookClient {
     else list.push(connection);
   }
 
-  /** `inUse: false` leaves a connection that carries a request to its exchange. */
+  /** With `inUse: false`, a connection that carries a request is left to its exchange. */
   private drop(connection: Connection, inUse = true): void {
     const list = this.idle.get(connection.origin);
     const at = list?.indexOf(connection) ?? -1;
@@ -136,7 +136,7 @@ interface Connection {
   address: string | null;
 }
 
-/** One request as undici reports it. Calls `done` once; `isClean`: the connection can carry another. */
+/** undici's handler for one request. Calls `done` once; `isClean`: the connection can be reused. */
 class Exchange implements Dispatcher.DispatchHandler {
   private readonly connection: Connection;
   private readonly done: (answer: Answer, isClean: boolean) => void;
@@ -154,7 +154,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.deadline = setTimeout(() => this.settle('timeout'), deadlineMs);
   }
 
-  // undici takes an object without this for a handler of its older kind.
+  // undici treats a handler without this method as an old-style handler.
   onRequestStart(): void {
     return;
   }

@@ -1,4 +1,4 @@
-// Sends one signed `ping`, or a sample event, at once, through the code that sends deliveries.
+// Sends one signed `ping` or sample event immediately, through the client that sends deliveries.
 import { randomUUID } from 'node:crypto';
 import { WebhookClient } from './http.ts';
 import { signedHeaders, signingKeys } from './sign.ts';
@@ -11,25 +11,25 @@ export interface Ping {
   url: string;
   /** whsec_<base64> */
   secret: string;
-  /** The secret before the last rotation, while it signs as well. */
+  /** The previous secret, while it also signs. */
   previousSecret?: string | undefined;
-  /** Unix ms that the headers name: of the database's clock where there is one, as for deliveries. */
+  /** Timestamp of the headers in Unix ms: the database's clock if available, as for deliveries. */
   now?: number;
   /** The event to send; a ping when absent. */
   event?: { id: string; body: string };
 }
 
 export interface PingResult {
-  /** HTTP status; null when there was no answer. */
+  /** HTTP status; null without a response. */
   status: number | null;
   durationMs: number;
-  /** Why there was no answer (errors.ts); null when there was one. */
+  /** The reason why there is no response (errors.ts); null with a response. */
   error: string | null;
-  /** The start of the answer's body as text, at most 4 KiB; bytes that are no UTF-8 are replaced. */
+  /** The start of the response body as text, at most 4 KiB; invalid UTF-8 is replaced. */
   response: string | null;
 }
 
-/** Sends a test event and waits up to 5 s for the answer. The endpoint's faults are results, not errors. */
+/** Sends a test event and waits up to 5 s for the response. A failure of the endpoint is a result, not an error. */
 export async function sendPing({
   config,
   appId,

@@ -1,4 +1,4 @@
-// Both signatures of a webhook request: billing's own (docs/webhooks.md) and that of the Standard Webhooks specification.
+// The two signatures of a webhook request: billing's own (docs/webhooks.md) and that of the Standard Webhooks specification.
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
 /** The two keys of one secret. */
@@ -18,8 +18,8 @@ export function signingKeys(secret: string): SigningKeys {
 }
 
 /**
- * The headers of one request, as name, value, name, value. `timestamp` in Unix seconds; `id` is the event's, the same on every attempt. While a secret
- * is rotated its previous one signs as well: in webhook-signature, which is a list. X-Service-Signature is the newest one's alone.
+ * The headers of one request, as name, value, name, value. `timestamp` is Unix seconds; `id` is the event's id, the same for every attempt. After a
+ * rotation the previous secret also signs in webhook-signature, which is a list; X-Service-Signature only uses the newest secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

@@ -1,5 +1,5 @@
-// Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and control the DNS answers for them, so an address is
-// checked where it is used: a literal when the connection is made, a name by the look-up whose answer is connected to (no second answer can differ).
+// Keeps webhooks away from addresses inside the operator's network. Merchants choose the URLs and control their DNS, so the address is checked where it is
+// used: a literal on connect, a name in the look-up whose result is connected to, so that no second DNS answer can differ.
 import { Resolver } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import { isIP, type LookupFunction } from 'node:net';
@@ -8,24 +8,24 @@ import type { Config } from '../config.ts';
 import { BlockedAddress } from './errors.ts';
 
 export interface SsrfGuard {
-  /** Throws BlockedAddress when `hostname` (as a URL normalises it) is an address that is refused. */
+  /** Throws BlockedAddress when `hostname` (as a URL normalises it) is a refused address. */
   checkLiteral(hostname: string): void;
-  /** For net.connect: returns vetted addresses only. undefined when the guard is off: the system's look-up is used then. */
+  /** For net.connect: returns only vetted addresses. undefined when the guard is off, for the system's look-up. */
   lookup: LookupFunction | undefined;
 }
 
 export interface SsrfGuardOptions {
-  /** false lets everything pass (development). */
+  /** false turns the guard off (development). */
   enabled: boolean;
-  /** CIDRs that are allowed although they are not public. */
+  /** Non-public CIDRs that are allowed. */
   allow: readonly string[];
-  /** CIDRs that are refused although they are public or allowed. */
+  /** CIDRs that are refused even if they are public or allowed. */
   deny: readonly string[];
-  /** Name servers as address or address:port; those of the system when empty. */
+  /** Name servers as address or address:port; empty: those of the system. */
   nameServers: readonly string[];
 }
 
-/** What of the configuration the guard goes by. */
+/** The guard's part of the configuration. */
 export type GuardConfig = Pick<
   Config,
   'webhookGuard' | 'webhookAllowCidrs' | 'webhookDenyCidrs' | 'webhookNameServers'
@@ -45,12 +45,12 @@ type Cidr = ReturnType<typeof ipaddr.parseCIDR>;
 
 const globalUnicast = ipaddr.parseCIDR('2000::/3');
 
-/** Public addresses that reach the host itself: Azure's metadata and wire server. */
+/** Public addresses that reach the host: Azure's metadata and wire server. */
 const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
 
 /**
- * Refuses every address that is not public unicast, those that embed an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) among them, and the
- * machine's own.
+ * Refuses the machine's own addresses and every address that is not public unicast, including those that embed an IPv4 address (mapped, compatible, NAT64,
+ * 6to4, Teredo).
  */
 export function createSsrfGuard({
   enabled,
@@ -61,7 +61,7 @@ export function createSsrfGuard({
   if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
   const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
   const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
-  // c-ares: getaddrinfo would occupy one of libuv's four threads for as long as a name server takes.
+  // Uses c-ares, because getaddrinfo would block one of libuv's four threads until the name server answers.
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (nameServers.length > 0) resolver.setServers(nameServers);
 
@@ -75,7 +75,7 @@ export function createSsrfGuard({
   };
   const vetted = async (hostname: string, family: number) => {
     const found = await resolve(resolver, hostname, family);
-    // One refused address refuses the name: its owner decides which answer comes first next time.
+    // One refused address refuses the whole name, because its owner controls the order of the addresses.
     for (const { address } of found) check(address);
     return found;
   };
@@ -126,7 +126,7 @@ async function resolve(
   hostname: string,
   family: number,
 ): Promise<{ address: string; family: number }[]> {
-  // RFC 6761: never asked of a name server.
+  // RFC 6761: localhost is never sent to a name server.
   if (/^(.*\.)?localhost\.?$/i.test(hostname)) return [{ address: '127.0.0.1', family: 4 }];
   const [v4, v6] = await Promise.allSettled([
     family === 6 ? [] : resolver.resolve4(hostname),
@@ -136,7 +136,7 @@ async function resolve(
     ...(v4.status === 'fulfilled' ? v4.value : []).map((address) => ({ address, family: 4 })),
     ...(v6.status === 'fulfilled' ? v6.value : []).map((address) => ({ address, family: 6 })),
   ];
-  // Many names have addresses of one family only: a failed lookup counts when no address is found.
+  // Many names have addresses of one family only, so a failed look-up only counts when no address is found.
   if (found.length === 0 && v4.status === 'rejected') throw v4.reason;
   if (found.length === 0 && v6.status === 'rejected') throw v6.reason;
   return found;

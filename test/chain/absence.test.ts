@@ -33,20 +33,23 @@ void t.test('two endpoints that do not have an account at finalized are enough',
   t.same(alarms, []);
 });
 
-void t.test('one endpoint alone must not have it for a quarter of an hour', async (t) => {
-  const { judge, time, alarms } = judging(all);
-  for (let minutes = 0; minutes < 15; minutes += 1) {
-    time.ms = minutes * MINUTE;
-    judge.read(100_000);
-    t.same(await judge.gone(['a']), new Set(), `${minutes} minutes`);
-  }
-  time.ms = 15 * MINUTE;
-  t.same(await judge.gone(['a']), new Set(['a']));
-  t.same(alarms, []);
-});
+void t.test(
+  'with one endpoint, an account counts as absent after it was missing for a quarter of an hour',
+  async (t) => {
+    const { judge, time, alarms } = judging(all);
+    for (let minutes = 0; minutes < 15; minutes += 1) {
+      time.ms = minutes * MINUTE;
+      judge.read(100_000);
+      t.same(await judge.gone(['a']), new Set(), `${minutes} minutes`);
+    }
+    time.ms = 15 * MINUTE;
+    t.same(await judge.gone(['a']), new Set(['a']));
+    t.same(alarms, []);
+  },
+);
 
 void t.test(
-  'an account that comes back meanwhile is missing from the beginning when it is missing again',
+  'an account that reappears restarts the absence period when it is missing again',
   async (t) => {
     let missing = true;
     const { judge, time } = judging(() => missing);
@@ -60,9 +63,9 @@ void t.test(
   },
 );
 
-// Callers ask only about what their own read does not show: nobody asks about an account that is there.
+// Callers only ask about accounts that are missing in their own read, never about existing ones.
 void t.test(
-  'an account that one endpoint lacks for a moment now and then is never gone, though nobody asks about it between',
+  'an account that one endpoint lacks only momentarily, repeatedly, never counts as gone, even without reads in between',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     for (; time.ms < 48 * HOUR; time.ms += 16 * MINUTE) {
@@ -92,7 +95,7 @@ for (const [name, endpoints] of [
   ['two endpoints', [all, all]],
 ] as const) {
   void t.test(
-    `${name} without any account for a moment, and again a day later: an alarm each time, and nothing is gone`,
+    `${name} without any account momentarily, and again a day later: one alarm each time, and no account counts as gone`,
     async (t) => {
       const { judge, time, alarms } = judging(...endpoints);
       const addresses = Array.from({ length: 50 }, (_, n) => `${n}`);
@@ -123,7 +126,7 @@ for (const [name, endpoints] of [
   ['two endpoints', [all, all]],
 ] as const) {
   void t.test(
-    `${name} without any account: nothing is gone for a day, one alarm each hour`,
+    `${name} without any account: no account counts as gone for a day, one alarm each hour`,
     async (t) => {
       const { judge, time, alarms } = judging(...endpoints);
       const addresses = Array.from({ length: 1000 }, (_, n) => `${n}`);
@@ -141,7 +144,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'an endpoint alone without 1% of the accounts, read bit by bit over an hour: nothing is gone, one alarm',
+  'a single endpoint that lacks 1% of the accounts, read gradually over an hour: no account counts as gone, one alarm',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     const missing: string[] = [];

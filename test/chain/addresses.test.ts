@@ -105,7 +105,7 @@ void t.test('an address derived again is the same, out of the cache or not', (t)
   t.end();
 });
 
-void t.test('isAddress takes Base58 of 32 bytes and nothing else', (t) => {
+void t.test('isAddress only accepts Base58 of 32 bytes', (t) => {
   fc.assert(fc.property(key, (one) => isAddress(one)));
   fc.assert(
     fc.property(

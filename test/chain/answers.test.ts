@@ -1,4 +1,4 @@
-// What nodes answer is read as it is or refused as the endpoint's fault: never a TypeError, never a value of another kind.
+// Responses of nodes are either decoded or refused as a fault of the endpoint: never a TypeError, never a value of another type.
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import t from 'tap';
@@ -100,7 +100,7 @@ void t.test('any answer is either read or counted as the endpoint’s fault', as
 });
 
 void t.test(
-  'an answer of an older slot than asked for is of an endpoint that is behind',
+  'a response with an older slot than requested marks the endpoint as behind',
   async (t) => {
     const at = (slot: number, minSlot?: bigint) =>
       answers.inContext({ context: { slot }, value: 'x' }, minSlot, (value) => value);
@@ -110,19 +110,22 @@ void t.test(
   },
 );
 
-void t.test('accounts and statuses are as many as were asked for', async (t) => {
-  t.throws(() => answers.accounts([null], 2), {
-    fault: 'malformed',
-    message: /1 accounts instead of 2/,
-  });
-  t.throws(() => answers.statuses([null, null, null], 2), {
-    fault: 'malformed',
-    message: /3 statuses instead of 2/,
-  });
-  t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
-    message: /not base64/,
-  });
-});
+void t.test(
+  'a response must contain as many accounts and statuses as were requested',
+  async (t) => {
+    t.throws(() => answers.accounts([null], 2), {
+      fault: 'malformed',
+      message: /1 accounts instead of 2/,
+    });
+    t.throws(() => answers.statuses([null, null, null], 2), {
+      fault: 'malformed',
+      message: /3 statuses instead of 2/,
+    });
+    t.throws(() => answers.account({ owner: 'x', lamports: 1, data: ['hi', 'base58'] }), {
+      message: /not base64/,
+    });
+  },
+);
 
 void t.test('how far a transaction is, also where a node leaves the commitment out', async (t) => {
   const commitmentOf = (status: Record<string, unknown>) =>

@@ -4,7 +4,7 @@ import { EndpointFailure, RpcError, RpcUnreachable } from '../../src/chain/rpc-e
 import { createBlockTimes } from '../../src/chain/block-times.ts';
 
 void t.test(
-  'every block gets its own time, and blocks of one second are not asked for one by one',
+  'every block gets its own time, and blocks of the same second are not requested one by one',
   async (t) => {
     await fc.assert(
       fc.asyncProperty(
@@ -60,7 +60,7 @@ void t.test(
 );
 
 void t.test(
-  'a block without a time from any endpoint stays unknown and is asked for again',
+  'a block without a time from any endpoint stays unknown and is requested again',
   async (t) => {
     let told = false;
     const blockTimes = createBlockTimes({

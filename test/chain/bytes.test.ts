@@ -11,7 +11,7 @@ const valueOf = (bytes: Buffer, signed = false) => {
 };
 
 void t.test(
-  'integers are little endian of their width, and nothing that does not fit gets through',
+  'integers are little endian of their width, and values out of range are refused',
   async (t) => {
     const cases = [
       { write: (value: bigint) => u8(Number(value)), length: 1, min: 0n, max: 2n ** 8n - 1n },

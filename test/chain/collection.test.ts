@@ -1,4 +1,4 @@
-// The keeper's transactions: what is in them, how many payments fit, and which instruction is whose.
+// The keeper's transactions: their content, the number of payments that fit, and the payment of each instruction.
 import assert from 'node:assert/strict';
 import { Transaction, VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import bs58 from 'bs58';
@@ -75,21 +75,24 @@ void t.test('net and fee are moved in one transaction with a memo, behind its li
   t.end();
 });
 
-void t.test('an amount of zero sends no transfer, and nothing at all is refused', (t) => {
-  const sent = (net: bigint, fee: bigint) =>
-    transfersOf(collectionOf(0, 0, fee, net)).map(({ data, keys }) => [
-      data.readBigUInt64LE(1),
-      keys[4]!.pubkey.toBase58(),
-    ]);
-  t.same(sent(5n, 0n), [[5n, tokenAccountAddress(plans[0]!.merchant, mint).address]]);
-  t.same(sent(0n, 5n), [[5n, tokenAccountAddress(treasury, mint).address]]);
-  t.throws(() => sent(0n, 0n), RangeError);
-  t.throws(() => sent(-1n, 5n), RangeError);
-  t.end();
-});
+void t.test(
+  'an amount of zero adds no transfer, and a payment without any amount is refused',
+  (t) => {
+    const sent = (net: bigint, fee: bigint) =>
+      transfersOf(collectionOf(0, 0, fee, net)).map(({ data, keys }) => [
+        data.readBigUInt64LE(1),
+        keys[4]!.pubkey.toBase58(),
+      ]);
+    t.same(sent(5n, 0n), [[5n, tokenAccountAddress(plans[0]!.merchant, mint).address]]);
+    t.same(sent(0n, 5n), [[5n, tokenAccountAddress(treasury, mint).address]]);
+    t.throws(() => sent(0n, 0n), RangeError);
+    t.throws(() => sent(-1n, 5n), RangeError);
+    t.end();
+  },
+);
 
 void t.test(
-  'the keeper alone signs; another reference is another transaction, and only its hash is public',
+  'only the keeper signs; another reference gives another transaction, and only its hash is public',
   (t) => {
     for (const version of ['legacy', 1] as const) {
       const signed = (reference: string) =>

@@ -1,4 +1,4 @@
-// What one endpoint's health says after what it did: failover and operators go by it. How endpoints stand in for each other: failover.test.ts.
+// The health of one endpoint after its responses, used by failover and operators. The failover between endpoints: failover.test.ts.
 import t, { type Test } from 'tap';
 import { Endpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../src/chain/rpc-errors.ts';
@@ -30,7 +30,7 @@ void t.test('its name is scheme, host and port: paths and queries hold keys', as
 });
 
 void t.test(
-  'a failure makes it down for a while, one at a time tries it again, and an answer makes it well',
+  'after a failure an endpoint is down for a while, then tried by one request at a time, and up after a response',
   async (t) => {
     const { server, endpoint, ask } = await endpointOf(t, (_, response) =>
       answer(response, 'no', 500),

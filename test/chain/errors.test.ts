@@ -68,7 +68,7 @@ void t.test('each error at a pull has the meaning that docs/chain.md gives', (t)
     [custom(136), 'subscriber authority_replaced'],
     [custom(110), 'subscriber account_closed', { subscriberAccount: null }],
     [custom(132), 'subscriber account_owner_changed'],
-    // Neither's: the state tells what to do.
+    // Caused by neither party: the state decides.
     [custom(400), 'already_collected'],
     [custom(400, 4), 'already_collected'],
     [custom(508), 'cancelled'],

@@ -14,7 +14,7 @@ const text = (result: unknown) => {
   return result;
 };
 
-/** Servers that behave as told, behind one client; both end with the test. */
+/** Servers with scripted behaviour behind one client; both are closed at the end of the test. */
 async function setup(t: Test, behaviours: Behaviour[], options: Partial<FailoverOptions> = {}) {
   const servers = await Promise.all(behaviours.map(startRpcServer));
   // Probes have tests of their own.
@@ -48,7 +48,7 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
   return error;
 };
 
-void t.test('the preferred endpoint answers alone while it is well', async (t) => {
+void t.test('only the preferred endpoint is used while it is up', async (t) => {
   const { failover, counts } = await setup(t, [() => 'first', () => 'second']);
   let unwell = 0;
   for (let call = 0; call < 20; call += 1) {
@@ -62,7 +62,7 @@ void t.test('the preferred endpoint answers alone while it is well', async (t) =
   if (unwell === 0) t.same(counts(), [20, 0]);
 });
 
-void t.test('each way to fail makes the next endpoint answer', async (t) => {
+void t.test('each kind of failure leads to a request to the next endpoint', async (t) => {
   const sick: Record<string, Behaviour> = {
     unreachable: (_, response) => {
       response.socket?.resetAndDestroy();
@@ -167,7 +167,7 @@ void t.test(
   },
 );
 
-void t.test('a definite refusal is not asked for again elsewhere', async (t) => {
+void t.test('a definite refusal is not retried at another endpoint', async (t) => {
   const { failover, counts } = await setup(t, [
     () => rpcError(-32602, 'Invalid param', { at: 0 }),
     () => 'second',
@@ -204,7 +204,7 @@ void t.test('an endpoint that trickles is given up after the timeout', async (t)
 });
 
 void t.test(
-  'after a failure an endpoint is left alone for a while, then tried by one request only',
+  'after a failure an endpoint is not used for a while, then tried by one request only',
   async (t) => {
     let sick = true;
     const held: (() => void)[] = [];
@@ -286,7 +286,7 @@ void t.test(
 );
 
 void t.test(
-  'alone and limited, a call waits when the pause is shorter than the timeout, and says so when not',
+  'with a single rate-limited endpoint, a call waits if the pause is shorter than the timeout, else it fails with that reason',
   async (t) => {
     let limit = '1';
     const { failover, servers, counts } = await setup(t, [
@@ -354,7 +354,7 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
 });
 
 void t.test(
-  'an endpoint of another chain is not believed, and each is asked once which it is of',
+  'responses of an endpoint of another chain are ignored, and each endpoint is asked once for its genesis hash',
   async (t) => {
     const of =
       (hash: string, name: string): Behaviour =>
@@ -425,8 +425,8 @@ void t.test('one endpoint is never probed, several are only while they are used'
   );
 });
 
-void t.test('asking everyone at once', async (t) => {
-  await t.test('takes the first answer and lets the others run on', async (t) => {
+void t.test('requests to all endpoints at once', async (t) => {
+  await t.test('uses the first response and lets the other requests finish', async (t) => {
     const { failover, counts } = await setup(t, [
       () => HANDLED,
       () => 'second',
@@ -444,7 +444,7 @@ void t.test('asking everyone at once', async (t) => {
     ]);
     t.same(await failover.callAll('m', [], text), ['first', 'third']);
   });
-  await t.test('leaves those that are down alone, unless there are no others', async (t) => {
+  await t.test('skips endpoints that are down, unless all are', async (t) => {
     const { failover, servers, counts } = await setup(t, [
       (_, response) => answer(response, '', 500),
       () => 'second',

@@ -63,7 +63,7 @@ void t.test(
 );
 
 void t.test(
-  'the loaded-data limit is what a simulation loaded plus a margin, or the maximum before any simulation',
+  'the loaded-data limit is the size that a simulation loaded plus a margin, or the maximum before any simulation',
   async (t) => {
     const fees = feesOf({ units: 50_000, loaded: 100_000n });
     t.ok(fees.sharedData() > 60 * 1024 * 1024);
@@ -94,7 +94,7 @@ void t.test(
   },
 );
 
-void t.test('a simulation that fails teaches nothing', async (t) => {
+void t.test('a failed simulation does not change the limits', async (t) => {
   const fees = feesOf({ units: 50_000, err: 'AccountNotFound' });
   await fees.sample(shape, Buffer.alloc(0));
   t.equal(fees.units(shape), 600_000);
@@ -112,7 +112,7 @@ void t.test(
 );
 
 void t.test(
-  'where no endpoint takes a simulation, none is asked for again with each batch',
+  'if no endpoint simulates, a simulation is not requested again for each batch',
   async (t) => {
     const fees = new Fees(
       {

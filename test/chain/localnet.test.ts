@@ -193,7 +193,7 @@ async function setup(t: Test) {
   };
 }
 
-/** Signs what a wallet was given, sends it, and waits for its fate: null, or the error. */
+/** Signs the transaction for a wallet, sends it, and waits for its result: null, or the error. */
 async function land(rpc: Rpc, base64: string, ...signers: Keypair[]): Promise<unknown> {
   const signed = signers.reduce((transaction, signer) => addSignature(signer, transaction), base64);
   const bytes = Buffer.from(signed, 'base64');
@@ -485,31 +485,34 @@ void t.test(
         'ours receiver_account_missing',
       );
     });
-    await t.test('a sunset plan is still collected, and takes no new subscriptions', async (t) => {
-      const other = await publish(3n);
-      const { parties } = await subscriber(other);
-      const { plan: seen, now } = await look(other, parties.subscriber);
-      const sunset = sunsetPlanTransaction(programId, {
-        plan: other,
-        seen: seen!,
-        endTs: now + 10n * HOUR,
-        blockhash: await hash(),
-      });
-      t.equal(await land(rpc, sunset, merchant), null);
-      t.match((await look(other, parties.subscriber)).plan, {
-        status: 'sunset',
-        endTs: now + 10n * HOUR,
-      });
-      t.equal(await fate(parties), 'paid');
-      const late = generateKeypair();
-      await fund(late.address, { lamports: 1_000_000_000n, usdc: 1n });
-      t.match((await subscribe(other, late)).err, { InstructionError: [3, { Custom: 500 }] });
-    });
+    await t.test(
+      'a sunset plan is still collected, and accepts no new subscriptions',
+      async (t) => {
+        const other = await publish(3n);
+        const { parties } = await subscriber(other);
+        const { plan: seen, now } = await look(other, parties.subscriber);
+        const sunset = sunsetPlanTransaction(programId, {
+          plan: other,
+          seen: seen!,
+          endTs: now + 10n * HOUR,
+          blockhash: await hash(),
+        });
+        t.equal(await land(rpc, sunset, merchant), null);
+        t.match((await look(other, parties.subscriber)).plan, {
+          status: 'sunset',
+          endTs: now + 10n * HOUR,
+        });
+        t.equal(await fate(parties), 'paid');
+        const late = generateKeypair();
+        await fund(late.address, { lamports: 1_000_000_000n, usdc: 1n });
+        t.match((await subscribe(other, late)).err, { InstructionError: [3, { Custom: 500 }] });
+      },
+    );
   },
 );
 
 void t.test(
-  'the stream reports payments, cancellations, and a gap after the node was away',
+  'the stream reports payments, cancellations, and a gap after the node was unreachable',
   async (t) => {
     const { chain, rpc, keeper, programId, publish, subscriber, collect } = await setup(t);
     const notices: ProgramNotice[] = [];

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { createRateLimit } from '../../src/chain/rate-limit.ts';
 
-void t.test('without a rate nothing waits', (t) => {
+void t.test('without a rate no request waits', (t) => {
   const limit = createRateLimit();
   for (let request = 0; request < 1000; request += 1) {
     limit.take(5);
@@ -12,7 +12,7 @@ void t.test('without a rate nothing waits', (t) => {
 });
 
 void t.test(
-  'in no second more goes out than the rate allows, wherever it begins, and as much as that goes out at once',
+  'no window of one second exceeds the rate, and a burst up to the rate is sent immediately',
   (t) => {
     fc.assert(
       fc.property(

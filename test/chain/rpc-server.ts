@@ -10,13 +10,13 @@ interface Seen {
   readonly headers: IncomingMessage['headers'];
 }
 
-/** What to do with a request: answer its result, or take the response into one's own hands. */
+/** The handler of a request: returns its result, or writes the response itself. */
 export type Behaviour = (seen: Seen, response: ServerResponse, request: IncomingMessage) => unknown;
 
 /** Says that a behaviour has dealt with the response itself (or will never answer). */
 export const HANDLED = Symbol('handled');
 
-/** A JSON-RPC endpoint on loopback that does what `behave` was last given. Call `close` at the end. */
+/** A JSON-RPC endpoint on loopback with the handler that `behave` was last called with. Call `close` at the end. */
 export async function startRpcServer(first: Behaviour) {
   let behaviour = first;
   const calls: Seen[] = [];

@@ -40,7 +40,7 @@ const inContext = (slot: number, value: unknown) => ({
 });
 
 void t.test(
-  'accounts come back in the order asked for, in batches of 100, with the oldest slot',
+  'accounts are returned in the requested order, in batches of 100, with the oldest slot',
   async (t) => {
     let slot = 1000;
     const { rpc, calls } = await setup(t, ({ params }) =>
@@ -214,7 +214,7 @@ void t.test('signature statuses', async (t) => {
     t.equal(calls.length, 1);
   });
   await t.test(
-    'asked for everywhere are those of the endpoint that knows most, as of the slot of the slowest',
+    'requested from all endpoints, they are those of the most advanced endpoint, with the slot of the slowest',
     async (t) => {
       const { rpc } = await setup(
         t,

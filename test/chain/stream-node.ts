@@ -1,4 +1,4 @@
-// A node's WebSocket that says what a test tells it to.
+// A node's WebSocket with scripted messages.
 import type { AddressInfo } from 'node:net';
 import websocket from '@fastify/websocket';
 import Fastify from 'fastify';
@@ -22,7 +22,7 @@ const SUBSCRIPTIONS: Record<string, number> = {
   logsSubscribe: 300,
 };
 
-/** A node's WebSocket: answers subscriptions (program 100, slots 200, logs 300) and says what it is told to. */
+/** A node's WebSocket: confirms subscriptions (program 100, slots 200, logs 300) and sends scripted messages. */
 export async function startNode(t: Test, port = 0) {
   const sockets: Socket[] = [];
   const requests: { id: number; method: string; params: unknown[] }[] = [];

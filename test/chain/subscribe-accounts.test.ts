@@ -92,7 +92,7 @@ void t.test(
 );
 
 void t.test(
-  'limits hold for accounts on a connection, in all, and requested at once',
+  'limits apply to accounts per connection, in total, and to concurrent requests',
   async (t) => {
     const node = await startAccountsNode(t);
     const { follower } = follow(t, node, { most: 250, perConnection: 100 });
@@ -109,7 +109,7 @@ void t.test(
 );
 
 void t.test(
-  'a refused account is not followed, no more are asked for a while, and the others stay',
+  'a refused account is not followed, no further accounts are requested for a while, and the others stay subscribed',
   async (t) => {
     let refusing = true;
     const node = await startAccountsNode(
@@ -173,7 +173,7 @@ void t.test(
   },
 );
 
-void t.test('closing ends it for good, and nothing is followed afterwards', async (t) => {
+void t.test('closing is final, and no account is followed afterwards', async (t) => {
   const node = await startAccountsNode(t);
   const { follower, notices } = follow(t, node);
   follower.add('a');

@@ -106,7 +106,7 @@ void t.test('after a lost socket the stream reconnects and then reports the gap'
   }
 });
 
-void t.test('a node that is away for a while is found again', async (t) => {
+void t.test('a node that was unreachable is connected to again', async (t) => {
   const node = await startNode(t);
   const { gaps, follower } = follow(t, [node.url]);
   await until(() => gaps() === 1);
@@ -182,7 +182,7 @@ void t.test(
   },
 );
 
-void t.test('a refused subscription is asked for again, and the others stay', async (t) => {
+void t.test('a refused subscription is requested again, and the others stay', async (t) => {
   const node = await startNode(t);
   let refusals = 2;
   node.onRequest((socket, { id, method }) => {
@@ -258,7 +258,7 @@ void t.test('each list of filters has its own subscription', async (t) => {
   );
 });
 
-void t.test('a message that cannot be read makes a known gap', async (t) => {
+void t.test('an unreadable message is reported as a gap', async (t) => {
   const node = await startNode(t);
   const { gaps, notices } = follow(t, [node.url]);
   await until(() => gaps() === 1);
@@ -299,7 +299,7 @@ void t.test('a listener that throws does not stop the stream', async (t) => {
   t.equal(gaps(), 1);
 });
 
-void t.test('closing ends it for good', async (t) => {
+void t.test('closing is final', async (t) => {
   const node = await startNode(t);
   const { follower, gaps, notices } = follow(t, [node.url]);
   await until(() => gaps() === 1);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { createChainClock } from '../../src/chain/time.ts';
 
-/** A chain at a time that the test sets, which counts how often it is asked. */
+/** A chain with a time set by the test, which counts the requests. */
 function chainAt(seconds: bigint) {
   const chain = { seconds, asked: 0, away: false };
   const getClock = async () => {
@@ -15,7 +15,7 @@ function chainAt(seconds: bigint) {
 
 const at = (seconds: bigint) => new Date(Number(seconds) * 1000);
 
-void t.test('the chain is asked once for all who ask within the age that is allowed', async (t) => {
+void t.test('callers within the allowed age share one request', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: 60_000 });
   t.same(await Promise.all([clock.now(), clock.now(), clock.now()]), [
@@ -28,7 +28,7 @@ void t.test('the chain is asked once for all who ask within the age that is allo
   t.equal(chain.asked, 1);
 });
 
-void t.test('an answer that is too old is asked for again', async (t) => {
+void t.test('a response that is too old is requested again', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: -1 });
   await clock.now();
@@ -51,7 +51,7 @@ void t.test(
   },
 );
 
-void t.test('a time that came with accounts does not replace a request for it', async (t) => {
+void t.test('a time received with accounts does not replace a request in progress', async (t) => {
   const { chain, rpc } = chainAt(100n);
   const clock = createChainClock(rpc, { silentMs: 60_000 });
   clock.heard(50n);
@@ -72,7 +72,7 @@ void t.test(
 );
 
 void t.test(
-  'while slots come in, the clock goes on from one reading; a larger step of slots asks again',
+  'while slots arrive, the clock is extrapolated from one reading; a larger step of slots causes a new read',
   async (t) => {
     let ms = 0;
     const { chain, rpc } = chainAt(100n);

@@ -1,4 +1,4 @@
-// What is computed of a transaction is compared with its real bytes, whatever payments are in it.
+// The computed size of a transaction is compared with its real size, for any payments in it.
 import assert from 'node:assert/strict';
 import bs58 from 'bs58';
 import fc from 'fast-check';

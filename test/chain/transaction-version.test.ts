@@ -18,10 +18,10 @@ async function versionsOn(t: Test, setting: VersionSetting = 'auto') {
   const versions = new TransactionVersions(rpc, setting, silent, () => clock.now);
   const setV1 = async (active: boolean) => {
     await net.rpc('localnet_setTransactionV1', active);
-    // The client reads what is confirmed.
+    // The client reads at commitment confirmed.
     net.mineBlocks(2);
   };
-  /** What the chain says to a transaction of version 1 that it does not take. */
+  /** The chain's error for a version 1 transaction that it does not support. */
   const refusal = async () => {
     await setV1(false);
     const { blockhash } = await rpc.getLatestBlockhash();
@@ -54,7 +54,7 @@ void t.test(
 );
 
 void t.test(
-  'where an endpoint refuses version 1, legacy transactions are signed for ten minutes; another refusal says nothing',
+  'if an endpoint refuses version 1, legacy transactions are signed for ten minutes; other refusals have no effect',
   async (t) => {
     const { versions, clock, setV1, refusal } = await versionsOn(t);
     t.equal(await versions.current(), 1);
@@ -70,7 +70,7 @@ void t.test(
   },
 );
 
-void t.test('a version that is set stays, whatever the cluster says', async (t) => {
+void t.test('a configured version is used regardless of the cluster', async (t) => {
   const [one, legacy] = [await versionsOn(t, '1'), await versionsOn(t, 'legacy')];
   one.versions.refused(await one.refusal());
   t.equal(await one.versions.current(), 1);

@@ -137,7 +137,7 @@ void t.test('subscribing', async (t) => {
   const authority = { user: subscriber, mint, payer: subscriber, bump: 1, initId: 77n };
 
   await t.test(
-    'a new wallet opens its authority in the same transaction, whose slot is not known yet',
+    'a new wallet creates its authority in the same transaction, whose slot is not known yet',
     (t) => {
       const instructions = subscribe({});
       t.same(kinds(instructions), [0, 11]);
@@ -165,7 +165,7 @@ void t.test('subscribing', async (t) => {
     t.end();
   });
   await t.test(
-    'an expired subscription in the way is closed first, its rent going back to who paid',
+    'an expired subscription at the same address is closed first, and its rent returns to the payer',
     (t) => {
       const sponsor = wallet();
       const previous = {
@@ -203,32 +203,29 @@ void t.test('subscribing', async (t) => {
   });
 });
 
-void t.test(
-  'cancel, resume, close, approve and revoke are paid and signed by the subscriber alone',
-  (t) => {
-    const cases: [string, number][] = [
-      [transactions.cancelTransaction(program, parties, blockhash), 12],
-      [transactions.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
-      [transactions.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
-      [transactions.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
-      [
-        transactions.revokeTransaction(program, {
-          authority: { user: subscriber, mint, payer: subscriber },
-          blockhash,
-        }),
-        14,
-      ],
-    ];
-    for (const [transaction, kind] of cases) {
-      const { feePayer, signers, instructions } = read(transaction);
-      t.same(
-        [feePayer, signers, instructions.length, instructions[0]!.data[0]],
-        [subscriber, [subscriber], 1, kind],
-      );
-    }
-    t.end();
-  },
-);
+void t.test('only the subscriber pays and signs cancel, resume, close, approve and revoke', (t) => {
+  const cases: [string, number][] = [
+    [transactions.cancelTransaction(program, parties, blockhash), 12],
+    [transactions.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
+    [transactions.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
+    [transactions.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
+    [
+      transactions.revokeTransaction(program, {
+        authority: { user: subscriber, mint, payer: subscriber },
+        blockhash,
+      }),
+      14,
+    ],
+  ];
+  for (const [transaction, kind] of cases) {
+    const { feePayer, signers, instructions } = read(transaction);
+    t.same(
+      [feePayer, signers, instructions.length, instructions[0]!.data[0]],
+      [subscriber, [subscriber], 1, kind],
+    );
+  }
+  t.end();
+});
 
 void t.test('rent goes back to a sponsor that paid it', (t) => {
   const sponsor = wallet();
@@ -247,7 +244,7 @@ void t.test('rent goes back to a sponsor that paid it', (t) => {
 });
 
 void t.test(
-  'a wallet’s transaction has room for its appended assertions, and costs what is said before',
+  'a wallet’s transaction has room for its appended assertions, and costs as much as announced',
   (t) => {
     const cancel = transactions.cancelTransaction(program, parties, blockhash);
     const bytes = Buffer.from(cancel, 'base64');
@@ -259,15 +256,18 @@ void t.test(
   },
 );
 
-void t.test('a cancellation at once waits for the subscriber and the merchant to sign', (t) => {
-  const { feePayer, signers } = read(
-    transactions.cancelNowTransaction(
-      program,
-      { ...parties, merchant, periodStart: 9n },
-      blockhash,
-    ),
-  );
-  t.equal(feePayer, subscriber);
-  t.same(signers.sort(), [subscriber, merchant].sort());
-  t.end();
-});
+void t.test(
+  'an immediate cancellation needs signatures of the subscriber and the merchant',
+  (t) => {
+    const { feePayer, signers } = read(
+      transactions.cancelNowTransaction(
+        program,
+        { ...parties, merchant, periodStart: 9n },
+        blockhash,
+      ),
+    );
+    t.equal(feePayer, subscriber);
+    t.same(signers.sort(), [subscriber, merchant].sort());
+    t.end();
+  },
+);

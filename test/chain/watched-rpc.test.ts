@@ -19,7 +19,7 @@ const unreachable = (...faults: EndpointFault[]) =>
     ),
   );
 
-/** A client whose getSlot answers, one after the other, what it is given. */
+/** A client whose getSlot returns the given results one after the other. */
 function watched(...answers: (bigint | Error | Promise<bigint>)[]) {
   const said: string[] = [];
   const log = {
@@ -78,7 +78,7 @@ void t.test('the beginning and the end of an outage are logged once each', async
 });
 
 void t.test(
-  'an endpoint that is not yet at the slot asked for is there: no outage, and no end of one',
+  'an endpoint that has not reached the requested slot counts as reachable: it neither begins nor ends an outage',
   async (t) => {
     const behind = unreachable('behind');
     const { ask, outage, said } = watched(

@@ -72,26 +72,33 @@ void t.test('a group of accounts is read in one request, shared addresses once',
   await t.rejects(readAccountGroups(rpc, [wide]), RangeError);
 });
 
-void t.test('an account is absent only when every endpoint says so at finalized', async (t) => {
-  const none = accountsOf(7, () => null);
-  const closed = accountsOf(7, () => encoded(Buffer.alloc(0), SYSTEM_PROGRAM));
-  const some = accountsOf(8, (address) => (address === 'a' ? null : encoded(Buffer.from('x'))));
-  const two = await setup(t, [none, some]);
-  t.same(await witnessAbsence(two.rpc, ['a', 'b']), {
-    absent: new Set(['a']),
-    disputed: new Set(['b']),
-    witnesses: 2,
-  });
-  t.match(two.servers[1]!.calls[0]?.params[1], { commitment: 'finalized' });
-  const both = await setup(t, [none, closed]);
-  t.same(await witnessAbsence(both.rpc, ['a']), {
-    absent: new Set(['a']),
-    disputed: new Set(),
-    witnesses: 2,
-  });
-  const alone = await setup(t, [none, (_, response) => answer(response, 'no', 500)]);
-  t.equal((await witnessAbsence(alone.rpc, ['a'])).witnesses, 1, 'a broken endpoint is no witness');
-});
+void t.test(
+  'an account is absent only if every endpoint reports it as missing at finalized',
+  async (t) => {
+    const none = accountsOf(7, () => null);
+    const closed = accountsOf(7, () => encoded(Buffer.alloc(0), SYSTEM_PROGRAM));
+    const some = accountsOf(8, (address) => (address === 'a' ? null : encoded(Buffer.from('x'))));
+    const two = await setup(t, [none, some]);
+    t.same(await witnessAbsence(two.rpc, ['a', 'b']), {
+      absent: new Set(['a']),
+      disputed: new Set(['b']),
+      witnesses: 2,
+    });
+    t.match(two.servers[1]!.calls[0]?.params[1], { commitment: 'finalized' });
+    const both = await setup(t, [none, closed]);
+    t.same(await witnessAbsence(both.rpc, ['a']), {
+      absent: new Set(['a']),
+      disputed: new Set(),
+      witnesses: 2,
+    });
+    const alone = await setup(t, [none, (_, response) => answer(response, 'no', 500)]);
+    t.equal(
+      (await witnessAbsence(alone.rpc, ['a'])).witnesses,
+      1,
+      'a broken endpoint is no witness',
+    );
+  },
+);
 
 function clockOf(seconds: number): Behaviour {
   const data = Buffer.alloc(40);
@@ -99,7 +106,7 @@ function clockOf(seconds: number): Behaviour {
   return accountsOf(7, () => encoded(data));
 }
 
-void t.test('a clock over ten minutes off is believed with a second witness alone', async (t) => {
+void t.test('a clock over ten minutes off is only accepted with a second witness', async (t) => {
   const start = 1_800_000_000;
   const day = 86_400;
   let ms = 0;
@@ -113,7 +120,7 @@ void t.test('a clock over ten minutes off is believed with a second witness alon
         onDisbelief: (seconds) => reported.push(seconds),
       },
     );
-  /** What is said of a reading once the endpoints were asked about it. */
+  /** The verdict on a reading after the endpoints were asked about it. */
   const believed = async (believes: BelievesClock, seconds: number) => {
     believes(BigInt(seconds));
     await new Promise(setImmediate);

@@ -1,4 +1,4 @@
-// What holds for every admin command alike, as operators meet it: wrong usage, a Postgres that goes away, ctrl-C, a closed pipe, a terminal or none.
+// Common behaviour of all admin commands: wrong usage, a Postgres outage, ctrl-C, a closed pipe, with and without a terminal.
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -117,7 +117,7 @@ void t.test(
       [
         ['keys', 'create', randomAddress()],
         1,
-        /There is no merchant .*: a merchant is made by the wallet's first sign-in/,
+        /There is no merchant .*: the wallet's first sign-in creates it/,
       ],
       [['keys', 'revoke', 'sk_test_1'], 2, /"sk_test_1" is not an id: it should be a UUID/],
       [['keys', 'revoke', nobody], 1, /There is no key .*"billing keys list" shows them/],
@@ -153,7 +153,7 @@ void t.test(
 for (const some of thirds) {
   const names = some.map((args) => args.slice(0, 2).join(' ')).join(', ');
   void t.test(
-    `Postgres gone in the middle: each says so in one line, with exit code 1, and how long it is at work after a second: ${names}`,
+    `Postgres lost during a command: one error line, exit code 1, and a progress line after a second: ${names}`,
     async (t) => {
       const wire = await startProxy(t, Number(new URL(url).port));
       const behind = new URL(url);
@@ -166,14 +166,14 @@ for (const some of thirds) {
         const outcome = await running.ended;
         t.equal(outcome.code, 1, name);
         isClear(t, name, outcome);
-        // It shows what it knows without Postgres.
+        // It shows the results that do not need Postgres.
         if (name === 'status') {
           t.match(outcome.stdout, /Postgres/);
           continue;
         }
         t.match(
           outcome.stderr,
-          /billing: Postgres at 127\.0\.0\.1:\d+, database "billing_test_\w+" was lost on the way \([A-Z0-9_]+\)/,
+          /billing: Postgres at 127\.0\.0\.1:\d+, database "billing_test_\w+" was lost during the command \([A-Z0-9_]+\)/,
           name,
         );
         t.equal(outcome.stdout, '', name);
@@ -181,7 +181,7 @@ for (const some of thirds) {
     },
   );
 
-  void t.test(`ctrl-C ends each at once, with exit code 130: ${names}`, async (t) => {
+  void t.test(`ctrl-C ends each command immediately, with exit code 130: ${names}`, async (t) => {
     const commands = await allWaiting(t, some, url);
     for (const { running } of commands) running.child.kill('SIGINT');
     for (const { name, running } of commands) {

@@ -1,4 +1,4 @@
-// What runs all the time, as far as the command line goes; how the daemons start and end: test/cli.test.ts.
+// The command line of the daemons; their start and end: test/cli.test.ts.
 import { join } from 'node:path';
 import t from 'tap';
 import { run } from '../fixtures/command.ts';
@@ -21,7 +21,7 @@ void t.test(
 );
 
 void t.test(
-  'every session of the daemons makes Postgres read by index: sessions outlive the statistics of their plans',
+  'every session of the daemons disables sequential scans, because cached plans outlive their statistics',
   async (t) => {
     const env = await daemonEnv(t);
     for (const daemon of daemons) {

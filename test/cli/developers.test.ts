@@ -1,4 +1,4 @@
-// What merchants' developers run, as far as the command line goes; what it does: test/commands/listen.test.ts.
+// The command line of the commands for merchants' developers; their effects: test/commands/listen.test.ts.
 import t from 'tap';
 import { run } from '../fixtures/command.ts';
 

@@ -1,4 +1,4 @@
-// sandbox and localnet as they are used wrongly. How they end early: test/commands/sandbox.test.ts.
+// Wrong usage of sandbox and localnet. Their interruption: test/commands/sandbox.test.ts.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

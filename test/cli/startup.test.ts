@@ -1,4 +1,4 @@
-// How soon the command line answers: what it loads, which no other work on the machine can change, and the processor time that it takes.
+// The start time of the command line: the loaded modules, which do not depend on other load, and the processor time.
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { startServe } from '../fixtures/serve.ts';
 
 const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 
-/** Runs it with nothing but what is named in its environment: tap would have every Node that it starts load a part of tap. Rejects when it fails. */
+/** Runs it with only the given environment, because tap makes every Node process load a part of tap. Rejects when it fails. */
 const alone = (command: string[]) => promisify(execFile)('/usr/bin/env', ['-i', ...command]);
 
 /** The packages of which `billing <args>` loads any code, as V8 recorded it. */

@@ -55,7 +55,7 @@ void t.test(
 );
 
 void t.test(
-  'while the service is unreachable the last answer stands in for keepSeconds, asked for again every retrySeconds',
+  'while the service is unreachable the last response is used for keepSeconds, with a retry every retrySeconds',
   async (t) => {
     const { state, guard } = await scene(t);
     const access = guard({ keepSeconds: 7200, retrySeconds: 5 });
@@ -82,7 +82,7 @@ void t.test(
 );
 
 void t.test(
-  'with default options the last answer stands in for an hour after it stopped holding, and gives no access once accessUntil has passed',
+  'with default options the last response is used for an hour after revalidateAfter, and gives no access once accessUntil has passed',
   async (t) => {
     const { api, state, guard } = await scene(t);
     const access = guard();
@@ -120,7 +120,7 @@ void t.test(
 );
 
 void t.test(
-  '500 and 429 count as away; a refusal does not, and is not hidden by the last answer',
+  '500 and 429 count as unreachable; a refusal does not, and is not hidden by the last response',
   async (t) => {
     const { api, merchant, state, guard } = await scene(t);
     const access = guard();
@@ -138,7 +138,7 @@ void t.test(
   },
 );
 
-void t.test('no more customers are kept than asked for', async (t) => {
+void t.test('the cache keeps at most the configured number of customers', async (t) => {
   const { state, guard } = await scene(t);
   const access = guard({ mostCustomers: 2 });
   for (const externalId of ['a', 'b', 'c', 'c', 'b', 'a']) await access({ externalId });

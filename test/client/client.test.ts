@@ -270,7 +270,7 @@ void t.test('a request can be given up, by a signal or after a time', async (t) 
   t.match(await call, { message: 'changed my mind' });
 });
 
-void t.test('the export comes as a stream', async (t) => {
+void t.test('the export is a stream', async (t) => {
   const { api, client, merchant } = await serving(t);
   await api.sql`update merchants set tier = 'pro'`;
   const planId = await insertPlan(api.sql, merchant);

@@ -79,7 +79,7 @@ void t.test(
   async (t) => {
     const project = await mkdtemp(join(tmpdir(), 'billing-consumer-'));
     t.teardown(() => rm(project, { recursive: true, force: true }));
-    // What npm would install: the files that package.json names, and no dependency of theirs.
+    // The content of an installation by npm: the files listed in package.json, without dependencies.
     const installed = join(project, 'node_modules/billing');
     await mkdir(join(project, 'node_modules/@types'), { recursive: true });
     await mkdir(installed);
@@ -138,7 +138,7 @@ void t.test(
 );
 
 void t.test(
-  'billing-client has less than 200 KB and neither dependencies nor anything else',
+  'billing-client has less than 200 KB, no dependencies and no other files',
   async (t) => {
     const folder = join(root, 'dist/client-package');
     const files = await readdir(folder);

@@ -1,4 +1,4 @@
-// What is said of a key that is none. No part of it is shown.
+// Errors for malformed API keys. They contain no part of the key.
 import t from 'tap';
 import { keyFault } from '../../src/commands/api-client.ts';
 import { generateKey } from '../../src/domain/keys.ts';

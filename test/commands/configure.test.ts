@@ -40,14 +40,14 @@ void t.test('configure explains a change’s effect on plans, and asks', async (
     PLATFORM_TREASURY: treasury ?? '',
   };
   t.match(await run(t, ['configure'], env), { code: 0, stdout: /^Recorded/ });
-  t.match(await run(t, ['configure'], env), { code: 0, stdout: /has this configuration already/ });
+  t.match(await run(t, ['configure'], env), { code: 0, stdout: /already has this configuration/ });
   const merchant = await insertMerchant(sql);
   await insertPlan(sql, merchant);
   const next = { ...env, KEEPER_ADDRESS: generateKeypair().address };
   t.match(await run(t, ['configure'], next), {
     code: 2,
     stdout: /1 of 1 plans name none of these keepers/,
-    stderr: /Nothing was changed: add --yes/,
+    stderr: /Nothing was changed: without a terminal, add --yes/,
   });
   t.match(await run(t, ['configure', '--yes'], next), { code: 0 });
   t.match(await sql`select keepers from installation`, [{ keepers: [next.KEEPER_ADDRESS] }]);

@@ -1,4 +1,4 @@
-// `billing deliveries` where there is no terminal, and what it says when something is wrong.
+// `billing deliveries` without a terminal, and its errors.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -95,7 +95,7 @@ void t.test('a terminal that cannot be drawn on gets the table', async (t) => {
   t.notMatch(terminal.written(), /\x1b\[\?1049h/);
 });
 
-void t.test('a reader that goes away (| head) is no failure', async (t) => {
+void t.test('a closed stdout (| head) is not a failure', async (t) => {
   const { env } = await withDeliveries(t, 3000);
   const child = spawn(
     '/bin/sh',

@@ -1,4 +1,4 @@
-// `billing deliveries` on a terminal while Postgres is slow, silent or gone: what was read stays, keys are answered, and leaving takes no time.
+// `billing deliveries` on a terminal while Postgres is slow, silent or unreachable: rows stay, keys respond, and it exits immediately.
 import { once } from 'node:events';
 import { connect as connectTo, createServer, type AddressInfo, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
@@ -63,7 +63,7 @@ async function withDeliveries(t: Test) {
 }
 
 void t.test(
-  'Postgres goes away and comes back: rows stay on the screen, keys work, and then it is live again',
+  'Postgres outage: rows stay on the screen, keys work, and updates resume afterwards',
   async (t) => {
     const { database, app } = await withDeliveries(t);
     const way = await startWay(t, database);
@@ -98,7 +98,7 @@ void t.test(
     const way = await startWay(t, database);
     const terminal = openDeliveries(t, { url: way.url });
     await terminal.waitFor('1 of 30');
-    // Whoever alters the table has it for himself.
+    // An ALTER TABLE locks the table exclusively.
     const altering = await database.sql.reserve();
     await altering`begin`;
     await altering`lock table deliveries in access exclusive mode`;

@@ -12,7 +12,7 @@ async function readThrough(terminal: Terminal): Promise<string> {
   terminal.press('g');
   let all = '';
   for (;;) {
-    // Whatever stands there, but a whole picture.
+    // Any content, but a complete frame.
     const screen = await terminal.waitFor('');
     const [, first = '', last, count] = /lines (\d+) to (\d+) of (\d+)/.exec(screen) ?? [];
     const body = screen.split('\n').slice(2, -3);
@@ -187,7 +187,7 @@ void t.test('list, filters and one delivery, at 80x24 and 200x50', async (t) => 
 });
 
 void t.test(
-  'replay: the marked rows after yes, the row under the cursor, nothing after no; the list shows the results',
+  'replay: the marked rows after yes, the row under the cursor, no row after no; the list shows the results',
   async (t) => {
     const { database, receiver, ids } = await scene(t);
     const { sql } = database;
@@ -224,7 +224,7 @@ void t.test(
     await terminal.waitFor('1 of 10');
     await runDispatcher(t, database);
     await receiver.got(before + 2);
-    // Nobody presses a key: the list looks again by itself.
+    // Without a key press: the list refreshes itself.
     await terminal.waitFor(/>.*delivered[^]*delivered/);
     await terminal.waitFor('Queued 2 again: 2 delivered.');
     terminal.press('home', 'enter');
@@ -234,7 +234,7 @@ void t.test(
     terminal.press('y');
     await receiver.got(before + 3);
     await terminal.waitFor('Queued 1 again: 1 delivered.');
-    // The new delivery is shown, and what became of it.
+    // The new delivery is shown with its result.
     await terminal.waitFor('delivered after 1 of 6 attempts');
     const [newest] = await sql<
       { id: string }[]

@@ -115,10 +115,10 @@ void t.test('replay by ids; wrong usage and another merchant’s', async (t) => 
   });
   t.match(await run(t, ['replay', '--webhook', ids[0]!], env), {
     code: 2,
-    stderr: /Over the API a replay is of an app/,
+    stderr: /Over the API a replay selects by app/,
   });
   t.match(await run(t, ['replay', '--since', 'yesterday'], env), {
     code: 2,
-    stderr: /or 30m, 6h, 7d for so long ago/,
+    stderr: /or 30m, 6h, 7d before now/,
   });
 });

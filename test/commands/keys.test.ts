@@ -13,7 +13,7 @@ const reads = (key: string) =>
   );
 
 void t.test(
-  'a new key is printed once, on stdout alone; it opens the API until it is revoked, which cannot be done twice',
+  'a new key is printed once, only on stdout; it gives access to the API until it is revoked, which works once',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await run(t, ['keys', 'create', merchant.wallet], env);
@@ -52,7 +52,7 @@ void t.test(
     t.match(again, {
       code: 1,
       stdout: '',
-      stderr: `billing: Key ${stored!.id} was revoked already, at ${revokedAt.toISOString()}. Nothing was changed.\n`,
+      stderr: `billing: Key ${stored!.id} was already revoked, at ${revokedAt.toISOString()}. Nothing was changed.\n`,
     });
     t.same(await sql`select revoked_at from api_keys where id = ${stored!.id}`, [{ revokedAt }]);
   },

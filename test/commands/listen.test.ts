@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'the connection breaks while waiting and within an answer: each event comes once and in order',
+  'the connection breaks while waiting and within a response: each event is forwarded once and in order',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -130,14 +130,14 @@ void t.test(
     t.equal(code, 0);
     t.match(
       stderr,
-      /does not answer.*nothing is missed meanwhile\.[^]*The API answers again; nothing was missed\./,
+      /does not answer.*no event is lost meanwhile\.[^]*The API is reachable again; no event was lost\./,
     );
     t.notMatch(stderr, /\n\s+at /);
   },
 );
 
 void t.test(
-  'the server is killed and comes back: events of the meantime come once each',
+  'the server is killed and restarted: events in between are forwarded once each',
   async (t) => {
     const { env, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -155,13 +155,13 @@ void t.test(
     listening.child.kill('SIGINT');
     t.match(await listening.ended, {
       code: 0,
-      stderr: /does not answer[^]*answers again; nothing was missed\.[^]*6 forwarded, 0 failed/,
+      stderr: /does not answer[^]*reachable again; no event was lost\.[^]*6 forwarded, 0 failed/,
     });
   },
 );
 
 void t.test(
-  'a sample of each type reaches the endpoint and who listens, marked, and leaves subscriptions, events and payments as they are',
+  'a marked sample of each type reaches the endpoint and the listeners, without a change to subscriptions, events and payments',
   async (t) => {
     const { env, merchant, endpoint: createEndpoint } = await developer();
     const { sql } = served;
@@ -232,7 +232,7 @@ void t.test(
 );
 
 void t.test(
-  'a sample to a failing endpoint is exit code 1; without an endpoint it says so; refused in production',
+  'a sample to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
     t.match(await run(t, ['trigger', 'ping'], env), {
@@ -251,13 +251,13 @@ void t.test(
     });
     t.match(refused, {
       status: 403,
-      body: { error: { code: 'FORBIDDEN', message: /development alone/ } },
+      body: { error: { code: 'FORBIDDEN', message: /only be sent in development/ } },
     });
   },
 );
 
 void t.test(
-  'a local server that is away: the event is reported as not answered, and the next one comes',
+  'an unreachable local server: the event is reported as failed, and the next one is forwarded',
   async (t) => {
     const { env, happen } = await developer();
     const receiver = await startReceiver(t, (_response, _received, request) =>
@@ -292,7 +292,7 @@ void t.test(
     await happen();
     t.match(await listening.ended, {
       code: 1,
-      stderr: 'billing: The API key is not valid here or has been revoked.\n',
+      stderr: 'billing: The API key is unknown or has been revoked.\n',
     });
   },
 );
@@ -351,7 +351,7 @@ void t.test(
           BILLING_API_KEY: merchant.key.replace(/.$/, (last) => (last === '1' ? '2' : '1')),
         },
         1,
-        /not valid here or has been revoked/,
+        /unknown or has been revoked/,
       ],
       [
         listen,
@@ -378,7 +378,7 @@ void t.test(
         ['trigger', 'payment'],
         env,
         2,
-        /"payment" is not a type of event: give one of subscription_created/,
+        /"payment" is not an event type: use one of subscription_created/,
       ],
       [['trigger'], env, 2, /missing required argument 'type'/],
       [
@@ -409,7 +409,7 @@ void t.test(
 );
 
 void t.test(
-  'the key of a file, and of a question on a terminal, where it is not shown; ctrl-C there does nothing',
+  'the key is read from a file, or from a hidden prompt on a terminal, where ctrl-C stops without an effect',
   async (t) => {
     const { env, merchant } = await developer();
     const keyless = { BILLING_API_URL: env.BILLING_API_URL };

@@ -19,7 +19,7 @@ void t.test('SOL and USDC are there when it ends, and add up', async (t) => {
   t.same(JSON.parse(stdout), { address, lamports: '1250000000', usdc: '100500000' });
 });
 
-void t.test('wrong usage is exit code 2; what is no local chain is said to be none', async (t) => {
+void t.test('wrong usage exits with 2; an RPC that is not a local chain is refused', async (t) => {
   const { address } = generateKeypair();
   const other = await startReceiver(t, (response) =>
     response.end('{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'),

@@ -1,4 +1,4 @@
-// billing merchants, beside a running serve that heeds what is set.
+// billing merchants, with a running serve that applies the new settings.
 import t from 'tap';
 import { appendEvents } from '../../src/domain/events.ts';
 import { run } from '../fixtures/command.ts';

@@ -1,4 +1,4 @@
-// Postgres that is away, and Postgres that cannot be written to, as the three daemons and `billing status` show it.
+// The three daemons and `billing status` while Postgres is unreachable or read-only.
 import t, { type Test } from 'tap';
 import { start } from '../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';

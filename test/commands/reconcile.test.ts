@@ -192,7 +192,7 @@ void t.test(
 );
 
 void t.test(
-  'two repairs at once, beside a keeper: a missing payment is recorded once, with one event',
+  'two concurrent repairs and a keeper: a missing payment is recorded once, with one event',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());

@@ -49,7 +49,7 @@ void t.test('wrong usage names the correct one, with exit code 2', async (t) => 
 });
 
 void t.test(
-  'it counts, asks on a terminal, wants --yes off one, and goes on after an interruption without queueing twice',
+  'it counts, asks on a terminal, requires --yes without one, and resumes after an interruption without queueing twice',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const merchant = await insertMerchant(sql);
@@ -99,7 +99,7 @@ void t.test(
         ).length > 0,
     );
     cut.child.kill('SIGINT');
-    // It is told of the signal before it is let go on.
+    // It receives the signal before it may continue.
     await new Promise((resolve) => setTimeout(resolve, 500));
     release();
     await held;
@@ -107,12 +107,12 @@ void t.test(
       code: 130,
       stdout: /"queued":0,"finished":false/,
       stderr:
-        /Interrupted after 0\. Run the same command again to go on; nothing is queued twice\./,
+        /Interrupted after 0\. Run the same command again to continue; nothing is queued twice\./,
     });
 
     const yes = startTerminal(t, args, { env });
     await yes.waitFor('Queue 3 again? [y/N]');
-    t.match(yes.screen(), /was interrupted after 0 of 3: it goes\s+on\s+from\s+there/);
+    t.match(yes.screen(), /was interrupted after 0 of 3: it\s+continues/);
     yes.press('y', 'enter');
     t.match(await yes.ended, { code: 0 });
     t.match(yes.screen(), 'Queued 3.');

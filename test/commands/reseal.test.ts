@@ -8,7 +8,7 @@ const newKey = 'n'.repeat(32);
 const otherKey = 'o'.repeat(32);
 
 void t.test(
-  'secrets are encrypted with the newest key, once; a secret that no key opens is named and kept',
+  'secrets are re-encrypted with the newest key, once; an undecipherable secret is listed and kept',
   async (t) => {
     const { sql, url: DATABASE_URL } = await testDatabase(t);
     const [one, two, lost] = [

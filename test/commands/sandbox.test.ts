@@ -69,7 +69,7 @@ void t.test(
     await terminal.waitFor(/^Sandbox[^]*\nMoney[^]*\nWebhooks, by/);
 
     terminal.press('k');
-    screen = await terminal.waitFor('Enter goes back to the screen');
+    screen = await terminal.waitFor('Press Enter to go back to the screen');
     t.equal(terminal.buffer(), 'normal', 'where it can be copied');
     t.match(screen, /API key +sk_test_\w+/);
     const [, key = '', url = ''] =
@@ -115,14 +115,14 @@ void t.test(
     t.equal(code, 130);
     t.equal(
       stderr,
-      'billing: Interrupted: the play did not come to its end, and nothing was checked.\n',
+      'billing: Interrupted: the scenario did not finish, and nothing was checked.\n',
     );
     t.same(started.filter(isRunning), []);
   },
 );
 
 void t.test(
-  'interrupted while it starts, and a second time while it stops: nothing is left either',
+  'interrupted during the start, and again while it stops: no process is left',
   { timeout: 120_000 },
   async (t) => {
     const running = start(t, ['sandbox', '--once']);
@@ -135,7 +135,7 @@ void t.test(
     t.match(await running.ended, {
       code: 143,
       stdout: '',
-      stderr: 'billing: Interrupted: the play did not come to its end, and nothing was checked.\n',
+      stderr: 'billing: Interrupted: the scenario did not finish, and nothing was checked.\n',
     });
     t.same(started.filter(isRunning), []);
 

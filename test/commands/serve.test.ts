@@ -219,7 +219,7 @@ void t.test('four processes on one Postgres', async (t) => {
   });
 
   await t.test(
-    'one Idempotency-Key at several of them at once has one effect and one answer',
+    'concurrent requests to several processes with one Idempotency-Key have one effect and one response',
     async (t) => {
       const { token, id } = await newMerchant(sql, 'pro');
       for (let round = 0; round < 10; round += 1) {
@@ -378,7 +378,7 @@ void t.test(
 );
 
 void t.test(
-  `the CSV of ${exportRows} rows takes less than 200 MB of the process`,
+  `the CSV of ${exportRows} rows needs less than 200 MB of memory`,
   { timeout: 600_000 },
   async (t) => {
     const { sql, servers } = await serving(t, 1, false);

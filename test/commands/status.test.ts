@@ -129,7 +129,7 @@ void t.test('an RPC endpoint that is far behind the others is a problem', async 
 });
 
 void t.test(
-  'what could not be checked is a state of its own, and --require makes it a problem',
+  'failed checks give the state "unchecked", and --require turns them into problems',
   async (t) => {
     const { url } = await testDatabase(t);
     const env = { DATABASE_URL: url };

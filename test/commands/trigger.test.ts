@@ -57,7 +57,7 @@ void t.test('it says how many listen, at whichever serve they do', async (t) => 
   const left = await run(t, ['trigger', 'ping'], at(served.url));
   t.match(left.stdout, /; 1 listener gets it\.$/);
 
-  // Its listener goes on with its cursor at the same address, and is still one.
+  // Its listener continues with its cursor at the same address, and still counts as one.
   other.child.kill('SIGKILL');
   await other.ended;
   t.equal(await listeners(), 1, 'it may come back');

@@ -1,4 +1,4 @@
-// docs/contract.md: what the service does, resources, endpoints and errors, over HTTP on a real chain.
+// docs/contract.md: the service, resources, endpoints and errors, over HTTP on a real chain.
 import { createSecretKey } from 'node:crypto';
 import bs58 from 'bs58';
 import { SignJWT } from 'jose';

@@ -1,4 +1,4 @@
-// docs/contract.md, Limits: the rate limit and what follows from it, and the export.
+// docs/contract.md, Limits: the rate limit and its consequences, and the export.
 import t from 'tap';
 import type { AddressInfo } from 'node:net';
 import { createClient } from '../../src/client/client.ts';
@@ -10,7 +10,7 @@ const rule = rulesIn(t);
 
 const api = await testApi(t, { requestsPerMinute });
 
-/** So many requests of one merchant, some at once. */
+/** Sends this number of requests of one merchant, partly concurrent. */
 async function ask(token: string, count: number): Promise<Answer<unknown>[]> {
   const answers: Answer<unknown>[] = [];
   for (let n = 0; n < count; n += 20)
@@ -29,10 +29,10 @@ const limited = {
   body: { success: false, data: null },
 };
 
-/** A merchant whose minute has so many requests left, and is over soon. */
+/** A merchant with this number of requests left in a minute that ends soon. */
 async function nearlySpent(left: number, seconds: number) {
   const merchant = await api.merchant();
-  // What the process holds of the minute's budget goes with its process.
+  // The part of the minute's budget that a process holds is lost with the process.
   const fresh = await testApi(t, {
     database: { sql: api.sql, url: api.databaseUrl },
     requestsPerMinute,

@@ -1,4 +1,4 @@
-// A connection that ends in the middle of a transaction, at each of its steps: the caller is told, and the process lives.
+// A connection that ends in the middle of a transaction, at each of its steps: the caller gets an error, and the process survives.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
@@ -64,7 +64,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction commits, rolls back, takes options and lists of queries as in postgres.js',
+  'a transaction commits, rolls back, and accepts options and lists of queries as in postgres.js',
   async (t) => {
     const { sql } = await testDatabase(t);
     await sql`create table kept (n int)`;
@@ -190,7 +190,7 @@ void t.test(
   },
 );
 
-void t.test('a transaction that does nothing is ended by the server', async (t) => {
+void t.test('the server ends an idle transaction', async (t) => {
   const { sql } = await wired(t);
   let begun: () => void = () => undefined;
   const ended = sql.begin(async (tx) => {

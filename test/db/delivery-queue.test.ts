@@ -61,21 +61,24 @@ function ended(
   return { id, endpointId, claimId, status, dueAt, attempt };
 }
 
-void t.test('a claim takes due rows, oldest first, up to the room of each endpoint', async (t) => {
-  const { sql } = await testDatabase(t);
-  const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
-  const ids = await queueDeliveries(sql, a, 5);
-  const others = await queueDeliveries(sql, b, 5);
-  await sql`update delivery_queue set due_at = now() + interval '1 hour' where id = ${ids[0] ?? ''}`;
-  await sql`update delivery_queue set attempts = 3, due_at = now() - interval '1 hour' where id = ${ids[4] ?? ''}`;
-  const first = await claim(sql, [a, b], { room: 2 });
-  t.same(idsOf(first).sort(), [ids[1], ids[4], others[0], others[1]].sort());
-  t.match(
-    first.find(({ id }) => id === ids[4]),
-    { attempts: 3, endpointDeleted: false, body: String },
-  );
-  t.same(idsOf(await claim(sql, [a])), [ids[2], ids[3]], 'what is claimed is left out');
-});
+void t.test(
+  'a claim takes due rows, oldest first, up to the free places of each endpoint',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [a, b] = [await seedApp(sql, 'http://a/'), await seedApp(sql, 'http://b/')];
+    const ids = await queueDeliveries(sql, a, 5);
+    const others = await queueDeliveries(sql, b, 5);
+    await sql`update delivery_queue set due_at = now() + interval '1 hour' where id = ${ids[0] ?? ''}`;
+    await sql`update delivery_queue set attempts = 3, due_at = now() - interval '1 hour' where id = ${ids[4] ?? ''}`;
+    const first = await claim(sql, [a, b], { room: 2 });
+    t.same(idsOf(first).sort(), [ids[1], ids[4], others[0], others[1]].sort());
+    t.match(
+      first.find(({ id }) => id === ids[4]),
+      { attempts: 3, endpointDeleted: false, body: String },
+    );
+    t.same(idsOf(await claim(sql, [a])), [ids[2], ids[3]], 'what is claimed is left out');
+  },
+);
 
 void t.test(
   'concurrent claims take each delivery once, without waiting for each other',
@@ -143,7 +146,7 @@ void t.test('an outcome moves a delivery to the log or puts it back, once', asyn
   t.match(await attemptsOf(sql, refused!.id), [{ number: 1, httpStatus: 500 }, { number: 2 }]);
 });
 
-void t.test('an outcome whose claim was lost is not written', async (t) => {
+void t.test('an outcome with a lost claim is not written', async (t) => {
   const { sql } = await testDatabase(t);
   const app = await seedApp(sql, 'http://a/');
   await queueDeliveries(sql, app, 2);

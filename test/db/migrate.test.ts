@@ -5,7 +5,7 @@ import { assertSchema, listMigrations, migrate } from '../../src/db/migrate.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { until } from '../fixtures/webhooks.ts';
 
-void t.test('migrating twice applies each file once, and then nothing', async (t) => {
+void t.test('a second migration applies no file', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   const names = (await listMigrations()).map(({ name }) => name);
   t.same(await migrate(sql), names);
@@ -13,7 +13,7 @@ void t.test('migrating twice applies each file once, and then nothing', async (t
   await assertSchema(sql);
 });
 
-void t.test('two migrations at once: every file is applied by exactly one of them', async (t) => {
+void t.test('two concurrent migrations: exactly one of them applies each file', async (t) => {
   const { sql, url } = await testDatabase(t, { empty: true });
   const other = connect(url, { max: 2, name: 'other' });
   t.teardown(() => other.end());
@@ -47,7 +47,7 @@ void t.test(
   },
 );
 
-void t.test('a migration that fails leaves nothing of itself behind', async (t) => {
+void t.test('a failed migration is rolled back completely', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   await sql`create table apps (id int)`;
   await t.rejects(migrate(sql), { code: '42P07' });
@@ -69,7 +69,7 @@ void t.test('an unreachable Postgres is named without its password', async (t) =
 });
 
 void t.test(
-  'a migration that waits for a lock lets the daemons through, and goes on when the lock is free',
+  'a migration that waits for a lock does not block the daemons, and continues when the lock is free',
   { timeout: 60_000 },
   async (t) => {
     const { sql } = await testDatabase(t);

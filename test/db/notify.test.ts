@@ -40,7 +40,7 @@ void t.test('flush sends the pending notification', async (t) => {
 });
 
 void t.test(
-  'a notification carries the ids, or nothing when they are too many or not known',
+  'a notification has the ids, or an empty payload if they are too many or unknown',
   async (t) => {
     const { sql } = await testDatabase(t);
     const heard: (string[] | undefined)[] = [];
@@ -114,7 +114,7 @@ void t.test('names of endpoints and apps are distinct', (t) => {
   t.end();
 });
 
-void t.test('a database that is gone is no error for the one who notifies', async (t) => {
+void t.test('an unavailable database is not an error for the notifier', async (t) => {
   const { sql } = await testDatabase(t);
   await sql.end();
   const notifier = createNotifier(sql, 'test_channel');

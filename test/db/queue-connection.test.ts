@@ -47,7 +47,7 @@ void t.test(
 );
 
 void t.test(
-  'a slow statement is given up by the server, and its connection is kept; so is one that nothing is asked on',
+  'the server cancels a slow statement and its connection is kept; an idle connection is kept too',
   async (t) => {
     const { proxy, queue } = await wired(t, 1000);
     await queue`select 1`;

@@ -24,7 +24,7 @@ void t.test('every table is granted to a daemon by name', async (t) => {
   );
 });
 
-void t.test('a role may do what is listed and nothing else, whatever it had before', async (t) => {
+void t.test('a role has exactly the listed rights, regardless of earlier ones', async (t) => {
   const { sql, url } = await testDatabase(t);
   await sql.unsafe('grant all on all tables in schema public to postgres_serve');
   await grantRights(sql);
@@ -163,7 +163,7 @@ async function installation(t: Test) {
 }
 
 void t.test(
-  'billing migrate --roles: an owner that is no superuser makes the roles and files that only their owner can read, and keeps them',
+  'billing migrate --roles: an owner without superuser rights creates the roles, and files that only the owner can read, and keeps them',
   async (t) => {
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
@@ -172,7 +172,7 @@ void t.test(
     t.equal(first.code, 0, first.stderr);
     t.match(JSON.parse(first.stdout), {
       roles: { serve: `${name}_serve`, keeper: `${name}_keeper`, dispatch: `${name}_dispatch` },
-      // Before Postgres 16 whoever may make roles may grant this one.
+      // Before Postgres 16, any role with createrole may grant this one.
       seesStatistics: (version?.number ?? 0) < 160_000,
     });
     const urls = () =>
@@ -208,12 +208,12 @@ void t.test(
   },
 );
 
-void t.test('billing migrate --roles says what to do where it cannot', async (t) => {
+void t.test('billing migrate --roles: a failure contains the remedy', async (t) => {
   const { sql, name, directory, env } = await installation(t);
   await sql.unsafe(`alter role ${name}_owner nocreaterole`);
   const refused = await run(t, ['migrate', '--roles', directory], env);
   t.equal(refused.code, 1);
-  t.match(refused.stderr, /may not make roles.*alter role <user> createrole/s);
+  t.match(refused.stderr, /cannot create roles.*alter role <user> createrole/s);
   await sql.unsafe(`alter role ${name}_owner createrole`);
   const made = await run(t, ['migrate', '--roles', directory], env);
   t.equal(made.code, 0, made.stderr);

@@ -1,4 +1,4 @@
-// The invariants that the database holds whatever the code does.
+// The invariants that the database enforces independent of the code.
 import t from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

@@ -1,4 +1,4 @@
-// Each alert fires for what it is there for, alone, and none fires while all is well: by our own evaluation, and by promtool's where the machine has it.
+// Each fault fires exactly its alert, and none fires in normal operation: by this project's evaluation, and by promtool if it is installed.
 import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { installed } from '../fixtures/tools.ts';
 const execute = promisify(execFile);
 const rules = fileURLToPath(new URL('../../deploy/prometheus/alerts.yaml', import.meta.url));
 
-// An hour by the minute, in promtool's notation: a value, or a start and what is added each minute.
+// An hour by the minute, in promtool's notation: a value, or a start and the increase per minute.
 const level = (value: number) => `${value}+0x60`;
 const growing = (each: number) => `0+${each}x60`;
 
@@ -72,7 +72,7 @@ const well: Record<string, string> = {
   'billing_http_request_duration_seconds_bucket{route="/a/export",le="+Inf"}': growing(60),
 };
 
-/** What is not well, by the alert that says so; null is a series that is not there. */
+/** The faulty series by alert; null is a missing series. */
 const troubles: Record<string, Record<string, string | null>> = {
   BillingDaemonAbsent: { 'billing_ready{daemon="dispatch"}': null },
   BillingDaemonNotReady: { 'billing_ready{daemon="keeper"}': level(0) },
@@ -161,7 +161,7 @@ const scenarios = [
   scenario('a withdrawal of SOL', sol('100x40 3x20'), []),
   scenario('a refill of SOL', sol('3x30 100x30'), []),
   scenario('SOL for a day', sol('150-0.1x60'), []),
-  // The series of two expired payments may be of one keeper or of two; one expired payment is none of an operator's business.
+  // Two expired payments may be from one keeper or two; a single expired payment does not alert.
   scenario('two expired payments of one keeper', expired('0x20 1x10 2x30', level(0)), [
     'BillingPaymentsExpiring',
   ]),
@@ -184,36 +184,39 @@ function pointsOf(values: string): Series['points'] {
     .map((value, minute) => ({ at: minute * 60, value }));
 }
 
-void t.test('no alert fires in normal operation, and each fires alone for its fault', async (t) => {
-  const { groups } = parse(await readFile(rules, 'utf8')) as {
-    groups: { rules: { alert: string; expr: string; for?: string }[] }[];
-  };
-  const alerts = groups
-    .flatMap(({ rules }) => rules)
-    .map(({ alert, expr, for: wait = '0s' }) => ({
-      alert,
-      holds: promql(expr),
-      wait: wait.endsWith('m') ? Number.parseInt(wait, 10) * 60 : Number.parseInt(wait, 10),
-    }));
-  const end = 3600;
-  for (const { name, series, firing } of scenarios) {
-    const recorded = Object.entries(series).flatMap(([text, values]) =>
-      values === null
-        ? []
-        : readSamples(`${text} 0`).map((sample) => ({ ...sample, points: pointsOf(values) })),
-    );
-    const found = alerts.filter(({ holds, wait }) => {
-      for (let at = end; at >= end - wait; at -= 60)
-        if (holds(recorded, at).length === 0) return false;
-      return true;
-    });
-    t.same(
-      found.map(({ alert }) => alert),
-      firing,
-      name,
-    );
-  }
-});
+void t.test(
+  'no alert fires in normal operation, and each fault fires exactly its alert',
+  async (t) => {
+    const { groups } = parse(await readFile(rules, 'utf8')) as {
+      groups: { rules: { alert: string; expr: string; for?: string }[] }[];
+    };
+    const alerts = groups
+      .flatMap(({ rules }) => rules)
+      .map(({ alert, expr, for: wait = '0s' }) => ({
+        alert,
+        holds: promql(expr),
+        wait: wait.endsWith('m') ? Number.parseInt(wait, 10) * 60 : Number.parseInt(wait, 10),
+      }));
+    const end = 3600;
+    for (const { name, series, firing } of scenarios) {
+      const recorded = Object.entries(series).flatMap(([text, values]) =>
+        values === null
+          ? []
+          : readSamples(`${text} 0`).map((sample) => ({ ...sample, points: pointsOf(values) })),
+      );
+      const found = alerts.filter(({ holds, wait }) => {
+        for (let at = end; at >= end - wait; at -= 60)
+          if (holds(recorded, at).length === 0) return false;
+        return true;
+      });
+      t.same(
+        found.map(({ alert }) => alert),
+        firing,
+        name,
+      );
+    }
+  },
+);
 
 void t.test('the same by promtool', async (t) => {
   const promtool = await installed(t, 'promtool');

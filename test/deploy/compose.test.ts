@@ -123,7 +123,7 @@ void t.test(
 );
 
 void t.test(
-  'compose: each daemon has the role that `billing migrate --roles` makes for it, and none has the owner of the database',
+  'compose: each daemon has its role from `billing migrate --roles`, and none uses the owner of the database',
   (t) => {
     t.same(compose.services.migrate?.volumes, ['./secrets:/run/roles']);
     for (const name of daemons) {
@@ -168,7 +168,7 @@ void t.test(
 );
 
 void t.test(
-  'the workflow runs the suite on Node 20 and 24 with a Postgres beside it, by the usual actions alone',
+  'the workflow runs the suite on Node 20 and 24 with a Postgres service, and only uses the usual actions',
   async (t) => {
     const { jobs, permissions } = await read<Workflow>('.github/workflows/ci.yml');
     t.same(permissions, { contents: 'read' });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { databaseClock } from '../../src/dispatch/clock.ts';
 
-/** A clock, and a database whose answers take so long on their way to it and back. The database is `ahead` of the monotonic clock. */
+/** A clock, and a database with the given latencies in both directions. The database is `ahead` of the monotonic clock. */
 function clocks() {
   let monotonic = 5000;
   const database = { ahead: 1_700_000_000_000 };
@@ -16,7 +16,7 @@ function clocks() {
       monotonic += back;
       return Promise.resolve(said);
     },
-    /** How far the clock is ahead of the database. */
+    /** Offset of the clock from the database. */
     error: () => clock.now() - (monotonic + database.ahead),
   };
 }

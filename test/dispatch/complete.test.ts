@@ -69,7 +69,7 @@ void t.test('outcomes that cannot be written are kept and written later', async 
 });
 
 void t.test(
-  'a batch whose answer was lost with its connection is written once and counts no lost claim',
+  'a batch whose response was lost with the connection is written once and counts no lost claim',
   async (t) => {
     const { sql, outcomes, completer, seen, left } = await completing(t, 10);
     let statements = 0;
@@ -92,7 +92,7 @@ void t.test(
   },
 );
 
-void t.test('a claim that another dispatcher took over is counted as lost', async (t) => {
+void t.test('a claim taken over by another dispatcher is counted as lost', async (t) => {
   const { sql, app, outcomes, completer, seen, left } = await completing(t, 2, { claimMs: -1 });
   const requests = [{ endpointId: app.endpointId, room: 1, floor: null }];
   await claimDeliveries(sql, requests, { claimId: randomUUID(), claimMs: 60_000 });

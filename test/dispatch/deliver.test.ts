@@ -93,7 +93,7 @@ void t.test(
           delay,
         );
         t.equal(receiver.requests.length, index + 1, 'nothing is sent before it is due');
-        // Twelve hours pass: what was signed then would be refused now.
+        // Twelve hours pass: the first signature would now be refused.
         await sql`update delivery_queue set due_at = clock_timestamp() where id = ${id}`;
       }
     }
@@ -166,7 +166,7 @@ void t.test(
   },
 );
 
-void t.test('410 fails at once; Retry-After on 503 is followed', async (t) => {
+void t.test('410 fails immediately; Retry-After on 503 is respected', async (t) => {
   const database = await testDatabase(t);
   const { sql } = database;
   const gone = await startReceiver(t, status(410));
@@ -307,7 +307,7 @@ void t.test('metrics count attempts by outcome, durations and due deliveries', a
 });
 
 void t.test(
-  'an endpoint whose previous secret no key opens is sent to, signed with its new one',
+  'deliveries to an endpoint with an undecipherable previous secret are signed with the new one',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const receiver = await startReceiver(t);

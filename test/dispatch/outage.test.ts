@@ -23,7 +23,7 @@ import {
 } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'Postgres is restarted: red meanwhile, then everything goes on, notifications too',
+  'Postgres restart: not ready meanwhile, then deliveries and notifications continue',
   async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'billing-outage-'));
     const first = await startEmbeddedPostgres({ dataDir });
@@ -70,7 +70,7 @@ void t.test(
 );
 
 void t.test(
-  'while outcomes cannot be written the dispatcher rests between its sweeps, and goes on when they can',
+  'while outcomes cannot be written the dispatcher pauses between its sweeps, and continues afterwards',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const role = sql(new URL(asRole(url, 'dispatch')).username);

@@ -99,7 +99,7 @@ void t.test(
 );
 
 void t.test(
-  'a dispatcher that was frozen until after its claim writes nothing when it thaws',
+  'a dispatcher frozen past the end of its claim writes no outcome when it resumes',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
@@ -211,7 +211,7 @@ void t.test(
 );
 
 void t.test(
-  'production refuses a private address, and the attempt log says so',
+  'production refuses a private address, and the attempt log has the reason',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
@@ -273,11 +273,11 @@ void t.test('two dispatchers on one queue send each delivery once', besides, asy
 });
 
 void t.test(
-  'a dispatcher that starts beside a busy one takes its part at once',
+  'a dispatcher that starts next to a busy one immediately takes a share of the work',
   besides,
   async (t) => {
     const { sql, url } = await testDatabase(t);
-    // One dispatcher would need a minute: enough for another to start, whatever else the machine does.
+    // One dispatcher needs a minute, which is enough for another to start even on a busy machine.
     const receiver = await startReceiver(t, (response) =>
       setTimeout(() => response.end('ok'), 100),
     );

@@ -31,20 +31,23 @@ const scene = async (t: Test) => {
   return { ...database, app: await seedApp(database.sql, 'http://127.0.0.1:9/') };
 };
 
-void t.test('the months ahead are made once; two that make them at once do not meet', async (t) => {
-  const { sql } = await testDatabase(t);
-  const [row] = await sql<{ now: Date }[]>`select now() as now`;
-  const expected = [0, 1, 2, 3].map((ahead) => {
-    const month = new Date(Date.UTC(row!.now.getUTCFullYear(), row!.now.getUTCMonth() + ahead));
-    return month.toISOString().slice(0, 7).replace('-', '_');
-  });
-  for (const table of ['events', 'deliveries', 'earlier_attempts'])
-    t.same((await partitions(sql, table)).slice(0, 4), expected, `${table}: made by migrate`);
-  t.same(await makeMonths(sql), []);
-  await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
-  const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
-  t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
-});
+void t.test(
+  'the coming months are created once; two concurrent creations do not conflict',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const [row] = await sql<{ now: Date }[]>`select now() as now`;
+    const expected = [0, 1, 2, 3].map((ahead) => {
+      const month = new Date(Date.UTC(row!.now.getUTCFullYear(), row!.now.getUTCMonth() + ahead));
+      return month.toISOString().slice(0, 7).replace('-', '_');
+    });
+    for (const table of ['events', 'deliveries', 'earlier_attempts'])
+      t.same((await partitions(sql, table)).slice(0, 4), expected, `${table}: made by migrate`);
+    t.same(await makeMonths(sql), []);
+    await sql.unsafe(`drop table events_${expected[3]!}, deliveries_${expected[3]!}`);
+    const made = await Promise.all([makeMonths(sql), makeMonths(sql), makeMonths(sql)]);
+    t.same(made.flat().sort(), [`deliveries_${expected[3]!}`, `events_${expected[3]!}`]);
+  },
+);
 
 void t.test('making a month does not deadlock with a payment that is being written', async (t) => {
   const { sql, app } = await scene(t);
@@ -115,20 +118,23 @@ void t.test('a month that is still needed is not dropped', async (t) => {
   t.equal(await dropMonth(sql, 'events', 1), '2025_01');
 });
 
-void t.test('dropping a month takes less than 100 ms, however many rows it has', async (t) => {
-  const { sql, app } = await scene(t);
-  let round = 0;
-  const took = await fastest(100, async () => {
-    round += 1;
-    const month = `2025_0${round}`;
-    await fillMonths(sql, app, [month], 50_000);
-    const started = performance.now();
-    t.equal(await dropMonth(sql, 'deliveries', 1), month);
-    t.equal(await dropMonth(sql, 'events', 1), month);
-    return performance.now() - started;
-  });
-  t.ok(took < 100, `${took} ms`);
-});
+void t.test(
+  'dropping a month takes less than 100 ms, independent of its number of rows',
+  async (t) => {
+    const { sql, app } = await scene(t);
+    let round = 0;
+    const took = await fastest(100, async () => {
+      round += 1;
+      const month = `2025_0${round}`;
+      await fillMonths(sql, app, [month], 50_000);
+      const started = performance.now();
+      t.equal(await dropMonth(sql, 'deliveries', 1), month);
+      t.equal(await dropMonth(sql, 'events', 1), month);
+      return performance.now() - started;
+    });
+    t.ok(took < 100, `${took} ms`);
+  },
+);
 
 void t.test(
   'a row of a month that was not made goes to the default partition, which is seen',

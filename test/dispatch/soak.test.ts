@@ -23,7 +23,7 @@ const queueEveryMs = 100;
 const batch = 5;
 const deadlineMs = 5000;
 
-/** One in so many requests is treated badly. */
+/** One in this number of requests fails. */
 const bad = 6;
 const late: Answer = (response) => void setTimeout(() => response.end('late'), deadlineMs + 500);
 const close: Answer = (response) => response.destroy();

@@ -1,4 +1,4 @@
-// What the pages state about the code: file names, states, layers, connections. A name that is changed in the code fails here until the page says it too.
+// Compares the pages with the code: file names, states, layers, connections. A renamed file or state fails until the page is updated.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -93,7 +93,7 @@ void t.test('every import goes the way that development.md says', async (t) => {
       const to = levelOf(target);
       const [, own] = file.split('/');
       const [, other] = target.split('/');
-      // run.ts opens what a command needs, commands among it.
+      // run.ts opens the resources of a command, including commands.
       if (to >= 0 && own !== other && own !== 'run.ts' && to < from)
         t.fail(`${file} imports ${target}`);
     }

@@ -84,7 +84,7 @@ const idle = async (sql: Sql) =>
   ).length === 0;
 
 void t.test(
-  'an installation is split into two cells: both go on, nobody is charged twice, nobody is forgotten',
+  'an installation is split into two cells: both continue, no subscriber is charged twice or skipped',
   { timeout: 120_000 },
   async (t) => {
     const stage = await startStage(t);

@@ -1,4 +1,4 @@
-// What the pages name must be there: commands with their flags, npm scripts, variables; and no block of code is run by no test.
+// Commands with their flags, npm scripts and variables in the pages must exist, and a test must run every block of code.
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import t from 'tap';
@@ -17,7 +17,7 @@ const { scripts } = JSON.parse(
   scripts: Record<string, string>;
 };
 
-/** Why this command line is none of billing's; undefined when it is one. */
+/** The reason why this is not a valid command line of billing; undefined if it is. */
 function fault(line: string): string | undefined {
   let command = program;
   for (const word of line.split(/\s+/).slice(1)) {

@@ -98,7 +98,7 @@ async function prepare(t: Test): Promise<Place> {
       .replaceAll(/127\.0\.0\.1:(\d{4})\b/g, (whole, port: string) =>
         ports[port] === undefined ? whole : `127.0.0.1:${ports[port]}`,
       );
-  // What stands in for a program is found before it, and so is billing itself, with the paths of this place.
+  // Stand-ins precede the programs in PATH, and so does billing itself, with the paths of the test.
   for (const name of ['systemctl', 'journalctl', 'docker'])
     await symlink(join(standIns, name), path(`front/${name}`));
   await writeFile(
@@ -146,7 +146,7 @@ async function prepare(t: Test): Promise<Place> {
   };
 }
 
-/** Whether this machine's pg_dump can read the server: it refuses one that is newer. */
+/** Whether this machine's pg_dump supports the server: it refuses a newer one. */
 async function canDump(t: Test, url: string): Promise<boolean> {
   if ((await installed(t, 'pg_dump')) === undefined) return false;
   const { stdout } = await execute('pg_dump', ['--version']);
@@ -232,7 +232,7 @@ void t.test('no command of the pages has a password among its arguments', async 
           t.match(command.trim(), builtin, `docs/${page}:${line}`);
 });
 
-/** The operator's own part: what billing.env leaves open. And the credentials must be such that the daemons start with them. */
+/** The operator's part: sets the variables without a value in billing.env, and creates credentials with which the daemons start. */
 async function afterwards(t: Test, { path }: Place) {
   const text = await readFile(path('etc/billing/billing.env'), 'utf8').catch(() => undefined);
   if (text === undefined) return;

@@ -4,7 +4,7 @@ import { runQuickStart } from '../fixtures/quick-start.ts';
 import { installed } from '../fixtures/tools.ts';
 
 void t.test(
-  'from a clone to a paid subscription of an own wallet, told to an own receiver, in at most 20 commands',
+  'from a clone to a paid subscription of your wallet, reported to your receiver, in at most 20 commands',
   { timeout: 180_000 },
   async (t) => {
     for (const tool of ['bash', 'curl', 'jq', 'git'])

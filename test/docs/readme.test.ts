@@ -104,7 +104,7 @@ void t.test('"Run it for real" runs', { timeout: 120_000 }, async (t) => {
       PGPORT: server.port,
       PGUSER: decodeURIComponent(server.username),
       PGPASSWORD: decodeURIComponent(server.password),
-      // The environment comes before the file: what differs here from a machine of its own, on devnet.
+      // The environment has precedence over the file: it sets the differences of the test from a machine on devnet.
       SOLANA_CLUSTER: 'localnet',
       SOLANA_WS_URL: chain.wsUrl,
       USDC_MINT: LOCALNET_MINT,

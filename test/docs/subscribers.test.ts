@@ -1,4 +1,4 @@
-// The module of docs/subscribers.md, imported as it stands and used as a page would, with a wallet that signs, a running serve and a chain.
+// Imports the module of docs/subscribers.md unchanged and uses it like a page, with a signing wallet, a running serve and a chain.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -22,7 +22,7 @@ interface Wallet {
   signTransaction(transaction: Transaction): Promise<Transaction>;
 }
 
-/** What the page's module exports. */
+/** The exports of the page's module. */
 interface Page {
   signIn(api: string, wallet: Wallet): Promise<string>;
   signAndSend(connection: Connection, wallet: Wallet, transaction: string): Promise<void>;

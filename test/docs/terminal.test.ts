@@ -1,4 +1,4 @@
-// The commands of docs/terminal.md, in a shell, where what they print is piped on.
+// The commands of docs/terminal.md, in a shell, with piped output.
 import { spawn } from 'node:child_process';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

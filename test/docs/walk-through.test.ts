@@ -14,7 +14,7 @@ void t.test('the walk-through goes through', { timeout: 120_000 }, async (t) => 
   const { chain, served } = await startChainServe(t);
   const [keeper, dispatch] = [served.daemon('keeper'), served.daemon('dispatch')];
   await Promise.all([keeper.line('keeper is running'), dispatch.line('dispatch is running')]);
-  // Between the service and the page's own receiver, to see what is sent.
+  // A recording proxy between the service and the page's receiver.
   const [port = 0] = await freePorts(1);
   const receiver = await startReceiver(t, (response, { body, headers }) => {
     const { 'x-service-signature': signature, 'x-service-timestamp': timestamp } = headers;

@@ -30,7 +30,7 @@ const served = await startServe(t);
 const dispatch = served.daemon('dispatch');
 await dispatch.line('dispatch is running');
 
-/** A receiver as a process; what it prints, as it comes. */
+/** A receiver as a process, with its output. */
 async function startOne(
   t: Test,
   { file, command }: { file: string; command: string[] },

@@ -1,4 +1,4 @@
-// The rule of access over random lives of a subscription: what is paid, what is due, who asked for the end.
+// The rule of access over random histories of a subscription: paid time, due payments, cancellations.
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccessTerms } from '../../src/db/access.ts';

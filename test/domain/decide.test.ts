@@ -40,7 +40,7 @@ interface World {
   pulls: Pull[];
   happenings: Draft['happenings'][number][];
   payments: Draft['payments'][number][];
-  /** The address was closed and subscribed anew since the row was first looked at. */
+  /** The account was closed and recreated since the row was first processed. */
   reopened: boolean;
 }
 
@@ -136,7 +136,7 @@ function write(world: World, { state, happenings, payments }: Draft): void {
   world.payments.push(...payments);
 }
 
-/** What a period costs: the discounted amount, of it the part that no trial, pause or plan's end takes away. */
+/** The cost of a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
 function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
   const isOff = discountPeriods !== 0;
@@ -173,7 +173,7 @@ function decided(world: World, closes: boolean): Decision {
   }
 }
 
-/** A due payment of an active subscription is announced when the keeper looks within a quarter of its period before, with what the wallet can pay. */
+/** Checks that a payment of an active subscription is announced within a quarter of its period before it is due, and whether the wallet can pay. */
 function checkLookAhead(world: World, { happenings }: Draft): void {
   const { row, account, tokens, authority, now } = world;
   for (const { type, extra } of happenings) {
@@ -199,7 +199,7 @@ function checkLookAhead(world: World, { happenings }: Draft): void {
     throw new Error('a payment is due that will not be announced');
 }
 
-/** One turn of the keeper: what it decides is written, what it signs lands `delay` seconds later (or is lost). */
+/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later (or is lost). */
 function turn(
   world: World,
   { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number },
@@ -563,7 +563,7 @@ void t.test(
   },
 );
 
-void t.test('state older than what was acted on is ignored', async (t) => {
+void t.test('state older than the processed state is ignored', async (t) => {
   const world = newWorld('wallet');
   const row = { ...world.row, observedSlot: 11n };
   const cancelled = { ...world.account!, expiresAt: START + 20n };
@@ -574,7 +574,7 @@ void t.test('state older than what was acted on is ignored', async (t) => {
 });
 
 void t.test(
-  'a new registration whose account an endpoint does not have yet is not taken for closed',
+  'a new registration whose account an endpoint does not have yet does not count as closed',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -654,7 +654,7 @@ void t.test(
   },
 );
 
-void t.test('a failure that is ours leaves the status alone and is tried again', async (t) => {
+void t.test('a failure on the operator’s side keeps the status and is retried', async (t) => {
   const world = newWorld('wallet');
   // The whole payment is fee, and no treasury can receive it.
   const view = { ...viewOf(world), treasuryTokens: null };
@@ -689,7 +689,7 @@ void t.test(
 );
 
 void t.test(
-  'without a treasury that can receive the net alone is collected, and the fee is owed; an endpoint that lacks the account is not believed',
+  'without a treasury that can receive, only the net is collected and the fee is owed; a missing account at one endpoint is not enough',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), treasuryTokens: null };
@@ -720,7 +720,7 @@ void t.test(
 );
 
 void t.test(
-  'an account whose rent is ours is closed after the prepaid time and not before, whatever ended the subscription',
+  'an account whose rent the keeper paid is closed after the prepaid time, not earlier, for any end of the subscription',
   async (t) => {
     const world = newWorld(keeper);
     const paidThrough = timeOf(world.now + 100n);
@@ -759,7 +759,7 @@ void t.test(
 );
 
 void t.test(
-  'a key without SOL signs nothing: another that the plan names does, or the payment is put off and is no failure of the wallet',
+  'a key without SOL does not sign: another key of the plan signs, or the payment is postponed without a failure of the wallet',
   (t) => {
     const world = newWorld('wallet');
     const plan = { ...world.plan!, pullers: ['former', keeper] };
@@ -785,7 +785,7 @@ void t.test(
 );
 
 void t.test(
-  'with more transactions on the account than can be read, nothing is collected or ended until the pulls are known, or given up',
+  'with more transactions on the account than can be read, no payment is collected and no subscription ended until the pulls are known or given up',
   async (t) => {
     const world = newWorld('wallet');
     const pulled = { ...world.account!, amountPulled: terms.amount };
@@ -809,7 +809,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no history explains delays later periods for eight look-ups and its own period for good',
+  'a pull without a transaction in the history delays later periods for eight look-ups, and its own period permanently',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -854,7 +854,7 @@ void t.test(
 );
 
 void t.test(
-  'more transactions than can be read delay later periods and the end for eight look-ups, and their own period for good',
+  'more transactions than can be read delay later periods and the end for eight look-ups, and their own period permanently',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -935,7 +935,7 @@ void t.test(
 );
 
 void t.test(
-  'within 60 seconds before a period ends nothing is signed for it; the next period is due',
+  'within 60 seconds before a period ends no payment is signed for it; the next period is due',
   async (t) => {
     const world = newWorld('wallet');
     const length = periodSeconds(BigInt(world.row.periodHours));

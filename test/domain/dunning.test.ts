@@ -19,7 +19,7 @@ void t.test(
 );
 
 void t.test(
-  'a retry that comes late does not put the others off, and skipped ones are not made up for',
+  'a late retry does not postpone the others, and skipped retries are not repeated',
   async (t) => {
     t.same(next(5.9), after(6));
     t.same(next(30), after(72));

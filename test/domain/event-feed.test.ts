@@ -38,7 +38,7 @@ async function insertSubscriptions(sql: Sql, appId: string, count: number): Prom
 }
 
 void t.test(
-  'an event of a transaction that began first and commits last delays later events: each comes once',
+  'an event of a transaction that began first and commits last delays later events: each is returned once',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
@@ -73,7 +73,7 @@ void t.test(
   },
 );
 
-void t.test('a transaction that writes nothing holds events back for 10 s at most', async (t) => {
+void t.test('an idle transaction delays events by at most 10 s', async (t) => {
   const { sql } = await testDatabase(t);
   const reader = await sql.reserve();
   await reader`begin`;
@@ -87,7 +87,7 @@ void t.test('a transaction that writes nothing holds events back for 10 s at mos
 });
 
 void t.test(
-  'for any order of commits and any page size each event comes once',
+  'for any order of commits and any page size each event is returned once',
   { timeout: 120_000 },
   async (t) => {
     const { sql } = await testDatabase(t);
@@ -215,7 +215,7 @@ void t.test('notifications about anything cannot make it ask without end', async
   t.ok(counter.count() <= 14, `${counter.count()} statements in 3 s`);
 });
 
-void t.test('who waits is let go by its signal', async (t) => {
+void t.test('an aborted signal ends the wait', async (t) => {
   const { sql } = await testDatabase(t);
   const { appId } = await seedApp(sql, 'http://127.0.0.1:1/');
   const stop = new AbortController();

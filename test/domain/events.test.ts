@@ -126,7 +126,7 @@ void t.test(
 );
 
 void t.test(
-  'an extra type is stored for all and queued only for an endpoint that asked for it',
+  'an opt-in type is stored for all apps and only queued for an endpoint that lists it',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id, appId } = await subscription(sql);
@@ -188,7 +188,7 @@ void t.test(
 );
 
 void t.test(
-  'a rollback takes the change, its event, the delivery and the sequence number back together',
+  'a rollback reverts the change, its event, the delivery and the sequence number together',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id } = await subscription(sql);
@@ -206,20 +206,23 @@ void t.test(
   },
 );
 
-void t.test('many transactions at once on one subscription: numbers without a gap', async (t) => {
-  const { sql } = await testDatabase(t);
-  const { id } = await subscription(sql);
-  await Promise.all(
-    Array.from({ length: 40 }, () =>
-      sql.begin((tx) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }])),
-    ),
-  );
-  const rows = await sql<{ sequence: bigint }[]>`select sequence from events order by sequence`;
-  t.same(
-    rows.map(({ sequence }) => Number(sequence)),
-    Array.from({ length: 40 }, (_, index) => index + 1),
-  );
-});
+void t.test(
+  'many concurrent transactions on one subscription: sequence numbers without a gap',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const { id } = await subscription(sql);
+    await Promise.all(
+      Array.from({ length: 40 }, () =>
+        sql.begin((tx) => appendEvents(tx, [{ subscriptionId: id, type: 'payment_failed' }])),
+      ),
+    );
+    const rows = await sql<{ sequence: bigint }[]>`select sequence from events order by sequence`;
+    t.same(
+      rows.map(({ sequence }) => Number(sequence)),
+      Array.from({ length: 40 }, (_, index) => index + 1),
+    );
+  },
+);
 
 void t.test(
   'an event and its delivery read no more among thousands of events, also in a session that began when there were none: checks keep their plans',

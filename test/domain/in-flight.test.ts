@@ -5,7 +5,7 @@ import { InFlight, type OpenAttempt } from '../../src/domain/in-flight.ts';
 
 const account = { periodStart: 5n, amountPulled: 100n, expiresAt: 0n } as SubscriptionAccount;
 
-/** What the book reads of a committed attempt. */
+/** A committed attempt with the fields that are tracked. */
 function signed({
   id = '',
   address = 'another',
@@ -56,7 +56,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that was taken over no longer explains notices by what was signed here before',
+  'a payment taken over by another keeper no longer explains notices by earlier signatures of this keeper',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -127,7 +127,7 @@ void t.test('payments of one transaction are in flight together, and leave it on
 });
 
 void t.test(
-  'a payment that was held elsewhere meanwhile comes back into its transaction, which counts as sent by others',
+  'a payment claimed back from another keeper returns to its transaction, which counts as sent by the other',
   (t) => {
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };

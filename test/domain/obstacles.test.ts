@@ -1,4 +1,4 @@
-// Which accounts let a payment through, and who is told to be the reason when they do not.
+// The account states that allow a payment, and the party that causes a failure otherwise.
 import fc from 'fast-check';
 import t from 'tap';
 import type { SubscriptionAccount, TokenAccount } from '../../src/chain/layouts.ts';
@@ -63,7 +63,7 @@ const good: ChainView = {
   treasuryTokens: tokens('treasury'),
 };
 
-/** What can be wrong with the subscriber's side, in the order in which it counts. */
+/** Faults on the subscriber's side, in the order of their precedence. */
 const wrongs: [reason: string, spoil: (view: ChainView) => ChainView][] = [
   ['account_closed', (view) => ({ ...view, subscriberTokens: null })],
   [
@@ -166,7 +166,7 @@ void t.test('an obstacle of the plan is never the subscriber’s', async (t) => 
   }
 });
 
-void t.test('a merchant who receives nothing needs no account', async (t) => {
+void t.test('a merchant with a net of zero needs no account', async (t) => {
   t.equal(planObstacle({ ...good, merchantTokens: null }, 0n, parties), undefined);
   const treasuryOnly = { ...good.plan!, destinations: ['treasury'] };
   t.equal(planObstacle({ ...good, plan: treasuryOnly }, 0n, parties), undefined);

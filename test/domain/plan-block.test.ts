@@ -13,7 +13,7 @@ import { testDatabase } from '../fixtures/postgres.ts';
 const now = new Date('2026-05-01T00:00:00Z');
 const nextPeriod = new Date('2026-05-02T00:00:00Z');
 
-/** A plan with so many subscriptions that are due. */
+/** A plan with this number of due subscriptions. */
 async function plan(sql: Sql, count: number): Promise<string> {
   const [{ id }] = await sql<[{ id: string }]>`
     with m as (insert into merchants (wallet) values (${randomUUID()}) returning id),
@@ -26,7 +26,7 @@ async function plan(sql: Sql, count: number): Promise<string> {
   return id;
 }
 
-/** Claims what is due and settles it as found blocked. */
+/** Claims the due subscriptions and settles them as blocked. */
 async function findBlocked(sql: Sql) {
   const claimId = randomUUID();
   const due = await claimDue(sql, { claimId, chainNow: now, limit: 100, leaseSeconds: 60 });
@@ -56,7 +56,7 @@ async function stateOf(sql: Sql, id: string) {
 }
 
 void t.test(
-  'a plan is marked once, with one event, and its end makes due what waits',
+  'a plan is blocked once, with one event, and unblocking makes its waiting subscriptions due',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 3);

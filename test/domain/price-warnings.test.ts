@@ -10,7 +10,7 @@ const plan = (id: string, amount: bigint, periodHours = 730): Price => ({
 });
 const codes = (of: Price, others: Price[]) => priceWarnings(of, others).map(({ code }) => code);
 
-void t.test('a plan of an app without others has nothing to be compared with', (t) => {
+void t.test('the only plan of an app gets no warning', (t) => {
   const only = plan('a', 1n);
   t.same(priceWarnings(only, []), []);
   t.same(priceWarnings(only, [only, only]), [], 'not with itself either');

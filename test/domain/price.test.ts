@@ -1,4 +1,4 @@
-// What is due for a period, over random terms: never above the ceiling, rounded down, and nothing for the time before a trial or a pause ended.
+// The amount due for a period, over random terms: at most the ceiling, rounded down, and zero for the time before the end of a trial or a pause.
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../src/chain/time.ts';
@@ -26,7 +26,7 @@ const base: PriceTerms = {
 const whole = { start: START, end: START + 720n * 3600n };
 
 void t.test(
-  'a discount rounds what is left down, and may be off the payment or a percentage',
+  'a discount is an amount or a percentage, and the reduced amount is rounded down',
   (t) => {
     t.equal(discounted(999n, { percentOff: 50, amountOff: null }), 499n);
     t.equal(discounted(1n, { percentOff: 1, amountOff: null }), 0n);
@@ -36,7 +36,7 @@ void t.test(
   },
 );
 
-void t.test('a discount that is used up takes nothing off', (t) => {
+void t.test('a used-up discount does not reduce the payment', (t) => {
   const terms = { ...base, discountPercent: 25 };
   t.equal(priceOf(terms), 7_500_000n);
   t.equal(priceOf({ ...terms, discountPeriods: 1 }), 7_500_000n);
@@ -46,7 +46,7 @@ void t.test('a discount that is used up takes nothing off', (t) => {
 });
 
 void t.test(
-  'what is past due is the amount of the period that runs, though the next try may be due with the next one',
+  'a past-due payment has the amount of the current period, even if the next attempt is in the next period',
   (t) => {
     const past = {
       ...base,
@@ -68,7 +68,7 @@ void t.test(
 );
 
 void t.test(
-  'a trial or a pause that ends inside a period leaves the rest of it to be charged',
+  'when a trial or a pause ends inside a period, the rest of the period is charged',
   (t) => {
     const trialEndsAt = timeOf(START + 168n * 3600n);
     t.equal(amountDue({ ...base, trialEndsAt }, whole), (10_000_000n * 552n) / 720n);
@@ -107,7 +107,7 @@ const terms: fc.Arbitrary<PriceTerms> = fc
   }));
 
 void t.test(
-  'whatever the terms: 0 to the ceiling, a part of a period costs its part rounded down, and fee and net add up to what is collected',
+  'for any terms: amounts from 0 to the ceiling, a part of a period costs its share rounded down, and fee and net add up to the collected amount',
   (t) => {
     fc.assert(
       fc.property(terms, fc.nat(8760), fc.integer({ min: 0, max: 10_000 }), (given, cut, bps) => {
@@ -131,14 +131,11 @@ void t.test(
   },
 );
 
-void t.test(
-  'a payment uses a counted discount up only when it is what the discount leaves',
-  (t) => {
-    const given = { ...base, discountPercent: 10, discountPeriods: 2 };
-    t.ok(usesDiscount(given, whole, 9_000_000n));
-    t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');
-    t.notOk(usesDiscount({ ...given, discountPeriods: null }, whole, 9_000_000n));
-    t.notOk(usesDiscount({ ...given, discountPeriods: 0 }, whole, 10_000_000n));
-    t.end();
-  },
-);
+void t.test('a payment only uses up a counted discount if it has the discounted amount', (t) => {
+  const given = { ...base, discountPercent: 10, discountPeriods: 2 };
+  t.ok(usesDiscount(given, whole, 9_000_000n));
+  t.notOk(usesDiscount(given, whole, 10_000_000n), 'signed before the discount was given');
+  t.notOk(usesDiscount({ ...given, discountPeriods: null }, whole, 9_000_000n));
+  t.notOk(usesDiscount({ ...given, discountPeriods: 0 }, whole, 10_000_000n));
+  t.end();
+});

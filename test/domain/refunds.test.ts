@@ -74,7 +74,7 @@ const lookNow = (stage: Stage) =>
   stage.sql`update refunds set look_at = now() where look_at is not null`;
 
 void t.test(
-  'a refund is recorded once its transfer is final: the payment, one event, and nothing more when it is looked for again',
+  'a refund is recorded when its transfer is finalized: the payment, one event, and no change at later look-ups',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await paidSubscription(stage);
@@ -101,7 +101,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired refund whose transfer landed after all is recorded, but never more than the net in all',
+  'an expired refund whose transfer landed later is recorded, but never beyond the net of the payment',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await paidSubscription(stage);

@@ -88,26 +88,23 @@ void t.test('one delivery is queued again as a new one of the same event', async
   });
 });
 
-void t.test(
-  'without a live endpoint there is nothing to replay to; with a new one it goes there',
-  async (t) => {
-    const { sql, app, failed } = await mixed(t);
-    const [id = ''] = failed;
-    await sql`update webhook_endpoints set deleted_at = now()`;
-    await t.rejects(replayDelivery(sql, id), { code: 'CONFLICT' });
-    const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
-    t.match(await planReplay(sql, selection), {
-      matching: [{ status: 'failed', count: 20, deliverable: 0 }],
-      deliverable: 0,
-    });
-    const [endpoint] = await sql<{ id: string }[]>`
+void t.test('a replay is refused without a live endpoint; a new endpoint gets it', async (t) => {
+  const { sql, app, failed } = await mixed(t);
+  const [id = ''] = failed;
+  await sql`update webhook_endpoints set deleted_at = now()`;
+  await t.rejects(replayDelivery(sql, id), { code: 'CONFLICT' });
+  const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
+  t.match(await planReplay(sql, selection), {
+    matching: [{ status: 'failed', count: 20, deliverable: 0 }],
+    deliverable: 0,
+  });
+  const [endpoint] = await sql<{ id: string }[]>`
     insert into webhook_endpoints (app_id, url, secret) values (${app.appId}, 'http://127.0.0.1:9/', '') returning id`;
-    t.equal(await replay(sql, selection), 20);
-    const [queued] =
-      await sql`select count(*) as count from all_deliveries where endpoint_id = ${endpoint?.id ?? ''} and replay_of is not null`;
-    t.match(queued, { count: 20n });
-  },
-);
+  t.equal(await replay(sql, selection), 20);
+  const [queued] =
+    await sql`select count(*) as count from all_deliveries where endpoint_id = ${endpoint?.id ?? ''} and replay_of is not null`;
+  t.match(queued, { count: 20n });
+});
 
 void t.test(
   'filters choose by webhook, app, status, type and time; counts come first',
@@ -194,7 +191,7 @@ void t.test(
   },
 );
 
-void t.test('two that replay the same selection at once queue it once', async (t) => {
+void t.test('two concurrent replays of the same selection queue it once', async (t) => {
   const { sql, app, failed } = await mixed(t);
   const selection = { ...everything, appId: app.appId, status: 'failed' };
   await Promise.all([
@@ -206,7 +203,7 @@ void t.test('two that replay the same selection at once queue it once', async (t
 });
 
 void t.test(
-  'a run that was planned before another replay of the same selection ended queues nothing again',
+  'a run planned before another replay of the same selection ended queues no event again',
   async (t) => {
     const { sql, app, failed } = await mixed(t);
     const selection = { ...everything, appId: app.appId, status: 'failed' };

@@ -19,7 +19,7 @@ void t.test(
   },
 );
 
-void t.test('2xx alone delivers', async (t) => {
+void t.test('only a 2xx counts as delivered', async (t) => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 6 }),
@@ -33,7 +33,7 @@ void t.test('2xx alone delivers', async (t) => {
   t.pass();
 });
 
-void t.test('410 Gone fails at once', async (t) => {
+void t.test('410 Gone fails immediately', async (t) => {
   t.same(judge(1, 410), { status: 'failed' });
 });
 

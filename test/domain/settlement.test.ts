@@ -55,7 +55,7 @@ const cancelSeen = (row: HeldSubscription): { draft: Draft } => {
   return { draft };
 };
 
-void t.test('an assessment whose claim was lost is not written and has no event', async (t) => {
+void t.test('an assessment with a lost claim is not written and has no event', async (t) => {
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);

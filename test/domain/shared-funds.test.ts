@@ -54,7 +54,7 @@ void t.test(
   },
 );
 
-void t.test('what is signed already in the batch counts', async (t) => {
+void t.test('payments already signed in the batch count against the balance', async (t) => {
   const { row } = collected('z', 'rich', 700n);
   const signed = [{ row, attempt: { amountGross: 700n } }] as unknown as OpenAttempt[];
   t.same(kept(withinFunds([collected('a', 'rich', 400n)], signed, having(1000n))), []);

@@ -1,10 +1,10 @@
-// 24 periods of random customers (test/fixtures/random-life.ts), each held to what a model beside it expects.
+// 24 periods of random customers (test/fixtures/random-life.ts), compared with a model.
 import fc from 'fast-check';
 import t from 'tap';
 import { customer, play } from '../fixtures/random-life.ts';
 
 void t.test(
-  'any 24 periods: never above the ceiling, one payment a period, the fee of what was collected, each payment announced once, access exactly as promised',
+  'any 24 periods: never above the ceiling, one payment per period, the fee of the collected amount, each payment announced once, access as promised',
   (t) => {
     const outcomes = new Set<string>();
     fc.assert(

@@ -48,7 +48,7 @@ const failure = (changes: Partial<FailedTry> = {}): FailedTry => ({
 
 const pastDue = { status: 'past_due', pastDueSince: at(T), failedAttempts: 3 } as const;
 
-void t.test('a draft changes nothing of its row', async (t) => {
+void t.test('a draft does not change its row', async (t) => {
   const before = row();
   const draft = draftOf(before);
   applyPayment(draft, pull(T), at(T + 24n * HOUR));
@@ -91,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull of an older period that is found late is recorded with an event and moves nothing back',
+  'a late found pull of an older period is recorded with an event and does not move dates back',
   async (t) => {
     const paidThrough = at(T + 48n * HOUR);
     const draft = draftOf(row({ ...pastDue, paidThrough, periodPulled: 40n }));
@@ -103,7 +103,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that lands after a cancellation or an end counts, and brings nothing back to life',
+  'a payment that lands after a cancellation or an end is recorded, and does not reactivate the subscription',
   async (t) => {
     const end = at(T + 24n * HOUR);
     const asked = draftOf(
@@ -132,7 +132,7 @@ void t.test('the last period of a plan is followed by its end', async (t) => {
 });
 
 void t.test(
-  'a period recorded for an earlier registration counts without a second event; a further pull pays for nothing',
+  'a period recorded for an earlier registration counts without a second event; a further pull does not pay for a period',
   async (t) => {
     const covered = draftOf(row());
     applyCover(covered, pull(T), at(T + 24n * HOUR));
@@ -191,28 +191,31 @@ void t.test(
   },
 );
 
-void t.test('a cancellation stops what is due; taken back, it is due again', async (t) => {
-  const paidThrough = at(T + 24n * HOUR);
-  const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
-  applyCancelSeen(draft, T);
-  t.match(draft.state, {
-    status: 'active',
-    cancelRequestedAt: at(T),
-    cancelRequestedBy: 'subscriber',
-    nextPaymentDue: null,
-    paidThrough,
-  });
-  applyResume(draft, paidThrough);
-  t.match(draft.state, {
-    cancelRequestedAt: null,
-    cancelRequestedBy: null,
-    nextPaymentDue: paidThrough,
-  });
-  t.same(
-    draft.happenings.map(({ type }) => type),
-    ['cancel_requested', 'subscription_resumed'],
-  );
-});
+void t.test(
+  'a cancellation stops the next payment; when it is reverted, the payment is due again',
+  async (t) => {
+    const paidThrough = at(T + 24n * HOUR);
+    const draft = draftOf(row({ paidThrough, nextPaymentDue: paidThrough }));
+    applyCancelSeen(draft, T);
+    t.match(draft.state, {
+      status: 'active',
+      cancelRequestedAt: at(T),
+      cancelRequestedBy: 'subscriber',
+      nextPaymentDue: null,
+      paidThrough,
+    });
+    applyResume(draft, paidThrough);
+    t.match(draft.state, {
+      cancelRequestedAt: null,
+      cancelRequestedBy: null,
+      nextPaymentDue: paidThrough,
+    });
+    t.same(
+      draft.happenings.map(({ type }) => type),
+      ['cancel_requested', 'subscription_resumed'],
+    );
+  },
+);
 
 void t.test(
   'a revocation has one event however often it is seen, and another one after a repair',

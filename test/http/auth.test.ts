@@ -1,4 +1,4 @@
-// docs/contract.md, Authentication: who may call what, and in which order a request is checked.
+// docs/contract.md, Authentication: the callers allowed on each route, and the order of the checks.
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';

@@ -30,7 +30,7 @@ void t.test(
 );
 
 void t.test(
-  'a lookup that comes while another is under way starts a new one, so that it sees earlier writes',
+  'a lookup during another one starts a new query, so that it sees earlier writes',
   async (t) => {
     let version = 1;
     const answers: (() => void)[] = [];

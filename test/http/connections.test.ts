@@ -1,4 +1,4 @@
-// What one client can make the process hold, over real sockets.
+// Limits of the connections and requests of one client, over real sockets.
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';

@@ -121,7 +121,7 @@ const ask = (
   });
 
 void t.test(
-  'every operation refuses who does not say who it is, and who is of the wrong kind',
+  'every operation refuses callers without credentials, and with the wrong role',
   async (t) => {
     for (const operation of [...of('/merchant'), ...of('/subscriber')]) {
       const url = fill(operation.path, mine.ids);
@@ -159,7 +159,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
           notFound,
           `${name} ${parameter} ${id}`,
         );
-      // Below an app of one's own, what is another app's is not there.
+      // Objects of another app are not found below one's own app.
       if (names.includes('appId') && parameter !== 'appId')
         t.match(
           await ask(

@@ -1,4 +1,4 @@
-// The strict envelope, and what a client can do wrong below the routes; over real sockets where it takes one.
+// The strict envelope, and client errors below the routes; over real sockets if needed.
 import { connect } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -172,7 +172,7 @@ void t.test(
 );
 
 void t.test(
-  'X-Request-Id comes back when it is a plain word, else one is made; every log line of the request has it',
+  'X-Request-Id is returned if it is a plain word, else generated; every log line of the request has it',
   async (t) => {
     const api = await testApi(t);
     t.equal(
@@ -285,7 +285,7 @@ void t.test(
 );
 
 void t.test(
-  'a request whose client leaves before the answer is counted once, as 499',
+  'a request whose client disconnects before the response is counted once, as 499',
   async (t) => {
     const counted: { route: string; status: number; seconds: number }[] = [];
     const database = await testDatabase(t);
@@ -326,7 +326,7 @@ void t.test(
   },
 );
 
-void t.test('CORS: configured origins alone are allowed', async (t) => {
+void t.test('CORS: only configured origins are allowed', async (t) => {
   const api = await testApi(t, { corsOrigins: ['https://shop.test/'] });
   const preflight = (origin: string) =>
     api.call('OPTIONS' as 'GET', '/merchant/profile', {
@@ -463,7 +463,7 @@ void t.test(
   },
 );
 
-void t.test('a refusal of an input says what would be right, never a pattern', async (t) => {
+void t.test('a validation error states the rule, never a pattern', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {

@@ -1,4 +1,4 @@
-// Issue 4: nothing a client sends may produce a 500 or go unanswered, and every answer is one that the OpenAPI document knows of (the fixture
+// No request of a client may cause a 500 or remain without a response, and every response conforms to the OpenAPI document (the fixture
 // judges each). FUZZ_RUNS sets how many requests are made; a failure prints the seed and the smallest request that shows it.
 import fc from 'fast-check';
 import t from 'tap';
@@ -9,7 +9,7 @@ import { insertEvent, insertPayment, insertSubscription } from '../fixtures/rows
 
 const runs = Number(process.env.FUZZ_RUNS ?? 3000);
 const atOnce = 25;
-// Stands for brackets without end, so that a report stays readable.
+// Placeholder for deeply nested brackets, so that a report stays readable.
 const deep = 'deep';
 
 interface Schema {

@@ -33,7 +33,7 @@ void t.test('the same key and another body, or another path: CONFLICT', async (t
   t.equal(await count(api), 1);
 });
 
-void t.test('two at once, or twenty: one effect and the same answer', async (t) => {
+void t.test('two or twenty concurrent requests: one effect and the same response', async (t) => {
   const api = await testApi(t);
   const { token } = await api.signIn('merchant');
   const answers = await Promise.all(
@@ -140,7 +140,7 @@ void t.test('every POST that creates something honours it', async (t) => {
 });
 
 void t.test(
-  'an answer that holds a secret comes again as it was, and is encrypted at rest',
+  'a response with a secret is repeated unchanged, and is encrypted at rest',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -187,31 +187,34 @@ void t.test('the order of fields does not count, at any depth', async (t) => {
   t.equal(await count(api), 1);
 });
 
-void t.test('a POST, PATCH or DELETE that takes no key refuses it, and does nothing', async (t) => {
-  const api = await testApi(t);
-  const merchant = await api.merchant();
-  const headers = { 'idempotency-key': 'k' };
-  const app = `/merchant/apps/${merchant.appId}`;
-  const refused = { status: 400, body: { error: { details: [{ path: 'idempotency-key' }] } } };
-  const { token } = merchant;
-  const body = { name: 'Other' };
-  t.match(await api.call('PATCH', app, { token, body, headers }), refused);
-  t.match(await post(api, token, 'k', { type: 'ping' }, `${app}/events/sample`), refused);
-  t.match(
-    await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet }, headers }),
-    refused,
-  );
-  t.equal(
-    (await api.call('GET', app, { token, headers })).status,
-    200,
-    'a reading changes nothing',
-  );
-  t.equal((await api.call('HEAD', app, { token, headers })).status, 200);
-  t.equal((await api.call('POST', '/nothing', { token, headers })).status, 404);
-  t.equal((await api.call('POST', app, { headers })).status, 405);
-});
+void t.test(
+  'a POST, PATCH or DELETE that accepts no key refuses it without an effect',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const headers = { 'idempotency-key': 'k' };
+    const app = `/merchant/apps/${merchant.appId}`;
+    const refused = { status: 400, body: { error: { details: [{ path: 'idempotency-key' }] } } };
+    const { token } = merchant;
+    const body = { name: 'Other' };
+    t.match(await api.call('PATCH', app, { token, body, headers }), refused);
+    t.match(await post(api, token, 'k', { type: 'ping' }, `${app}/events/sample`), refused);
+    t.match(
+      await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet }, headers }),
+      refused,
+    );
+    t.equal(
+      (await api.call('GET', app, { token, headers })).status,
+      200,
+      'a reading changes nothing',
+    );
+    t.equal((await api.call('HEAD', app, { token, headers })).status, 200);
+    t.equal((await api.call('POST', '/nothing', { token, headers })).status, 404);
+    t.equal((await api.call('POST', app, { headers })).status, 405);
+  },
+);
 
-void t.test('the same answer comes when its row is gone', async (t) => {
+void t.test('the response is the same after its row was deleted', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const hooks = `/merchant/apps/${merchant.appId}/webhooks`;

@@ -1,4 +1,4 @@
-// docs/contract.md, Limits: how requests are counted over all serve processes. Each limiter here has its own pool, as a process has.
+// docs/contract.md, Limits: counting of requests across all serve processes. Each limiter has its own pool, like a process.
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { createLimiter, type Limiter } from '../../src/http/limits.ts';
@@ -44,7 +44,7 @@ void t.test(
   },
 );
 
-void t.test('also when all of them come at once', async (t) => {
+void t.test('also for concurrent requests', async (t) => {
   const { all } = await limiters(t, 4);
   for (const limit of [100, 1000]) {
     const spent = await Promise.all(

@@ -1,4 +1,4 @@
-// Issue 4: the OpenAPI document and the pages that show it.
+// The OpenAPI document and the pages that show it.
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';

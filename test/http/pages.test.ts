@@ -1,11 +1,11 @@
-// Pages. What holds for every list is in document.test.ts.
+// Pagination. Rules of every list are in document.test.ts.
 import { get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { publicUrl, testApi } from '../fixtures/http.ts';
 
 void t.test(
-  'the next page of a list that was asked for by its whole URL, as proxies do, is of this API',
+  'the next page of a list requested with an absolute URL, as proxies do, points to this API',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.merchant();

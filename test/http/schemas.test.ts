@@ -48,7 +48,7 @@ void t.test('every schema of every route can be compiled', async (t) => {
 });
 
 void t.test(
-  'a validator that is compiled late says the same as one that was compiled at once, of one input after another',
+  'a lazily compiled validator gives the same results as one compiled immediately, for consecutive inputs',
   (t) => {
     const schema = {
       type: 'object',

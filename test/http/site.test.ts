@@ -1,4 +1,4 @@
-// The browser pages as files: headers, sizes, what is not served.
+// The browser pages as files: headers, sizes, files that are not served.
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -14,7 +14,7 @@ const manifest = JSON.parse(await readFile(new URL('manifest.json', built), 'utf
 
 const documents = ['/s/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60', '/account', '/dashboard'];
 
-void t.test('a document allows its own files alone, and no frame', async (t) => {
+void t.test('a document only allows its own files, and no frame', async (t) => {
   const { app } = await testApi(t);
   for (const url of documents) {
     const { statusCode, headers, payload } = await app.inject(url);
@@ -68,7 +68,7 @@ void t.test('scripts keep to their budgets, and name no other host as a source',
   t.ok((await compressed('dashboard')) <= 180 * 1024, 'dashboard');
 });
 
-void t.test('the demo wallet is of development on a local chain alone', async (t) => {
+void t.test('the demo wallet only exists in development on a local chain', async (t) => {
   const local = await testApi(t);
   t.match((await local.app.inject('/account')).payload, /demo-wallet-/);
   const devnet = await testApi(t, { cluster: 'devnet' });

@@ -112,7 +112,7 @@ const taken = (node: Node) =>
     (node['Rows Removed by Index Recheck'] ?? 0)) *
   node['Actual Loops'];
 
-/** What is wrong with a plan that may take `most` rows out of tables. */
+/** The fault of a plan that may read at most `most` rows from tables. */
 function faultsOf(plan: Node, most: number): string[] {
   const nodes = all(plan);
   // A bitmap's index scan names no relation; its heap scan does.
@@ -159,9 +159,9 @@ function combinations<T extends Record<string, readonly unknown[]>>(
 interface List {
   name: string;
   ask: (handle: Sql) => PromiseLike<unknown>;
-  /** How many rows may be taken out of tables; undefined where no index serves the filters. */
+  /** Maximum rows to read from tables; undefined if no index serves the filters. */
   most?: number | undefined;
-  /** What it must return, by the rows themselves. */
+  /** The expected result, computed from the rows. */
   expected?: () => string[];
 }
 

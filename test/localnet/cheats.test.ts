@@ -138,7 +138,7 @@ void t.test('time travel to a slot or an epoch moves the clock by 400 ms a slot'
 });
 
 void t.test(
-  'the past, and anything but one destination, is refused and moves nothing',
+  'the past, and any number of destinations but one, is refused without an effect',
   async (t) => {
     const chain = await onDemand(t);
     chain.timeTravel({ absoluteEpoch: 1 });
@@ -256,7 +256,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that was set is at every commitment as blocks pass, and a fork takes it back',
+  'a set account reaches every commitment as blocks pass, and a fork reverts it',
   async (t) => {
     const chain = await onDemand(t);
     chain.mineBlocks();

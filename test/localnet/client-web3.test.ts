@@ -459,7 +459,7 @@ void t.test('accounts are found by program, content and length, whole and in par
   );
 });
 
-void t.test('a simulation answers with the effects and changes nothing', async (t) => {
+void t.test('a simulation returns the effects without a change', async (t) => {
   const all = await setup(t);
   const { chain, connection, ata } = all;
   const { merchant, keeper, subscriber, pull } = await subscribed(all);
@@ -525,7 +525,7 @@ void t.test('a simulation answers with the effects and changes nothing', async (
 });
 
 void t.test(
-  'a version 0 transaction is sent, confirmed and read back, for clients that know of it',
+  'a version 0 transaction is sent, confirmed and read back by clients that support it',
   async (t) => {
     const all = await setup(t);
     const { connection } = all;

@@ -1,4 +1,4 @@
-// What a data directory keeps, over a stop, a kill and a record that was cut short.
+// The content of a data directory after a stop, a kill and a truncated record.
 import { cpSync, readdirSync, statSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Keypair, type PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
@@ -73,7 +73,7 @@ void t.test('a chain can be closed twice', async (t) => {
 });
 
 void t.test(
-  'state, history, clock and blockhashes survive a restart, and the chain goes on',
+  'state, history, clock and blockhashes survive a restart, and the chain continues',
   async (t) => {
     const dataDir = t.testdir();
     const first = await open(t, { dataDir, blockMs: 0 });
@@ -241,7 +241,7 @@ void t.test('a data directory in use is refused with a clear error', async (t) =
 });
 
 void t.test(
-  'kill -9 in the middle of traffic loses nothing that was confirmed, and the next start is consistent',
+  'kill -9 during traffic loses no confirmed transaction, and the next start is consistent',
   async (t) => {
     const dataDir = t.testdir();
     const running = start(t, [
@@ -324,7 +324,7 @@ void t.test(
 );
 
 void t.test(
-  'the first answer comes within a second of the start, new or with a past',
+  'the first response is within a second of the start, with and without a history',
   async (t) => {
     const dataDir = t.testdir();
     const past = await open(t, { dataDir, blockMs: 0 });
@@ -342,7 +342,7 @@ void t.test(
         times.push(performance.now() - begin);
         await chain.close();
       }
-      // The fastest of three: what else the machine does meanwhile is not the chain's.
+      // The fastest of three, to exclude other load of the machine.
       t.ok(Math.min(...times) < 1_000, `${times.map((time) => Math.round(time)).join(', ')} ms`);
     }
   },

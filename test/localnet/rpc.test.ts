@@ -872,7 +872,7 @@ void t.test(
   },
 );
 
-void t.test('a client that takes no version 0 gets -32015', async (t) => {
+void t.test('a client without support of version 0 gets -32015', async (t) => {
   const { chain, payer, stranger } = await setup(t);
   const message = new TransactionMessage({
     payerKey: payer.keypair.publicKey,

@@ -58,7 +58,7 @@ void t.test('execution asks for the rent of the setting', async (t) => {
   await transfer(await rentOf(chain, 0));
 });
 
-void t.test('a fork takes a change of rent back, and a restart keeps it', async (t) => {
+void t.test('a fork reverts a change of rent, and a restart keeps it', async (t) => {
   const dataDir = t.testdir();
   const chain = await startTestChain(t, { blockMs: 0, dataDir });
   chain.mineBlocks(2);
@@ -94,7 +94,7 @@ const statusOf = async (chain: TestChain, ...methods: string[]) =>
 const limit = (chain: TestChain, settings: object) =>
   chain.rpc('localnet_setFault', { kind: 'rate', ...settings });
 
-void t.test('beyond the requests and the sends of a second comes 429', async (t) => {
+void t.test('requests and sends above the rate per second get 429', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
   await limit(chain, { sends: 5, requests: 10 });
   for (let sent = 0; sent < 5; sent += 1) t.equal(await statusOf(chain, 'sendTransaction'), 200);

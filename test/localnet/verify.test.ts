@@ -47,7 +47,7 @@ void t.test('in a batch exactly the transactions with only valid signatures pass
   );
 });
 
-void t.test('batches that are under way at once get their own verdicts', async (t) => {
+void t.test('concurrent batches get their own results', async (t) => {
   const batches = Array.from({ length: 8 }, (_, batch) =>
     Array.from({ length: 5 }, (_, place) => {
       const bytes = transfer(batch * 5 + place, 1);

@@ -1,4 +1,4 @@
-// Version 1 transactions: @solana/kit builds and sends them, @solana/web3.js decodes what the chain answers.
+// Version 1 transactions: @solana/kit builds and sends them, @solana/web3.js decodes the responses.
 import { Connection, Keypair, PublicKey, VersionedTransaction } from '@solana/web3.js';
 import fc from 'fast-check';
 import {
@@ -168,20 +168,23 @@ void t.test('web3.js decodes it in every encoding', async (t) => {
   }
 });
 
-void t.test('a client that does not take version 1 is told so, and sees it listed', async (t) => {
-  const { chain, id, payer } = await landed(t);
-  const get = (settings: object) =>
-    refusal(chain.rpc('getTransaction', id, { commitment: 'confirmed', ...settings }));
-  t.equal(await get({ maxSupportedTransactionVersion: 0 }), -32015);
-  t.equal(await get({}), -32015);
-  t.equal(await get({ maxSupportedTransactionVersion: 1 }), undefined);
-  const [first] = await chain.rpc<object[]>('getSignaturesForAddress', payer, {
-    commitment: 'confirmed',
-  });
-  t.match(first, { signature: id, err: null, memo: '[5] hello' });
-  const { value } = await chain.rpc<{ value: object[] }>('getSignatureStatuses', [id]);
-  t.match(value, [{ confirmationStatus: 'confirmed', err: null }]);
-});
+void t.test(
+  'a client without support of version 1 gets an error for it, and sees it in lists',
+  async (t) => {
+    const { chain, id, payer } = await landed(t);
+    const get = (settings: object) =>
+      refusal(chain.rpc('getTransaction', id, { commitment: 'confirmed', ...settings }));
+    t.equal(await get({ maxSupportedTransactionVersion: 0 }), -32015);
+    t.equal(await get({}), -32015);
+    t.equal(await get({ maxSupportedTransactionVersion: 1 }), undefined);
+    const [first] = await chain.rpc<object[]>('getSignaturesForAddress', payer, {
+      commitment: 'confirmed',
+    });
+    t.match(first, { signature: id, err: null, memo: '[5] hello' });
+    const { value } = await chain.rpc<{ value: object[] }>('getSignatureStatuses', [id]);
+    t.match(value, [{ confirmationStatus: 'confirmed', err: null }]);
+  },
+);
 
 void t.test('limits that are not set are zero, so it never lands', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0 });
@@ -376,7 +379,7 @@ void t.test('its decoder agrees with web3.js and kit', async (t) => {
   t.equal((await signedOnes([decodeTransaction(forged)])).length, 0);
 });
 
-void t.test('bytes that no validator takes are refused, never handed on', async (t) => {
+void t.test('bytes that validators refuse are refused, not passed on', async (t) => {
   const payer = key.publicKey.toBase58();
   const { wire } = await build(key, lifetime, [
     transfer(payer, Keypair.generate().publicKey.toBase58(), 5n),

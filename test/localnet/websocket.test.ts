@@ -1,4 +1,4 @@
-// The chain's WebSocket: what is told, when, to whom, and what is answered to nonsense; with raw frames and with web3.js.
+// The chain's WebSocket: notifications, their times and receivers, and errors for malformed requests; with raw frames and with web3.js.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { ACCOUNT_SIZE, getAssociatedTokenAddressSync, TOKEN_PROGRAM_ID } from '@solana/spl-token';
@@ -93,7 +93,7 @@ async function openSocket(t: Test, url: string) {
         throw new Error(`${method}: ${error?.message ?? 'no subscription'}`);
       return result;
     },
-    /** What has been told up to now: the frames of a connection come in order, so an answer comes after all of it. */
+    /** All notifications so far. Frames of a connection are ordered, so a response is received after them. */
     async told<T = unknown>(): Promise<Notice<T>[]> {
       await ask('nothing');
       return notifications
@@ -106,7 +106,7 @@ async function openSocket(t: Test, url: string) {
   };
 }
 
-/** A chain that makes blocks only when told to, and a raw socket to it. */
+/** A chain that only mines blocks on request, and a raw socket to it. */
 async function setup(t: Test) {
   const chain = await startTestChain(t, { blockMs: 0 });
   chain.mineBlocks(FINALITY_BLOCKS + 1);
@@ -179,7 +179,7 @@ void t.test(
 );
 
 void t.test(
-  'an account notification has the account in the encoding asked for, an empty one when it is gone',
+  'an account notification has the account in the requested encoding, and an empty one when it is gone',
   async (t) => {
     const { chain, socket } = await setup(t);
     const { keypair, address } = chain.wallet({ lamports: 1_000_000n, usdc: 7n });
@@ -465,7 +465,7 @@ void t.test('a subscription ends on request, and only for the client that opened
   t.same(await socket.told(), []);
 });
 
-void t.test('malformed frames get JSON-RPC errors, and the connection goes on', async (t) => {
+void t.test('malformed frames get JSON-RPC errors, and the connection stays open', async (t) => {
   const { chain, socket } = await setup(t);
   const key = Keypair.generate().publicKey.toBase58();
   const request = (method: unknown, params?: unknown, id: unknown = 1) =>
@@ -603,7 +603,7 @@ void t.test(
   },
 );
 
-/** Collects what a listener is called with; `heard(n)` waits until there are n. */
+/** Collects the arguments of a listener; `heard(n)` waits until there are n. */
 function recorder<T extends unknown[]>() {
   const calls: T[] = [];
   let arrived: () => void = () => undefined;

@@ -9,15 +9,15 @@ export interface Fault {
   begin(ground: Ground): unknown;
   /** Nothing for a fault that is over as soon as it has begun. */
   end?(ground: Ground): unknown;
-  /** What goes before it, in peace; `round` makes every subscription due and waits for all payments. */
+  /** Preparation before the fault; `round` makes every subscription due and waits for all payments. */
   prepare?(ground: Ground, round: () => Promise<void>): Promise<void>;
-  /** What it is seen by, where its beginning shows other things as well; anything when absent. */
+  /** The signals that count as its detection; default: any. */
   by?: RegExp;
   /** Seconds in which it may heal, and the document that says why it takes longer than 30. */
   heals?: { seconds: number; because: string };
-  /** Whether it can be had here; everywhere when absent. */
+  /** Whether this machine supports it; default: yes. */
   isPossible?(ground: Ground): boolean;
-  /** It does no harm that anybody could see: nothing is to be seen. */
+  /** It has no visible effect, so no signal is expected. */
   harmless?: boolean;
 }
 
@@ -231,5 +231,5 @@ export const faults: readonly Fault[] = [
   },
 ];
 
-/** What the suite runs: in seconds, and each of another kind. */
+/** The faults that the suite runs: each takes seconds, and all are of different kinds. */
 export const shortFaults = ['dispatch killed', 'chain answers 500', 'Postgres out of reach'];

@@ -1,4 +1,4 @@
-// What the night runs on: a Postgres and a local chain behind wires that can be cut, the three daemons under their roles, merchants and subscribers.
+// The environment of the night: Postgres and a local chain behind proxies that can cut connections, the three daemons, merchants and subscribers.
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

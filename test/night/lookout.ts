@@ -1,4 +1,4 @@
-// What an operator sees: /readyz, `billing status`, and the alerts whose expression is true by what a Prometheus has scraped.
+// The signals for an operator: /readyz, `billing status`, and the alerts whose expression is true for the scraped samples.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parse } from 'yaml';
@@ -24,7 +24,7 @@ interface Alert {
   holds: ReturnType<typeof promql>;
 }
 
-/** Looks for as long as it runs; each source has what it shows now, by name. */
+/** Polls while it runs; each source has its current signals by name. */
 export class Lookout {
   private readonly ground: Ground;
   private readonly shown = new Map<string, Set<string>>();
@@ -60,7 +60,7 @@ export class Lookout {
     await this.running;
   }
 
-  /** Watches from now on for something that is not shown yet; what `by` matches alone, where that is given. */
+  /** Watches from now on for a new signal; only for those that `by` matches, if given. */
   watch(by?: RegExp): { stop(): Promise<Sight | undefined> } {
     const beganAt = performance.now();
     let known = this.all();
@@ -72,7 +72,7 @@ export class Lookout {
         const found = [...all].find((text) => !known.has(text) && (by?.test(text) ?? true));
         if (found !== undefined)
           sight = { seconds: (performance.now() - beganAt) / 1000, by: found };
-        // What was shown at the beginning counts once it has gone and come back.
+        // An initial signal only counts after it has disappeared and reappeared.
         known = new Set([...known].filter((text) => all.has(text)));
         await rest(50, ended.signal);
       }

@@ -4,7 +4,7 @@ import { faults, shortFaults } from './faults.ts';
 import { night, table } from './night.ts';
 
 void t.test(
-  'faults are seen and heal in time, and nothing is lost or done twice',
+  'faults are detected and heal in time, and no work is lost or done twice',
   { timeout: 180_000 },
   async (t) => {
     const rows = await night({

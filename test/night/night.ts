@@ -10,13 +10,13 @@ export interface Row {
   fault: string;
   /** Seconds after its beginning; null when it was not seen, "-" where there was nothing to see. */
   seen: number | null | '-';
-  /** What saw it. */
+  /** The signals that detected it. */
   by: string;
   /** Seconds after its end until every payment was collected and every event delivered; null when it did not come to that. */
   healed: number | null;
   lost: number;
   doubled: number;
-  /** What the bounds say against it; empty when nothing. */
+  /** The exceeded bounds; empty if none. */
   breaches: string[];
 }
 
@@ -27,7 +27,7 @@ const pollMs = 250;
 interface Night {
   ground: Ground;
   lookout: Lookout;
-  /** How often every subscription has come due. */
+  /** Number of times that every subscription has become due. */
   rounds: number;
 }
 
@@ -78,7 +78,7 @@ async function inPeace({ ground, rounds }: Night): Promise<void> {
   if (!(await well(ground, rounds, 90))) throw new Error('it is not well without a fault');
 }
 
-/** What moves the chain's clock on until every subscription is due. */
+/** Advances the chain's clock until every subscription is due. */
 async function nextRound(state: Night): Promise<() => Promise<void>> {
   const due = Number(await state.ground.chain.now()) + periodHours * 3600;
   return async () => {
@@ -148,7 +148,7 @@ async function well(ground: Ground, rounds: number, limit: number): Promise<bool
   }
 }
 
-/** Payments and webhooks that are missing after so many rounds, and those that there are twice. */
+/** Missing and duplicated payments and webhooks after this number of rounds. */
 async function count(
   { sql, subscriptions, server }: Ground,
   rounds: number,

@@ -30,7 +30,7 @@ export interface Disk {
   free(): Promise<void>;
 }
 
-/** Mounts a small file system of its own, where this process may; resolves with whether it did. */
+/** Mounts a small file system if this process has the right to; resolves with whether it did. */
 async function mountDisk(at: string, onStop: (close: () => unknown) => void): Promise<boolean> {
   await mkdir(at);
   try {

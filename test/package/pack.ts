@@ -37,7 +37,7 @@ const nodeOf = (version: number) => join(nodes, 'node_modules', `node${version}`
 const asDependency = join(empty, 'node_modules', 'billing', 'bin', 'billing.js');
 const unpacked = join(opt, 'bin', 'billing.js');
 
-/** What is installed, by its path. */
+/** The installed packages by path. */
 async function packagesIn(at: string): Promise<[string, Locked][]> {
   const lock = JSON.parse(
     await readFile(join(at, 'node_modules', '.package-lock.json'), 'utf8'),
@@ -119,7 +119,7 @@ void t.test(
 );
 
 void t.test(
-  'it installs into an empty folder; nothing is compiled, and nothing with a known fault comes along',
+  'it installs into an empty folder, without compilation and without packages with known vulnerabilities',
   { timeout: 300_000 },
   async (t) => {
     // As docs/development.md says: npm applies the overrides of the root project only.

@@ -8,7 +8,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-/** A merchant's own site: answers any path, and remembers which were asked for. */
+/** A merchant's own site: responds to any path, and records the requested ones. */
 async function startShop(t: Test) {
   const visits: string[] = [];
   const server = createServer(({ url = '' }, response) => {

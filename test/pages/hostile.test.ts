@@ -116,7 +116,7 @@ void t.test('a page in another’s frame is refused', { skip: skipped }, async (
   t.ok(refused());
 });
 
-void t.test('the first contentful paint comes within a second', { skip: skipped }, async (t) => {
+void t.test('the first contentful paint is within a second', { skip: skipped }, async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan();
   const paints: number[] = [];

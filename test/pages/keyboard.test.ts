@@ -6,7 +6,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-/** What has the focus: its role or tag, and its name. */
+/** The focused element: its role or tag, and its name. */
 const focused = `(() => {
   const one = document.activeElement;
   if (one === null) return '';
@@ -14,7 +14,7 @@ const focused = `(() => {
   return one.tagName.toLowerCase() + ' ' + (one.getAttribute('aria-label') ?? (label || one.textContent));
 })()`;
 
-/** Presses Tab until what has the focus matches. */
+/** Presses Tab until the focused element matches. */
 async function tabTo(page: Page, wanted: RegExp): Promise<void> {
   const passed: string[] = [];
   for (let presses = 0; presses < 40; presses += 1) {

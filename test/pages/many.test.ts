@@ -17,7 +17,7 @@ void t.test('100,000 subscriptions', { skip: skipped, timeout: 250_000 }, async 
   const plan = await stage.plan();
   const special = randomAddress();
   await sql.begin(async (tx) => {
-    // No trigger for each row: what they check is not what this test is about.
+    // Row triggers are off, because this test does not need their checks.
     await tx`set local session_replication_role = replica`;
     await tx`
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, paid_through, past_due_since)

@@ -1,4 +1,4 @@
-// Every state of the subscribe page, by the test wallet's switches. Whether anything was paid is read from the chain and the database.
+// Every state of the subscribe page, selected by the test wallet's settings. Payments are checked on chain and in the database.
 import type { Keypair } from '@solana/web3.js';
 import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/addresses.ts';
@@ -203,7 +203,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
     await one.sees(subscribed);
   });
 
-  await t.test('the wallet signs something else', async (t) => {
+  await t.test('the wallet signs another transaction', async (t) => {
     const one = await scene(stage, { signsSomethingElse: true });
     await one.press();
     await one.sees('Your wallet changed the transaction');
@@ -353,7 +353,7 @@ void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 },
   });
 });
 
-/** The local chain has no assertion program: the memo program stands at its address. */
+/** The local chain has no assertion program: the memo program is deployed at its address. */
 async function putAssertionProgram(rpcUrl: string): Promise<void> {
   const { value } = await call<{ value: { data: [string]; owner: string } }>(
     rpcUrl,

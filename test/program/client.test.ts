@@ -1,4 +1,4 @@
-// The published client is the judge: its builders drive the program, its decoders read what the program wrote.
+// Compares with the published client: its builders call the program, its decoders read the program's accounts.
 // It is of program 0.3.0, so the program must refuse its update_plan and resume_subscription.
 import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import {

@@ -22,7 +22,7 @@ export interface SubscriptionModel {
   /** The slot it was opened in: no two are opened in the same. */
   openedIn: bigint;
   expiresAt: bigint;
-  /** What was pulled, by the number of the period since it was opened. */
+  /** Pulled amounts by the number of the period since it was created. */
   pulled: Map<bigint, bigint>;
 }
 
@@ -52,7 +52,7 @@ const hasEnded = (plan: PlanModel, now: bigint) => plan.endTs !== 0n && now > pl
 const isSame = (plan: PlanModel, { amount, length, createdAt }: SubscriptionModel) =>
   plan.amount === amount && plan.length === length && plan.createdAt === createdAt;
 
-/** Whether the plan may be created; it is, if so. */
+/** Creates the plan if that is allowed; returns whether it did. */
 export function createsPlan(model: Model, key: number, plan: PlanModel): boolean {
   if (model.plans.has(key) || plan.amount === 0n) return false;
   if (plan.endTs !== 0n && plan.endTs < model.now + plan.length) return false;

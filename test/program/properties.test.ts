@@ -66,7 +66,7 @@ const wallets = Array.from({ length: WALLETS }, (_, i) =>
 const wallet = (i: number) => wallets[i] as Keypair;
 const key = (i: number) => wallet(i).publicKey;
 
-/** What the signer of an update saw where there is no plan. */
+/** The state that the signer of an update saw if there is no plan. */
 const NO_PLAN = {
   owner: PublicKey.default,
   status: 1,
@@ -210,7 +210,7 @@ const opening: Step[] = [
 interface Attempt {
   signers: number[];
   instructions: TransactionInstruction[];
-  /** Whether the model lets it through; if so it has happened there. */
+  /** Whether the model allows it; if so the model has applied it. */
   expected: boolean;
 }
 
@@ -220,7 +220,7 @@ const endAt = (
   { periods, seconds }: { periods: number; seconds: bigint },
 ) => (periods === 0 ? 0n : now + BigInt(periods) * length + seconds);
 
-/** What a step sends and what the model says to it. */
+/** The transaction of a step and the model's verdict on it. */
 function attempt(chain: Chain, model: Model, doing: Exclude<Step, { do: 'wait' }>): Attempt {
   const one = (signer: number, instruction: TransactionInstruction, expected: boolean) => ({
     ...{ signers: [signer], instructions: [instruction], expected },

@@ -151,7 +151,7 @@ const ofKind = (position: number, kind = 9) =>
 const atTime = (code: number, seconds: bigint) =>
   fault(code, `${seconds} s after the start`, ({ scene }) => setTime(scene, START + seconds));
 
-// --- what several instructions check in the same way ---
+// --- checks that several instructions share ---
 
 const emits = (position: number) => [other(600, position), other(604, position + 1)];
 const authorityAccount = (position: number) => [

@@ -41,7 +41,7 @@ void t.test(
   },
 );
 
-void t.test('while it fails it answers 503 and keeps nothing', async (t) => {
+void t.test('while it fails it returns 503 and stores no event', async (t) => {
   const server = await startMerchantServer();
   t.teardown(() => server.close());
   server.setSecret(2, secret);

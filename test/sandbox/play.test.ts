@@ -67,7 +67,7 @@ void t.test(
 );
 
 void t.test(
-  'without --once, --json tells where everything is, and --no-play leaves the wallets idle; SIGINT ends it with 0',
+  'without --once, --json prints the addresses, and --no-play leaves the wallets idle; SIGINT ends it with 0',
   { timeout: 120_000 },
   async (t) => {
     const wallets = join(t.testdir(), 'made', 'wallets');
@@ -102,29 +102,32 @@ void t.test(
       'no key that the line need not have',
     );
     t.notMatch(JSON.stringify(ready.demo), '#');
-    await t.test('--write-wallets: keypair files and env, for their owner alone', async (t) => {
-      const files = await readdir(wallets);
-      t.equal(files.filter((name) => name.startsWith('subscriber')).length, 8);
-      for (const name of files)
-        t.equal((await stat(join(wallets, name))).mode & 0o777, 0o600, name);
-      const keyOf = async (name: string) =>
-        bs58.encode(
-          Uint8Array.from(JSON.parse(await readFile(join(wallets, name), 'utf8')) as number[]),
-        );
-      t.equal(await keyOf('merchant.json'), ready.merchants[0]?.secretKey);
-      t.equal(await keyOf('subscriber-2.json'), ready.subscribers[1]?.secretKey);
-      t.match(parseEnv(await readFile(join(wallets, 'env'), 'utf8')), {
-        API: ready.apiUrl,
-        RPC: ready.rpcUrl,
-        APP: ready.merchants[0]?.appId,
-        PLAN: ready.merchants[0]?.planId,
-        SUBSCRIBER_WALLET: ready.subscribers[0]?.wallet,
-        BILLING_API_URL: ready.apiUrl,
-        BILLING_API_KEY: ready.merchants[0]?.apiKey,
-      });
-      const asked = await run(t, ['deliveries', '--env-file', join(wallets, 'env')]);
-      t.match(asked, { code: 0, stderr: 'No delivery matches.\n' });
-    });
+    await t.test(
+      '--write-wallets: keypair files and env, readable only by their owner',
+      async (t) => {
+        const files = await readdir(wallets);
+        t.equal(files.filter((name) => name.startsWith('subscriber')).length, 8);
+        for (const name of files)
+          t.equal((await stat(join(wallets, name))).mode & 0o777, 0o600, name);
+        const keyOf = async (name: string) =>
+          bs58.encode(
+            Uint8Array.from(JSON.parse(await readFile(join(wallets, name), 'utf8')) as number[]),
+          );
+        t.equal(await keyOf('merchant.json'), ready.merchants[0]?.secretKey);
+        t.equal(await keyOf('subscriber-2.json'), ready.subscribers[1]?.secretKey);
+        t.match(parseEnv(await readFile(join(wallets, 'env'), 'utf8')), {
+          API: ready.apiUrl,
+          RPC: ready.rpcUrl,
+          APP: ready.merchants[0]?.appId,
+          PLAN: ready.merchants[0]?.planId,
+          SUBSCRIBER_WALLET: ready.subscribers[0]?.wallet,
+          BILLING_API_URL: ready.apiUrl,
+          BILLING_API_KEY: ready.merchants[0]?.apiKey,
+        });
+        const asked = await run(t, ['deliveries', '--env-file', join(wallets, 'env')]);
+        t.match(asked, { code: 0, stderr: 'No delivery matches.\n' });
+      },
+    );
 
     const [merchant] = ready.merchants;
     t.match(merchant?.webhookSecret, /^whsec_/);

@@ -28,7 +28,7 @@ void t.test(
 );
 
 void t.test(
-  'a server that is kept comes back however often it is killed, also while it is coming back, and stays away once stopped',
+  'a supervised server restarts after every kill, also during a restart, and stays down once stopped',
   async (t) => {
     const kept = await keepPostgres(await emptyDirectory(t));
     kept.kill();

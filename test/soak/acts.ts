@@ -1,4 +1,4 @@
-// What wallets and merchants do. Who acts, and with which dice, is the seed's; what comes of it is also up to the state they find.
+// Actions of wallets and merchants. The seed chooses the actor and its random numbers; the result also depends on the state of the subscription.
 import { PublicKey, TransactionInstruction } from '@solana/web3.js';
 import { authorityAddress, CLOCK_SYSVAR, subscriptionAddress } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
@@ -34,7 +34,7 @@ import type { Ground } from './ground.ts';
 import { findRegistration, goOn, type Registration } from './terms.ts';
 import { patiently, send } from './send.ts';
 
-/** What a wallet sees before it acts. */
+/** The state that a wallet sees before it acts. */
 interface Sight {
   now: bigint;
   pda: string;
@@ -80,8 +80,8 @@ async function look(
 }
 
 /**
- * One wallet (or its merchant) does one thing; resolves with what it did and how that ended. `mends`: nothing but what brings a subscription back
- * to life. Throws as the RPC client and Postgres do.
+ * One wallet (or its merchant) takes one action; resolves with the action and its result. `mends`: only actions that make a subscription payable again.
+ * Throws errors of the RPC client and Postgres.
  */
 export async function act(
   ground: Ground,
@@ -146,7 +146,7 @@ async function told(
 const only = (ground: Ground, name: string, { wallet }: Player, ...instructions: Instruction[]) =>
   told(name, ground, [wallet], instructions);
 
-/** Closes what is over, subscribes to what is on offer, and registers. */
+/** Closes ended subscriptions, subscribes to an offered plan, and registers. */
 export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight): Promise<string> {
   const { wallet, offer, plan: old, sponsored } = player;
   const { mint, keeper, rpc } = ground;
@@ -271,7 +271,7 @@ function runDry(
 ): Promise<string> {
   const data = Buffer.alloc(9, 3);
   data.writeBigUInt64LE(close ? amount : amount - 1n, 1);
-  // The keeper's own USDC is nobody's business here.
+  // The keeper's own USDC is not part of the check.
   const away = token(ground, player, data, [
     tokenAccountAddress(ground.keeper.address, ground.mint).address,
   ]);
@@ -342,7 +342,7 @@ export function failAfterRead(
   });
 }
 
-/** A merchant cancels a subscription whose payment is signed and has not ended; resolves with its wallet, undefined where there is none. */
+/** A merchant cancels a subscription with an open attempt; resolves with its wallet, undefined if there is none. */
 export async function cancelInTheAir({ sql }: Ground): Promise<string | undefined> {
   const [one] = await sql<{ id: string; status: string; subscriberWallet: string }[]>`
     select s.id, s.status, s.subscriber_wallet from payment_attempts a join subscriptions s on s.id = a.subscription_id

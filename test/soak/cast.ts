@@ -1,4 +1,4 @@
-// Who takes part: merchants whose plans have periods from one hour to thirty days, and wallets that subscribe to them.
+// The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to them.
 import { planAddress } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/accounts.ts';
@@ -42,7 +42,7 @@ export interface Player {
   busy: boolean;
 }
 
-// Of 100 wallets so many have this period. The shortest make the payments, the longest the months.
+// Number of wallets out of 100 with this period. The shortest periods give many payments, the longest span months.
 const PERIODS: readonly (readonly [hours: number, share: number])[] = [
   [1, 3],
   [6, 6],
@@ -56,7 +56,7 @@ const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_00
 /** Hours of trial, by the period's: more than a period, and less. */
 const TRIALS: Readonly<Record<number, number>> = { 6: 9, 168: 12, 720: 12 };
 const FEES = [null, 250, null, 0, null, 33];
-/** One wallet in so many is fickle. */
+/** One wallet in this number is fickle. */
 const FICKLE_ONE_OF = 10;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;

@@ -1,21 +1,21 @@
-// What the seed inflicts on chain, RPC and processes, one thing at a time and any number at once.
+// Faults of chain, RPC and processes, chosen by the seed: alone and in combination.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import type { Ground } from './ground.ts';
 
 export interface Trouble {
-  /** Perhaps something, perhaps nothing, in this step. */
+  /** Possibly injects faults in this step. */
   strike(random: Random): void;
-  /** Whether each kind has come at least once. */
+  /** Whether each kind has occurred at least once. */
   allTried(): boolean;
   /** Everything that was begun has happened, and every fault is off. */
   over(): Promise<void>;
-  /** How often each thing happened. */
+  /** Number of occurrences of each fault. */
   counts: Record<string, number>;
 }
 
-/** What is done to the chain and its nodes, with dice of its own. */
+/** Faults of the chain and its nodes, with their own random numbers. */
 type Fault = (random: Random, cheat: Ground['cheat']) => Promise<unknown>;
 
 const ENDPOINTS = ['main', 'lagging', 'both'] as const;
@@ -50,7 +50,7 @@ const faults: Readonly<Record<string, Fault>> = {
     cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: false }),
 };
 
-/** Every kind of trouble: a soak in which one of them never came shows nothing about it. */
+/** Every kind of fault: a soak without one of them does not test it. */
 export const TROUBLES = [
   ...Object.keys(faults),
   'Postgres killed',
@@ -67,7 +67,7 @@ export function createTrouble(ground: Ground): Trouble {
     const count = (ended: string) => (counts[ended] = (counts[ended] ?? 0) + 1);
     const done = work().then(
       () => count(name),
-      // A fork cannot go beyond what is final, and Postgres may be down just now.
+      // A fork cannot revert finalized blocks, and Postgres may be down at the moment.
       () => count(`${name} refused`),
     );
     underWay.add(done);
@@ -96,13 +96,13 @@ export function createTrouble(ground: Ground): Trouble {
         keepers[victim]?.kill();
       });
     },
-    // Leases lapse by themselves, after 45 s. Now and then all do so at once, those of keepers that live as well: a pause as long as that.
+    // Leases expire after 45 s. Occasionally a pause of that length expires all of them together, even those of live keepers.
     'leases lapsed': () => {
       begin('leases lapsed', () => expireKeeperLeases(sql));
     },
   };
   const strike = (name: string, random: Random) => strikes[name]?.(random);
-  // However short it is, each kind comes once; Postgres first, so that whoever judges has connections that live.
+  // Even a short soak has each kind once; Postgres first, so that the verdict has live connections.
   const untried = () => TROUBLES.filter((name) => counts[name] === undefined);
   let begun = false;
 

@@ -1,5 +1,5 @@
-// What the soak runs on: a durable Postgres, the local chain with a second node that can lag, and keepers, each a process that is started again
-// when it dies.
+// The environment of the soak: a durable Postgres, the local chain with a second node that can lag, and keepers, each a process that is restarted when it
+// dies.
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,14 +30,14 @@ export interface Ground {
   /** The keepers' endpoints. */
   badNodes: BadNodes;
   logDirectory: string;
-  /** A method of the local chain alone, which no fault touches. Throws an Error with its refusal. */
+  /** Calls a method that only the local chain has, unaffected by faults. Throws an Error with its refusal. */
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
   killPostgres(): void;
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;
 }
 
-/** Starts all of it but the keepers' work: they are up, and nobody has subscribed yet. */
+/** Starts everything; the keepers are up and idle, because there are no subscriptions yet. */
 export async function startGround({
   keepers,
   random,
@@ -46,7 +46,7 @@ export async function startGround({
   random: Random;
 }): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
-  // Postgres may run as another user, who must be able to pass through.
+  // Postgres may run as another user, which needs access to the directory.
   await chmod(directory, 0o711);
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory);

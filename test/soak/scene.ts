@@ -1,5 +1,5 @@
-// What goes on in the soak, step by step: some wallets act, time moves on, and the keepers get a moment. Time does not wait for them: what they miss,
-// they have to make sense of.
+// The steps of the soak: some wallets act, chain time advances, and the keepers get a moment. Time does not wait for them, so they must handle missed
+// due times.
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
 import { subscriptionsDue } from '../../src/db/notify.ts';
@@ -12,31 +12,31 @@ import type { Offer, Player } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { changeTerms, TERMS } from './terms.ts';
 
-/** Chain seconds of a step, at the least and the most. */
+/** Minimum and maximum chain seconds of a step. */
 const STEP_SECONDS = [1800, 7200] as const;
-/** Real milliseconds of a step: at least, so that faults and keepers meet; at most the patience, since time does not wait. */
+/** Minimum real milliseconds of a step, so that faults hit keepers at work; the maximum is the patience. */
 const LEAST_MS = 50;
-/** The next step comes when no more than this part of the subscriptions is due or in hand, or the patience is at its end. */
+/** The next step starts when at most this share of the subscriptions is due or leased, or the patience is exhausted. */
 const LEFT_PART = 0.08;
-/** Of so many wallets one more acts in each step: over the months each of them does so a few times. */
+/** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
 const WALLETS_AN_ACTOR = 1000;
-/** Whoever acted comes back so often, so many steps later at the most, to mend what it needs. */
+/** Number of returns of a wallet after its action, and the maximum steps until then, to repair its subscription. */
 const VISITS = 3;
 const VISIT_STEPS = 40;
-/** In each step the merchants of so many wallets more change one subscription's terms, or refund a payment. */
+/** In each step, the merchant of one wallet per this number changes a subscription's terms or refunds a payment. */
 const WALLETS_A_CHANGE = 1000;
-/** Of so many wallets one more looks in by itself in each step: its plan may have ended. */
+/** One wallet per this number checks its subscription in each step, because its plan may have ended. */
 const WALLETS_A_VISITOR = 250;
-/** In one step of so many a subscription is cancelled whose payment is in the air, at the latest so many milliseconds after payments fell due. */
+/** In one step of this number, a subscription with a payment in flight is cancelled, at most this number of ms after payments fell due. */
 const AIR_STEPS = 4;
 const AIR_MS = 300;
 
 export interface Scene {
-  /** Some wallets begin to act, time moves, and the keepers get a moment. */
+  /** Some wallets start to act, chain time advances, and the keepers get a moment. */
   step(number: number): Promise<void>;
-  /** Resolves when nobody acts any more. */
+  /** Resolves when no wallet acts any more. */
   over(): Promise<void>;
-  /** How often each thing was done. */
+  /** Number of each action. */
   acts: Record<string, number>;
 }
 
@@ -47,7 +47,7 @@ interface Visit {
   left: number;
 }
 
-/** Nobody acts before the first step. */
+/** No wallet acts before the first step. */
 export function createScene(
   ground: Ground,
   offers: readonly Offer[],
@@ -137,7 +137,7 @@ export function createScene(
       for (let changes = 0; changes <= players.length / WALLETS_A_CHANGE; changes += 1) {
         const [player, own] = [random.pick(players), seeded(random.below(2 ** 31))];
         const kind = TERMS[(number + changes) % TERMS.length] ?? 'refund';
-        // A paused one goes on when its wallet is visited.
+        // A paused subscription is unpaused when its wallet is visited.
         if (kind === 'pause') visitLater(player, number, VISITS);
         begin(() => changeTerms(ground, player, kind, own));
       }
@@ -166,7 +166,7 @@ export function createScene(
   };
 }
 
-/** What is due, in somebody's hands, or on its way. */
+/** Due and leased subscriptions, and open attempts. */
 export async function workLeft(ground: Ground): Promise<number> {
   const now = timeOf(await chainNow(ground));
   const { subscriptions, openAttempts } = await stubborn(() => readWorkLeft(ground.sql, now));
@@ -178,7 +178,7 @@ export function chainNow({ rpc }: Ground): Promise<bigint> {
   return stubborn(async () => (await rpc.getClock({ commitment: 'processed' })).unixTimestamp);
 }
 
-/** Chain and Postgres are away for a moment now and then: whoever stages that asks again. */
+/** Retries while chain or Postgres is temporarily unreachable because of an injected fault. */
 export function stubborn<T>(ask: () => Promise<T>): Promise<T> {
   return pRetry(ask, { retries: 300, factor: 1, minTimeout: 200 });
 }

@@ -6,7 +6,7 @@ import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
 
-/** `lost`: nobody will ever see it; it was dropped, or a fork took it. */
+/** `lost`: it never lands, because it was dropped or a fork reverted it. */
 export type Landing = 'landed' | 'failed' | 'lost';
 
 const RESEND_MS = 400;
@@ -29,7 +29,7 @@ export async function send(
   return sendSigned(rpc, bytes, lastValidBlockHeight);
 }
 
-/** The same with what is signed already. */
+/** The same for a signed transaction. */
 export async function sendSigned(
   rpc: Rpc,
   bytes: Buffer,
@@ -54,7 +54,7 @@ export async function sendSigned(
   }
 }
 
-/** The faults are for the keepers: everybody else asks until there is an answer. Throws what is no outage. */
+/** Faults are meant for the keepers: other callers retry until they get a response. Rethrows errors that are not an outage. */
 export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -66,7 +66,7 @@ export async function patiently<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** As `send`, where nothing may go wrong. Throws an Error when it does. */
+/** Like `send`, but throws an Error when the transaction fails. */
 export async function land(
   rpc: Rpc,
   signers: readonly Wallet[],

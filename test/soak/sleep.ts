@@ -1,16 +1,16 @@
-// Time that this process was not let run: a machine that stops all of it for minutes (SIGSTOP, a laptop's lid) stops the keepers and the chain with
-// it, while Postgres's clock and ours go on. What lies on both sides of such a pause happened one right after the other.
+// Measures the time in which this process was suspended. A machine that stops for minutes (SIGSTOP, a laptop's lid) also stops the keepers and the
+// chain, while the clocks continue. Actions before and after such a pause count as consecutive.
 
 export interface Sleep {
-  /** Unix ms, less what was slept through before. */
+  /** Unix ms, less earlier pauses. */
   awake: (unixMs: number) => number;
-  /** Milliseconds slept through until now. */
+  /** Total milliseconds of pauses so far. */
   total(): number;
   stop(): void;
 }
 
 const TICK_MS = 250;
-/** A pause, and how much of it this process may have worked: beyond that it was busy and not asleep. */
+/** A pause, and the CPU time up to which it counts as one: with more the process was busy, not suspended. */
 const ASLEEP_MS = 2000;
 const BUSY_PART = 0.2;
 

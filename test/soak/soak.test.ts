@@ -7,7 +7,7 @@ void t.test(
   'four keepers, faults, kill -9 and wallets at random: the books and the chain agree',
   { timeout: 280_000 },
   async (t) => {
-    // So few payments fill no transaction; alone each would cost 5,000.
+    // These payments are too few to fill transactions; a payment alone costs 5,000 lamports.
     const few = {
       keepers: 4,
       subscriptions: 60,

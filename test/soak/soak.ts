@@ -1,5 +1,5 @@
-// The soak: keepers collect for months of chain time while wallets do as they please, the chain and its nodes misbehave and processes die. Here is how it
-// begins and ends; what goes on meanwhile is in scene.ts.
+// The soak: keepers collect for months of chain time while wallets act at random, the chain and its nodes have faults and processes die. This file has its
+// start and its end; the steps are in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { timeOf } from '../../src/chain/time.ts';
@@ -19,19 +19,19 @@ export interface SoakOptions {
   seed: number;
   keepers: number;
   subscriptions: number;
-  /** Goes on until so many are recorded, each kind of fault has struck and a transaction has failed for a payer. */
+  /** Runs until this number is recorded, each kind of fault has occurred and a transaction has failed because of a payer. */
   payments: number;
   /** Real milliseconds that a step waits for the keepers at the most. */
   patienceMs?: number;
-  /** What a payment may cost at most, on average. */
+  /** Maximum average cost of a payment. */
   mostLamports: number;
-  /** No faults and no kills: what is slow or wrong even so. */
+  /** Runs without faults and kills, to find problems that do not depend on them. */
   calm?: boolean;
-  /** Leaves Postgres's data and all logs in place even when nothing is wrong. */
+  /** Keeps Postgres's data and all logs even without a breach. */
   keepData?: boolean;
-  /** Ends the play early: what there is by then is judged. */
+  /** Ends the run early; the verdict is on the results so far. */
   signal?: AbortSignal;
-  /** Told in words how it goes. */
+  /** Called with progress messages. */
   tell: (line: string) => void;
 }
 
@@ -44,31 +44,31 @@ export interface Soak {
   payments: { succeeded: number; failed: number; foreign: number };
   pullsOnChain: number;
   foreignPullsUnregistered: number;
-  /** Signed payments by how they ended. */
+  /** Signed payments by outcome. */
   attempts: Record<string, number>;
-  /** The transactions that carried them, by how they ended. */
+  /** Their transactions by outcome. */
   transactions: Record<string, number>;
   paymentsPerTransaction: number;
-  /** Fees of the network for each payment that succeeded, those of failed transactions included. */
+  /** Network fees per succeeded payment, including those of failed transactions. */
   lamportsPerPayment: number;
   events: Record<string, number>;
   /** By status. */
   refunds: Record<string, number>;
-  /** What wallets and merchants did. */
+  /** Actions of wallets and merchants. */
   acts: Record<string, number>;
-  /** What was inflicted. */
+  /** Injected faults. */
   faults: Record<string, number>;
-  /** The stranger's transactions that landed, by how the keepers' endpoints return them. */
+  /** Landed transactions of the stranger, by the form in which the keepers' endpoints return them. */
   junk: Record<string, number>;
-  /** Of the unreadable ones, how many the keepers' logs name. */
+  /** Number of the unreadable ones in the keepers' logs. */
   junkNamed: number;
   /** The keepers' alerts by reason. */
   alerts: Record<string, number>;
   paymentsPerSecond: number;
   elapsedMs: number;
-  /** Of it, how long the machine let nothing run. */
+  /** The part of it in which the machine was suspended. */
   sleptMs: number;
-  /** Whether each held. */
+  /** Result of each check. */
   invariants: Record<string, boolean>;
 }
 
@@ -76,10 +76,10 @@ const PATIENCE_MS = 600;
 const DRAIN_MS = 120_000;
 /** Between looks at refunds: the keepers look every three seconds. */
 const FIND_MS = 4000;
-/** Failures of ours in a row after which a look is not waited for at the end, and what the ones before put it off by at the most (setbacks.ts). */
+/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
 const SOON_AGAIN = 4;
 const PUT_OFF_SECONDS = 90;
-/** Steps between looks at how many payments there are, at the most. */
+/** Maximum steps between counts of the payments. */
 const COUNT_EVERY = 10;
 const TELL_MS = 30_000;
 const SETUP_AT_ONCE = 32;
@@ -112,7 +112,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     });
     const stopWatching = witness.follow();
     await eachOf(players, SETUP_AT_ONCE, (player) => subscribeAnew(ground, player));
-    // What was set up is final before anything forks.
+    // The setup is finalized before the first fork.
     await ground.cheat('localnet_mineBlocks', 40);
     tell(
       `${players.length} wallets have subscribed after ${since(startedAt)}; logs are in ${ground.logDirectory}`,
@@ -151,7 +151,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = [...(await drain(ground, sleep)), ...(await findRefunds(ground, sleep))];
     await Promise.all(ground.keepers.map((one) => one.stop()));
-    // Whatever the keepers had under way is final, and nobody is left to do more.
+    // All attempts of the keepers are finalized, and no process acts any more.
     await ground.cheat('localnet_mineBlocks', 40);
     await stopWatching();
     tell(`drained after ${since(startedAt)}`);
@@ -203,7 +203,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   }
 }
 
-/** Tells how it goes every half minute, with the payments a second since the last time. */
+/** Reports progress every half minute, with the payments per second since the last report. */
 function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number) => Promise<void> {
   let [toldAt, before] = [Date.now(), 0];
   return async (paid) => {
@@ -214,16 +214,16 @@ function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number
   };
 }
 
-/** Waits until nothing is due and nothing is on its way; tells what still is after a while. */
+/** Waits until no subscription is due and no attempt is open; reports the remaining ones after a while. */
 async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
-  // What dead keepers held lapses after 45 s; nobody learns anything by waiting for it.
+  // Leases of dead keepers expire after 45 s; waiting for them would not test anything.
   await stubborn(() => expireKeeperLeases(ground.sql));
   const deadline = sleep.awake(Date.now()) + DRAIN_MS;
   for (;;) {
     const left = await workLeft(ground);
     if (left === 0) {
       if (!(await hasPutOff(ground))) return [];
-      // A pull that was not final yet is looked up again some seconds of the chain later: they are to pass.
+      // Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later.
       const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
       await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
     }
@@ -235,7 +235,7 @@ async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
   }
 }
 
-/** Waits until the keepers have found every refund that is final, and tells which they have not after a while. */
+/** Waits until the keepers have recorded every finalized refund, and reports the missing ones after a while. */
 async function findRefunds(ground: Ground, sleep: Sleep): Promise<string[]> {
   await ground.cheat('localnet_mineBlocks', 40);
   const deadline = sleep.awake(Date.now()) + DRAIN_MS;
@@ -259,7 +259,7 @@ async function findRefunds(ground: Ground, sleep: Sleep): Promise<string[]> {
   }
 }
 
-/** Whether something was put off by a little: it is neither done nor given up. */
+/** Whether a subscription was postponed for a short time, and is neither done nor given up. */
 async function hasPutOff(ground: Ground): Promise<boolean> {
   const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
   const [row] = await stubborn(

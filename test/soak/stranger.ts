@@ -1,5 +1,5 @@
-// A stranger who sends transactions that name subscriptions, the keeper and the program, and the keepers' endpoints, which return some of them badly or not
-// at all. The second endpoint lists transactions of the keepers, too, that it cannot return.
+// A stranger sends transactions with subscriptions, the keeper and the program among their accounts; the keepers' endpoints return some of these malformed
+// or not at all. The second endpoint also lists transactions of the keepers that it cannot return.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,19 +19,19 @@ import type { Player } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { send } from './send.ts';
 
-/** How the stranger's transactions are returned; the first two are readable. */
+/** The forms in which the stranger's transactions are returned; the first two are readable. */
 const KINDS = ['as it is', 'version 1', 'version', 'null', 'shape', 'refused'] as const;
 const LAMPORTS = 1_000_000_000_000;
-/** Of so many transactions the second endpoint cannot return one. */
+/** The second endpoint cannot return one in this number of transactions. */
 const LACKS_ONE_OF = 5;
 const FAR = new Date('2200-01-01');
 const PAGE = 1000;
 
-/** Endpoints in front of the chain's two nodes, what they do not return, and what happens when a keeper reads. */
+/** Endpoints in front of the chain's two nodes, the transactions that they do not return, and hooks on a keeper's reads. */
 export interface BadNodes {
   readonly urls: readonly [string, string];
   readonly ails: Map<string, Ailment>;
-  /** What is done, once, between a keeper's read of an account and its answer, by address. */
+  /** Actions to run once between a keeper's read of an account and the response, by address. */
   readonly onRead: Map<string, () => Promise<unknown>>;
   /** When each transaction came to be sent for the last time, in Unix ms, by signature. */
   readonly lastSends: ReadonlyMap<string, number>;
@@ -77,7 +77,7 @@ export async function startBadNodes(rpcUrl: string, lagUrl: string): Promise<Bad
 export interface Stranger {
   /** Perhaps sends a transaction, unless one is under way. */
   act(random: Random): void;
-  /** Whether a transaction of each kind has landed. */
+  /** Whether a transaction of each form has landed. */
   allTried(): boolean;
   /** Resolves when none is under way. */
   over(): Promise<void>;
@@ -85,7 +85,7 @@ export interface Stranger {
   counts: Record<string, number>;
 }
 
-/** Acts on `ground` among `players`; nothing is sent yet. */
+/** Creates the stranger; no transaction is sent yet. */
 export async function createStranger(
   ground: Ground,
   players: readonly Player[],
@@ -109,7 +109,7 @@ export async function createStranger(
         subscriptionAddress(SUBSCRIPTIONS_PROGRAM, player.plan.pda, player.wallet.address).address,
     );
     const accounts = [...new Set([...named, keeper.address, SUBSCRIPTIONS_PROGRAM])];
-    // Opening the authority again changes nothing and is no event: the keepers look the transaction up.
+    // A second init of the authority has no effect and no event, so the keepers look the transaction up.
     const silent = initAuthority(SUBSCRIPTIONS_PROGRAM, { user: wallet.address, mint });
     const end = await send(
       rpc,
@@ -135,7 +135,7 @@ export async function createStranger(
   };
 }
 
-/** What `billing reconcile` finds on the chain's good node, where all is readable, and through the keepers' endpoints; anything false is a breach. */
+/** Compares `billing reconcile` on the good node, where every transaction is readable, and through the keepers' endpoints; false is a breach. */
 export async function reconcileBreaches({ sql, rpc, keeper, badNodes }: Ground): Promise<string[]> {
   // The local chain forgets old transactions: the newest page of the keeper's is compared.
   const page = await rpc.getSignaturesForAddress(keeper.address, {
@@ -160,7 +160,7 @@ export async function reconcileBreaches({ sql, rpc, keeper, badNodes }: Ground):
   }
 }
 
-/** How many of the stranger's unreadable transactions the keepers' logs name, and alerts by reason. */
+/** Number of the stranger's unreadable transactions in the keepers' logs, and alerts by reason. */
 export async function readKeeperLogs({ logDirectory, keepers, badNodes }: Ground): Promise<{
   named: number;
   alerts: Record<string, number>;

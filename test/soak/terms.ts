@@ -1,4 +1,4 @@
-// What merchants do besides cancelling: discounts, pauses and refunds.
+// Actions of merchants besides cancelling: discounts, pauses and refunds.
 import { ComputeBudgetProgram, Transaction } from '@solana/web3.js';
 import { subscriptionAddress } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
@@ -31,7 +31,7 @@ export async function findRegistration(sql: Sql, pda: string): Promise<Registrat
   return found;
 }
 
-/** The merchant of a wallet does one of these; resolves with what it did and how that ended. Throws as the RPC client and Postgres do. */
+/** The merchant of a wallet takes one of these actions; resolves with the action and its result. Throws errors of the RPC client and Postgres. */
 export async function changeTerms(
   ground: Ground,
   player: Player,
@@ -100,7 +100,7 @@ async function refund(
   const own = priced.instructions.filter(
     ({ programId }) => !programId.equals(ComputeBudgetProgram.programId),
   );
-  // The merchant's wallet sets its own price, none: nobody but the keepers pays one here, and they follow what others pay.
+  // The merchant's wallet sets a priority fee of zero: only the keepers pay one here, and theirs follows that of others.
   const unpriced = unsignedTransaction(merchant.address, own, priced.recentBlockhash ?? '');
   const bytes = Buffer.from(addSignature(merchant.keypair, unpriced), 'base64');
   const end = await sendSigned(rpc, bytes, unsigned.lastValidBlockHeight);

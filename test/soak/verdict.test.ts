@@ -18,7 +18,7 @@ const attempt = (createdAt: number): Attempt => ({
   state: 'landed',
   createdAt,
 });
-/** What comes of it does not matter. */
+/** The outcome is not relevant. */
 const signedLate = (createdAt: number): Attempt => ({ ...attempt(createdAt), state: 'expired' });
 const told = (type: string, at: number): Told => ({
   subscriptionId: 's',
@@ -60,7 +60,7 @@ type Harmed = {
   -readonly [K in keyof Books]: Books[K] extends readonly (infer One)[] ? One[] : Books[K];
 };
 
-/** Three payments, the last of them pulled by the plan's owner; then a cancel, seen on chain and told. */
+/** Three payments, the last one pulled by the plan's owner; then a cancel, with its transaction and its event. */
 function sound(): Harmed {
   const [ours, theirs] = [[4 * HOUR, 5 * HOUR], 6 * HOUR];
   const pulls = [
@@ -141,7 +141,7 @@ void t.test('sound books are not accused', (t) => {
   t.end();
 });
 
-void t.test('what failed transactions cost is divided among the payments that succeeded', (t) => {
+void t.test('the cost of failed transactions is divided among the succeeded payments', (t) => {
   const books = sound();
   books.attempts.push({ ...signedLate(5 * HOUR), signature: 'failed', state: 'failed' });
   books.fees = new Map([...books.fees, ['failed', 5_000n], ["somebody else's", 5_000n]]);

@@ -1,4 +1,4 @@
-// What must hold at the end: the sandbox's invariants on money and events, and that nothing is collected after a cancel. Each gives its breaches
+// Checks at the end: the sandbox's invariants on money and events, and that no payment is collected after a cancel. Each returns its breaches
 // in words.
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../src/chain/accounts.ts';
@@ -32,7 +32,7 @@ export interface Told {
   at: number;
 }
 
-/** A refund that a merchant asked for. */
+/** A refund requested by a merchant. */
 export interface Refund {
   id: string;
   paymentId: string;
@@ -43,9 +43,9 @@ export interface Refund {
   amountRefunded: bigint;
 }
 
-/** How long after a cancel was told an endpoint may still have got a transaction: rows are read at most 100 ms before a send, and a busy machine adds to it. */
+/** Time after the event of a cancel in which a transaction may still be sent: rows are read at most 100 ms before a send, plus delays of a busy machine. */
 const SENT_BEFORE_MS = 3000;
-/** How long after a cancel that is final on chain a keeper may still have acted on an older read: an RPC call's longest wait and the lag. */
+/** Time after a finalized cancel in which a keeper may still act on an older read: the maximum wait of an RPC call and the lag. */
 const UNSEEN_MS = 15_000;
 /** Transactions that commit at the same moment may have begun in another order. */
 const SAME_MOMENT_MS = 1000;
@@ -53,11 +53,11 @@ const SAME_MOMENT_MS = 1000;
 interface Span {
   from: number;
   to: number;
-  /** What it is about had not happened before this. */
+  /** Lower bound of the time of the action. */
   notBefore: number;
 }
 
-/** All that is known of what happened. */
+/** All recorded data of the run. */
 export interface Books {
   pulls: readonly SeenPull[];
   turns: readonly SeenTurn[];
@@ -74,11 +74,11 @@ export interface Books {
   fees: ReadonlyMap<string, bigint>;
   treasuryBalance: bigint;
   merchantBalances: ReadonlyMap<string, bigint>;
-  /** Unix ms, less the time that nothing was let run. */
+  /** Unix ms, less the time in which the machine was suspended. */
   awake: (unixMs: number) => number;
 }
 
-/** Reads the books; the witness brings its own. */
+/** Reads the data of the database and adds that of the witness. */
 export async function readBooks(
   ground: Ground,
   offers: readonly Offer[],
@@ -121,7 +121,7 @@ export function judge(books: Books) {
   const { pulls, turns, payments, events, attempts, owners, treasuryBalance, awake } = books;
   const recorded = new Set(payments.flatMap(({ txSignature }) => txSignature ?? []));
   const times = inAwakeTime(books);
-  // What a merchant pulls when nobody is registered is none of our business.
+  // Pulls of a merchant without a live registration are not checked.
   const unheard = new Set(
     pulls.filter(
       (pull) =>
@@ -135,7 +135,7 @@ export function judge(books: Books) {
     const owner = owners.get(subscriptionPda) ?? '';
     merchantBalances.set(owner, (merchantBalances.get(owner) ?? 0n) - gross);
   }
-  // What they gave back they had got before.
+  // Refunded amounts were received before.
   for (const { merchantWallet, amount, status } of books.refunds)
     if (status === 'succeeded')
       merchantBalances.set(merchantWallet, (merchantBalances.get(merchantWallet) ?? 0n) + amount);
@@ -174,7 +174,7 @@ export function judge(books: Books) {
   };
 }
 
-/** What the keepers' transactions cost: lamports of landed and failed ones for each payment that succeeded, and payments in each that landed. */
+/** Cost of the keepers' transactions: lamports of landed and failed ones per succeeded payment, and payments per landed transaction. */
 function costs({ attempts, payments, fees }: Books) {
   const states = new Map(attempts.map(({ signature, state }) => [signature, state]));
   const paid = payments.filter((one) => one.status === 'succeeded' && one.source === 'keeper');
@@ -208,8 +208,8 @@ function inAwakeTime({ attempts, told, turns, lastSends, awake }: Books): Times 
 }
 
 /**
- * Attempts signed while a cancellation stood: as the service has told it (strictly), or as the chain had it (after UNSEEN_MS); and transactions that were
- * sent after one was told. What was sent before may land as long as its blockhash lives.
+ * Breaches: attempts signed during a cancellation by the events (exactly) or by the chain (after UNSEEN_MS), and transactions sent after the event of a
+ * cancellation. Transactions sent earlier may land while their blockhash is valid.
  */
 export function afterCancel({ attempts, told, turns, lastSends }: Times): string[] {
   const cancelled = new Map<string, Span[]>();
@@ -229,13 +229,13 @@ export function afterCancel({ attempts, told, turns, lastSends }: Times): string
   const onChain = new Map<string, Span[]>();
   for (const { subscriptionPda, kind, notBefore, seenAt } of turns) {
     if (kind === 'cancelled') open(onChain, subscriptionPda, seenAt + UNSEEN_MS, notBefore);
-    // Resumed, or opened anew: it may have been seen before it was final.
+    // Resumed or recreated: keepers may have seen it before it was finalized.
     else close(onChain, subscriptionPda, notBefore - UNSEEN_MS);
   }
   const within = (spans: readonly Span[] | undefined, at: number) =>
     (spans ?? []).some(({ from, to }) => at > from && at < to);
   return attempts.flatMap(({ subscriptionId, subscriptionPda, signature, createdAt }) => {
-    // What was registered after the cancel was opened anew, also where a fork then took the opening back.
+    // A registration after the cancel means that the account was recreated, even if a fork then reverted that.
     const standing = onChain
       .get(subscriptionPda)
       ?.filter(({ notBefore }) => notBefore >= (registered.get(subscriptionId) ?? 0));
@@ -307,7 +307,7 @@ function wrongRefunds({ refunds, events }: Pick<Books, 'refunds' | 'events'>): s
 
 function open(spans: Map<string, Span[]>, id: string, from: number, notBefore = from): void {
   const known = spans.get(id) ?? [];
-  // Forced after a cancel at the period's end: it stands since the first.
+  // Forced after a cancel at the period's end: the cancellation is in force since the first request.
   if (known.at(-1)?.to !== Infinity) known.push({ from, to: Infinity, notBefore });
   spans.set(id, known);
 }
@@ -318,8 +318,8 @@ function close(spans: Map<string, Span[]>, id: string, to: number): void {
 }
 
 /**
- * Whether a registration of the account lived when a pull became final, give or take the moment in which it ended. What was closed and opened anew at
- * its address is another subscription, with no registration until the old one has ended.
+ * Whether a registration of the account was live when a pull was finalized, with a tolerance around its end. An account closed and recreated at the same
+ * address is another subscription, without a registration until the old one has ended.
  */
 export function isRegistered(
   { subscriptionPda, seenAt }: Pick<SeenPull, 'subscriptionPda' | 'seenAt'>,

@@ -1,4 +1,4 @@
-// The chain's own account of what happened, taken down as blocks become final: the local chain forgets old transactions.
+// Records the transactions of the chain as blocks are finalized, because the local chain drops old ones.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -32,11 +32,11 @@ export interface Witness {
   turns: SeenTurn[];
   /** Lamports that each transaction of the program cost, failed ones too, by signature. */
   fees: Map<string, bigint>;
-  /** Takes down what has become final since the last time. */
+  /** Records the blocks finalized since the last call. */
   look(): Promise<void>;
   /** Looks every second until the returned function is called, which resolves after a last look. */
   follow(): () => Promise<void>;
-  /** Leaves everything in two files, one JSON object in a line, for whoever looks for a cause. */
+  /** Writes everything to two files, one JSON object per line, for debugging. */
   leave(directory: string): Promise<void>;
 }
 
@@ -104,7 +104,7 @@ export function createWitness(
   }
 
   async function look(): Promise<void> {
-    // What this list has, the one before did not.
+    // This list has transactions that the previous one did not have.
     const notBefore = listedAt;
     listedAt = Date.now();
     const found = await newSince();
@@ -153,7 +153,7 @@ export function createWitness(
           await pause(1000);
         }
       })();
-      // A failure is told by the function that is returned.
+      // The returned function reports a failure.
       ended.catch(() => undefined);
       return async () => {
         stopped = true;

@@ -31,7 +31,7 @@ void t.test('it equals JSON.stringify’s layout for every value', async () => {
   );
 });
 
-void t.test('deep nesting is not laid out, and takes no time', async (t) => {
+void t.test('deep nesting is not formatted, and costs no time', async (t) => {
   const deep = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
   // Of the processor: a busy machine may keep the test waiting.
   const began = process.cpuUsage();

@@ -14,7 +14,7 @@ void t.test('wide characters take two columns, combining marks zero', async (t) 
 });
 
 void t.test(
-  'wrapping breaks at spaces where it can, keeps the indent, and loses nothing',
+  'wrapping breaks at spaces if possible, keeps the indent, and loses no text',
   async (t) => {
     t.same(wrap('  one two three', 10), ['  one two', '  three']);
     t.same(wrap('abcdefghij', 4), ['abcd', 'efgh', 'ij']);

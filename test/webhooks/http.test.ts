@@ -69,7 +69,7 @@ async function httpServer(t: Test, listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
 }
 
-/** Writes one byte each 200 ms for as long as anybody listens. */
+/** Writes one byte each 200 ms until the client disconnects. */
 async function drip(
   socket: { write(text: string): boolean; destroyed: boolean },
   text: string,
@@ -142,7 +142,7 @@ for (const code of [300, 301, 302, 303, 304, 307, 308]) {
 }
 
 void t.test(
-  'a gzip bomb is kept as it comes, 4 KiB of it, never decompressed',
+  'the first 4 KiB of a gzip bomb are stored as received, never decompressed',
   besides,
   async (t) => {
     const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));

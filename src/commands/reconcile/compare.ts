@@ -1,5 +1,5 @@
-// `billing reconcile`: each recorded payment must be on chain as recorded, and each pull of our keeper on chain must be recorded. Differences are named;
-// with `repair` what is missing is recorded. Nothing is deleted or changed.
+// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each keeper pull on chain is recorded. With `repair` it records
+// missing payments. It deletes and changes nothing.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
@@ -38,9 +38,9 @@ import { applyPayment, draftOf, isLive } from '../../domain/transitions.ts';
 import { each } from '../../each.ts';
 
 export interface Reconciliation {
-  /** Recorded payments that were compared. */
+  /** Number of recorded payments compared. */
   recorded: number;
-  /** Pulls of our keeper on chain that were compared. */
+  /** Number of keeper pulls on chain compared. */
   onChain: number;
   differences: Difference[];
 }
@@ -49,7 +49,7 @@ export interface Reconciler {
   sql: Sql;
   rpc: Rpc;
   programId: string;
-  /** Our wallets, former ones too. */
+  /** Keeper wallets, including former ones. */
   keepers: readonly string[];
 }
 
@@ -59,11 +59,11 @@ export interface Range {
   since: Date;
   until: Date;
   repair: boolean;
-  /** Called now and then with the pulls read and the recorded payments compared. */
+  /** Called after each step with the number of pulls read and recorded payments compared. */
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** Who takes fees, and transactions read from the chain. */
+/** Treasuries, and the transactions read so far. */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -71,8 +71,8 @@ interface Seen {
 }
 
 /**
- * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, what is missing is recorded with its event. A
- * transaction that no endpoint returns readable is named as such.
+ * Compares everything from `since` (inclusive) to `until` (exclusive), by block time. With `repair`, records missing payments with their events. A
+ * transaction that no endpoint returns in a readable form is reported as `unreadable`.
  */
 export async function reconcile(
   reconciler: Reconciler,
@@ -92,7 +92,7 @@ export async function reconcile(
   return { recorded, onChain: ours.length, differences };
 }
 
-/** Every pull of our wallets in the range, from the transactions that name one of them, and those without a block time. */
+/** The pulls of the keeper wallets in the range, from the transactions that name one of them; includes transactions without a block time. */
 async function keeperPulls(
   reconciler: Reconciler,
   seen: Seen,
@@ -103,7 +103,7 @@ async function keeperPulls(
   const { treasuries } = seen;
   const found: KeeperPull[] = [];
   const take = async ({ signature }: SignatureInfo) => {
-    // A transaction may name several of our wallets.
+    // A transaction may name several keeper wallets.
     if (seen.transactions.has(signature) || seen.unreadable.has(signature)) return;
     const transaction = await readListed(rpc, signature);
     const pulls =
@@ -122,7 +122,7 @@ async function keeperPulls(
   return found;
 }
 
-/** Does `work` on the successful transactions in the range that name a wallet. */
+/** Runs `work` for the successful transactions of a wallet in the range. */
 async function eachListed(
   rpc: Rpc,
   wallet: string,
@@ -197,7 +197,7 @@ async function compareRecorded(
   }
 }
 
-/** A recorded transaction. Null only where it cannot exist, or where no endpoint lists it, has it, or knows any status of it. */
+/** A recorded transaction. Null only when its signature is malformed, or no endpoint lists it, returns it or has a status of it. */
 async function transactionOf(
   rpc: Rpc,
   { transactions, unreadable }: Seen,
@@ -256,7 +256,7 @@ async function compareOnChain(
   return differences;
 }
 
-/** Listed transactions that are unreadable and not recorded. Recorded ones are named already, open ones are in flight. */
+/** Differences for listed transactions that are unreadable and unknown. Recorded ones are already reported, open ones are in flight. */
 async function nameUnknown(
   { sql }: Reconciler,
   unreadable: readonly string[],
@@ -274,7 +274,7 @@ async function nameUnknown(
     }));
 }
 
-/** Records one pull with its event. False when another payment covers the period, or a keeper holds the claim. */
+/** Records one pull with its event. False when the period is already paid, or a keeper holds the lease for a minute. */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const periodStart = timeOf(pull.periodStart);
   if ((await readPaidPeriods(sql, [{ subscriptionId: id, periodStart }])).length > 0) return false;
@@ -290,7 +290,7 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const { written } = await settleRows(sql, held, timeOf(pull.at), (row, isRecorded) => {
     const draft = draftOf(row);
     if (!isRecorded(pull.signature)) applyPayment(draft, pull, timeOf(pull.periodEnd));
-    // Due now: the keeper reads what else follows.
+    // Makes the subscription due, so that the keeper derives the rest of its state.
     if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
     return { draft };
   });

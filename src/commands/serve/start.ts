@@ -36,11 +36,11 @@ import type { Daemon, DaemonResources } from '../../run.ts';
 
 const sweepMs = 60_000;
 const replaysMs = 10_000;
-/** Analytics and exports at once; more wait in the pool. */
+/** Concurrent analytics and exports; further ones wait for the pool. */
 const reportConnections = 3;
-/** What asks a chain is loaded once the first requests have been answered: a seventh of a start's time. */
+/** Delay of the genesis hash check, which loads the RPC client: doing it at the start would take a seventh of the startup time. */
 const settledMs = 1000;
-// listen(2): what an operator can do about it.
+// Errors of listen(2), each with a remedy.
 const listenFaults: readonly (readonly [string, string])[] = [
   ['EADDRINUSE', 'another process has that address; set PORT to a free one'],
   [
@@ -48,10 +48,10 @@ const listenFaults: readonly (readonly [string, string])[] = [
     'no interface has that address; set HOST to one of this machine, or to 0.0.0.0',
   ],
   ['EACCES', 'ports below 1024 are for root; set PORT to a higher one and put a proxy in front'],
-  ['ENOTFOUND', 'HOST is no name or address'],
+  ['ENOTFOUND', 'HOST is not a host name or address'],
 ];
 
-/** Builds the API and listens. Throws an OperatorError for a configuration that does not do and for an address that cannot be listened on. */
+/** Builds the API and listens. Throws an OperatorError for an incomplete configuration or an address that cannot be listened on. */
 export async function startServe({
   config,
   log,
@@ -156,7 +156,7 @@ function settings(
     requestsPerMinute,
     corsOrigins: config.corsOrigins,
     trustProxy: config.trustProxy,
-    // undici is loaded when it is first needed, for the same reason.
+    // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) =>
       (await import('../../webhooks/ping.ts')).sendPing({ config, ...target }),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
@@ -190,7 +190,7 @@ async function listen(app: Api, { host, port }: Config): Promise<string> {
   }
 }
 
-/** The chain may be out of reach for now: everything but what needs it is served meanwhile. */
+/** Logs when the RPC endpoint serves another cluster. Does not fail, because most routes work without the chain. */
 function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   chain.getGenesisHash().then(
     (hash) => {
@@ -202,7 +202,7 @@ function tellOfWrongCluster(chain: Rpc, { cluster }: Config, log: Log): void {
   );
 }
 
-/** Works on the replays that merchants asked for, also on those that another process left. */
+/** Works on replays that merchants started, including those that another process left unfinished. */
 function startReplays(sql: Sql, log: Log, wakeDispatchers: () => void): Loop {
   return startLoop({
     name: 'replaying',

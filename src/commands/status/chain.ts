@@ -1,4 +1,4 @@
-// Reads the state of each RPC endpoint separately, so that one that is up does not hide one that is down.
+// Reads the state of each RPC endpoint separately, so that a working endpoint does not hide one that is down.
 import { clusterMismatch } from '../../chain/clusters.ts';
 import { createRpc } from '../../chain/rpc.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc-errors.ts';
@@ -11,27 +11,27 @@ import { keeperAddressOf } from '../keeper-address.ts';
 export interface EndpointStatus {
   /** Scheme, host and port: the rest of an RPC URL may hold a key. */
   name: string;
-  /** null when it did not answer. */
+  /** null when the endpoint did not answer. */
   slot: number | null;
   /** Slots behind the best endpoint. */
   lag: number | null;
   answeredMs: number | null;
-  /** Why it cannot be used: it did not answer, or it is of another cluster. */
+  /** The reason why the endpoint cannot be used: it did not respond, or it serves another cluster. */
   fault: string | null;
 }
 
 export interface ChainStatus {
   cluster: string;
-  /** The chain's clock, by which payments fall due; null when no endpoint answered. */
+  /** The chain's clock, which decides when payments are due; null when no endpoint answered. */
   time: Date | null;
   endpoints: EndpointStatus[];
 }
 
-/** An endpoint that says nothing for so long is down. */
+/** Time without a response after which an endpoint counts as down. */
 const timeoutMs = 5000;
 const lamportsPerSol = 1_000_000_000;
 
-/** `chain` is null without an RPC endpoint, `keeper` without its wallet. Throws an OperatorError for a malformed keypair file. */
+/** `chain` is null without a configured endpoint, `keeper` without a configured address. Throws an OperatorError for a malformed keypair file. */
 export async function chainStatus(
   config: Pick<Config, 'rpcUrls' | 'cluster' | 'keeperAddress' | 'keeperKeypair'>,
   log: Pick<Log, 'warn' | 'info'>,

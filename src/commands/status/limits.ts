@@ -1,28 +1,28 @@
-// Names everything past its limit. Pure: the same facts and limits give the same words.
+// Compares the facts with the limits. Pure.
 import type { DaemonRow } from '../../db/daemons.ts';
 import type { Facts } from '../status.ts';
 
 export interface Limits {
-  /** Seconds that a due payment, or a signed one whose end is unknown, may wait. */
+  /** Maximum age in seconds of a due payment or an open attempt. */
   maxPaymentDelay: number;
-  /** Seconds that a due delivery may wait. */
+  /** Maximum age in seconds of a due delivery. */
   maxDeliveryDelay: number;
-  /** SOL that the keeper must have. */
+  /** Minimum balance of the keeper in SOL. */
   minSol: number;
 }
 
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
-/** Seconds that a public chain's clock, as the best endpoint has it, may be behind the database's. */
+/** Maximum lag in seconds of a public chain's clock (at the best endpoint) behind the database's clock. */
 const mostChainLag = 120;
-/** Slots that one endpoint may be behind another, some 50 s; the alert BillingRpcEndpointBehind has the same limit. */
+/** Maximum lag in slots between endpoints, some 50 s; the same limit as the alert BillingRpcEndpointBehind. */
 const mostEndpointLag = 150;
-/** Seconds after which a daemon that wrote nothing counts as gone; it writes every 5 s. */
+/** Seconds without a heartbeat (every 5 s) after which a daemon counts as gone. */
 const mostSilence = 20;
-/** Failures in a row that are no fault of the subscriber: the sixth comes some ten minutes after the first. */
+/** Maximum number of consecutive failures that are not the subscriber's; the sixth comes some ten minutes after the first. */
 const mostSetbacks = 6;
 
-/** Every limit that is passed, in words; none when all is well. */
+/** A message for each exceeded limit; empty when all is well. */
 export function problemsOf(
   facts: Facts,
   { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
@@ -76,7 +76,7 @@ export function problemsOf(
   return problems;
 }
 
-/** What could not be checked, and why. An RPC endpoint or a Postgres that does not answer is a problem besides. */
+/** The parts that could not be checked, and why. An RPC endpoint or Postgres that does not answer is also a problem. */
 export function uncheckedOf({
   database,
   undecipherableSecrets,
@@ -108,7 +108,7 @@ export function uncheckedOf({
   };
 }
 
-/** Problems that the daemons report, and kinds of daemon whose heartbeat ended without a stop. */
+/** Problems that the daemons report, and kinds of daemon without a recent heartbeat. */
 function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
   const running = daemons.filter((daemon) => silentFor(daemon) <= mostSilence);
@@ -124,7 +124,7 @@ function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   return [...troubled, ...gone];
 }
 
-/** Seconds as people say them: 45 s, 3 min, 2 h, 5 days. */
+/** Formats seconds: 45 s, 3 min, 2 h, 5 days. */
 export function duration(seconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;

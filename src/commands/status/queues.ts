@@ -1,4 +1,4 @@
-// Queue depths and ages, as Postgres has them.
+// Reads queue depths and ages from Postgres.
 import { ping } from '../../db/clock.ts';
 import type { Sql } from '../../db/connect.ts';
 import { listDaemons, type DaemonRow } from '../../db/daemons.ts';
@@ -21,19 +21,19 @@ import { fingerprintsOf } from '../../domain/secrets.ts';
 export interface QueueStatus {
   database: DatabaseFacts & { answeredMs: number };
   payments: PaymentFacts & {
-    /** Subscriptions that are due and in no keeper's hands, counted up to 10,000. */
+    /** Due subscriptions without a lease, counted up to 10,000. */
     due: number;
     oldestDueAt: Date | null;
-    /** By the chain's clock, or by the database's where the chain could not be asked. */
+    /** By the chain's clock, or by the database's when the chain did not answer. */
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;
   };
   deliveries: DeliveryFacts & {
-    /** Due now, counted up to 10,000. */
+    /** Due deliveries, counted up to 10,000. */
     due: number;
     lateSeconds: number;
-    /** Endpoints with something due. */
+    /** Endpoints with due deliveries. */
     endpoints: number;
   };
   daemons: DaemonRow[];
@@ -43,7 +43,7 @@ export interface QueueStatus {
 
 const errorsShown = 5;
 
-/** Reads everything in one short, read-only transaction; `chainNow` is the chain's clock where it is known. */
+/** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
 export async function queueStatus(
   sql: Sql,
   chainNow: Date | null,

@@ -1,4 +1,4 @@
-// The one screen.
+// Renders the status as text.
 import { countLimit } from '../../db/status.ts';
 import type { Paint } from '../../ui/colour.ts';
 import { safeText } from '../../ui/safe-text.ts';

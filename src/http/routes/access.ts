@@ -10,24 +10,30 @@ import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../fields
 const Access = Type.Object(
   {
     hasAccess: Type.Boolean({ description: 'Whether to grant access now.' }),
-    accessUntil: nullable({ ...Time, description: 'When access ends; null when there is none.' }),
-    revalidateAfter: { ...Time, description: 'The answer holds until then: ask again afterwards.' },
-    checkedAt: { ...Time, description: 'The service’s clock when it answered.' },
+    accessUntil: nullable({ ...Time, description: 'End of the access; null without access.' }),
+    revalidateAfter: {
+      ...Time,
+      description: 'The response is valid until this time: ask again afterwards.',
+    },
+    checkedAt: { ...Time, description: 'Time of the check, by the clock of the service.' },
     reason: oneOf(
       accessReasons,
       'paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over.',
     ),
-    subscriptionId: nullable({ ...Id, description: 'The subscription that decided.' }),
+    subscriptionId: nullable({
+      ...Id,
+      description: 'The subscription that the result is based on.',
+    }),
     status: Type.Unsafe<string | null>({
       type: ['string', 'null'],
       enum: ['active', 'past_due', 'cancelled', 'expired', null],
-      description: 'The subscription’s; null when there is none.',
+      description: 'Status of the subscription; null if there is none.',
     }),
   },
   { title: 'Access' },
 );
 
-/** Whether a customer has access: one question, answered fast enough to be asked for each request of a merchant's server. */
+/** The access check, fast enough for a merchant's server to call on each of its own requests. */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(
     (questions) => readAccess(sql, questions),
@@ -37,9 +43,9 @@ export function accessRoutes(api: Api, { sql }: ApiDeps): void {
     '/apps/:appId/access',
     {
       schema: {
-        summary: 'Ask whether a customer has access',
+        summary: 'Check whether a customer has access',
         description:
-          'Name the customer by externalId or by wallet. Of several subscriptions the one that grants access longest decides.',
+          'Identify the customer by externalId or by wallet. Of several subscriptions, the one with the latest accessUntil counts.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(

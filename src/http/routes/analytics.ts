@@ -17,28 +17,29 @@ const Sum = Type.String({
   examples: ['250000000'],
 });
 const figures = {
-  active: Type.Integer({ description: 'At the end.' }),
-  pastDue: Type.Integer({ description: 'At the end.' }),
+  active: Type.Integer({ description: 'At the end of the range.' }),
+  pastDue: Type.Integer({ description: 'At the end of the range.' }),
   cancelled: Type.Integer({ description: 'Within the range.' }),
   expired: Type.Integer({ description: 'Within the range.' }),
   new: Type.Integer({ description: 'Registered within the range.' }),
   mrr: {
     ...Sum,
-    description: 'At the end: amounts of what is active or past due, normalised to 730 hours.',
+    description:
+      'At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours.',
   },
   gross: Sum,
   fees: Sum,
-  net: { ...Sum, description: 'Gross less fees; refunds are not taken off.' },
-  refunded: { ...Sum, description: 'Given back within the range, by the time of the transfer.' },
+  net: { ...Sum, description: 'Gross less fees; refunds are not subtracted.' },
+  refunded: { ...Sum, description: 'Refunded within the range, by the time of the transfer.' },
   paymentsSucceeded: Type.Integer({ description: 'Within the range.' }),
   paymentsFailed: Type.Integer({ description: 'Failed attempts within the range.' }),
   successRate: nullable(
-    Type.Number({ description: 'Succeeded of all payments tried; null when none was.' }),
+    Type.Number({ description: 'Share of attempts that succeeded; null without attempts.' }),
   ),
   churnRate: nullable(
     Type.Number({
       description:
-        'Cancelled and expired, of what was active or past due at the start; null when nothing was.',
+        'Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none.',
     }),
   ),
 };
@@ -52,7 +53,7 @@ const Analytics = Type.Object(
         date: Type.String({ format: 'date', description: 'The day, UTC.' }),
         ...figures,
       }),
-      { description: 'The same for each day, days without activity included.' },
+      { description: 'The same for each day, including days without activity.' },
     ),
   },
   { title: 'Analytics' },
@@ -63,23 +64,23 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
     '/apps/:appId/analytics',
     {
       schema: {
-        summary: 'Read an app’s figures',
+        summary: 'Read the metrics of an app',
         description:
-          'From the rows that the lists show: money by the payment’s time, from inclusive, to exclusive; days are UTC.',
+          'Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC.',
         tags: ['analytics'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(
           {
             since: Type.Optional({
               ...TimeInput,
-              description: 'Start of the range; 30 days before its end when absent.',
+              description: 'Start of the range; default: 30 days before its end.',
             }),
             until: Type.Optional({
               ...TimeInput,
-              description: 'End of the range; now when absent.',
+              description: 'End of the range; default: now.',
             }),
-            from: Type.Optional({ ...TimeInput, description: 'Another name of since.' }),
-            to: Type.Optional({ ...TimeInput, description: 'Another name of until.' }),
+            from: Type.Optional({ ...TimeInput, description: 'Alias of since.' }),
+            to: Type.Optional({ ...TimeInput, description: 'Alias of until.' }),
           },
           { additionalProperties: false },
         ),

@@ -8,7 +8,7 @@ import { answerOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const prefix = Type.String({
-  description: 'The marker and six more characters.',
+  description: 'The prefix and six more characters.',
   examples: ['sk_test_3fZ9kQ'],
 });
 const ApiKey = Type.Object(
@@ -17,13 +17,13 @@ const ApiKey = Type.Object(
 );
 const NewApiKey = Type.Object({
   id: Id,
-  key: Type.String({ description: 'The whole key. It is shown this once.' }),
+  key: Type.String({ description: 'The whole key. It is only shown once.' }),
   prefix,
 });
 const tags = ['API keys'];
 const security = [{ walletJwt: [] }];
 
-/** API keys, with a wallet's JWT alone. */
+/** Manages API keys; only a wallet's JWT is accepted. */
 export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, environment, log } = deps;
   api.get(
@@ -31,7 +31,8 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'List the API keys',
-        description: 'Revoked ones too. The keys themselves are stored nowhere.',
+        description:
+          'Includes revoked keys. The keys themselves are not stored, only their hashes.',
         tags,
         security,
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
@@ -51,7 +52,7 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Create an API key',
-        description: 'Needs no body. The key is shown in this answer and never again.',
+        description: 'Needs no body. The key is only shown in this response.',
         tags,
         security,
         headers: idempotencyHeaders,
@@ -82,7 +83,7 @@ function addRevoke(api: Api, { sql, log }: ApiDeps): void {
       schema: {
         summary: 'Revoke an API key',
         description:
-          'At once and for good: the next request with it is refused. Revoking again changes nothing.',
+          'Immediate and permanent: the next request with the key is refused. Revoking again changes nothing.',
         tags,
         security,
         params: Type.Object({ keyId: PathId }),

@@ -19,7 +19,7 @@ const websiteUrl = Type.String({
 const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   maxItems: 10,
   uniqueItems: true,
-  description: 'Origins that a checkout session may return to.',
+  description: 'Origins that a checkout session may redirect to.',
   examples: [['https://coffee.example']],
 });
 const App = Type.Object(
@@ -107,8 +107,7 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Change an app',
-        description:
-          'Fields that are left out stay as they are; null clears description and websiteUrl.',
+        description: 'Omitted fields keep their values; null clears description and websiteUrl.',
         tags,
         params,
         body: Type.Object(

@@ -9,7 +9,7 @@ import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { oneOf, Time, Wallet } from '../fields.ts';
 
-const RoleName = oneOf(['merchant', 'subscriber'], 'What the wallet signs in as.');
+const RoleName = oneOf(['merchant', 'subscriber'], 'The role of the session.');
 
 /** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
@@ -25,7 +25,7 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get a message for the wallet to sign',
         description:
-          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin when the operator allows that origin, else those of the service: wallets sign only for the page that asks.',
+          'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.',
         tags: ['sign-in'],
         body: Type.Object(
           { wallet: Wallet, role: Type.Optional({ ...RoleName, default: 'merchant' }) },
@@ -34,8 +34,10 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
         response: {
           200: success(
             Type.Object({
-              nonce: Type.String({ description: 'To send back with the signature.' }),
-              message: Type.String({ description: 'What the wallet signs, byte for byte.' }),
+              nonce: Type.String({ description: 'To be sent back with the signature.' }),
+              message: Type.String({
+                description: 'The text that the wallet signs, byte for byte.',
+              }),
               expiresAt: Time,
             }),
           ),
@@ -77,7 +79,7 @@ const SignedMessage = Type.Object(
         maxLength: 4000,
         pattern: '^[A-Za-z0-9+/]+={0,2}$',
         description:
-          'The message that a wallet built itself (solana:signIn), in Base64. Every field must be that of the issued message; the statement may be absent.',
+          'The message that the wallet built itself (solana:signIn), in Base64. Every field must equal that of the issued message; the statement may be absent.',
       }),
     ),
   },
@@ -98,7 +100,7 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
           200: success(
             Type.Object({
               token: Type.String({ description: 'A JWT, to send as Authorization: Bearer.' }),
-              tokenType: Type.Literal('Bearer', { description: 'How to send it.' }),
+              tokenType: Type.Literal('Bearer', { description: 'The authorization scheme.' }),
               expiresAt: Time,
               role: RoleName,
               wallet: Wallet,
@@ -125,7 +127,7 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
   );
 }
 
-/** Throws UNAUTHORIZED unless the wallet signed the message that was issued, or the same in its own words. */
+/** Throws UNAUTHORIZED unless the wallet signed the issued message, or a message of its own with the same fields. */
 function assertSigned(
   issued: string,
   { wallet, signature, signedMessage }: Static<typeof SignedMessage>,

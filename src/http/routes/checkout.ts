@@ -31,7 +31,7 @@ import { PublicPlan } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
-  description: 'Of one of the app’s returnOrigins. It gets session_id as a query parameter.',
+  description: 'URL of one of the app’s returnOrigins. session_id is added as a query parameter.',
   examples: ['https://coffee.example/welcome'],
 });
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
@@ -40,7 +40,7 @@ const CheckoutSession = Type.Object(
     id: Id,
     appId: Id,
     planId: Id,
-    url: Type.String({ description: 'Send the customer there.' }),
+    url: Type.String({ description: 'The checkout page: redirect the customer to it.' }),
     status,
     externalId: nullable(ExternalId),
     metadata: Metadata,
@@ -48,7 +48,7 @@ const CheckoutSession = Type.Object(
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
     subscriberWallet: nullable(Wallet),
-    subscriptionId: nullable({ ...Id, description: 'What the session led to.' }),
+    subscriptionId: nullable({ ...Id, description: 'The subscription created in the session.' }),
     createdAt: Time,
     expiresAt: Time,
   },
@@ -59,9 +59,11 @@ const PublicCheckoutSession = Type.Object(
     id: Id,
     status,
     expiresAt: Time,
-    successUrl: nullable(Type.String({ description: 'Where the page leads afterwards.' })),
+    successUrl: nullable(
+      Type.String({ description: 'Where the page redirects after the subscription.' }),
+    ),
     cancelUrl: nullable(
-      Type.String({ description: 'Where the page leads when nothing was bought.' }),
+      Type.String({ description: 'Where the page redirects when the customer gives up.' }),
     ),
     plan: PublicPlan,
     discount: nullable(Discount),
@@ -81,7 +83,7 @@ const SessionInput = Type.Object(
 );
 const tags = ['checkout'];
 
-/** The merchant's side: sessions for its customers. */
+/** The merchant's routes: creates and reads sessions. */
 export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   createRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -103,7 +105,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Send the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
+          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -168,7 +170,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'Read a checkout session',
-        description: 'Read it when the customer comes back: the return URL proves nothing.',
+        description: 'Read it when the customer comes back, because the return URL proves nothing.',
         tags,
         params: Type.Object({ appId: PathId, checkoutSessionId: PathId }),
         response: { 200: success(CheckoutSession), ...failures(401, 403, 404) },
@@ -184,7 +186,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** The plan. Throws VALIDATION_ERROR for one that takes no subscriptions, or is another app's. */
+/** The app's plan. Throws VALIDATION_ERROR when the plan belongs to another app or takes no subscriptions. */
 async function checkPlan(
   { sql, chain, network }: ApiDeps,
   appId: string,
@@ -192,7 +194,7 @@ async function checkPlan(
 ): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidPlan('is no plan of this app');
-  // A plan that was published just now may not have been seen on chain yet.
+  // A plan that was just published may not have been seen on chain yet.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidPlan(`is a plan that is ${now}: only an active one takes subscriptions`);
@@ -203,13 +205,13 @@ function invalidPlan(message: string): ServiceError {
   return new ServiceError('VALIDATION_ERROR', `planId ${message}.`, [{ path: 'planId', message }]);
 }
 
-/** What the page of a session shows, limited per address. The session's id is the secret. */
+/** The public view of a session, rate limited per address. The session id is the secret that grants access. */
 export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/checkout-sessions/:checkoutSessionId',
     {
       schema: {
-        summary: 'Read what a checkout page shows',
+        summary: 'Read the content of a checkout page',
         tags,
         params: Type.Object({ checkoutSessionId: PathId }),
         response: { 200: success(PublicCheckoutSession), ...failures(404) },
@@ -224,7 +226,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // An origin may have been taken off the app since.
+      // The app may have removed the origin since the session was created.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;

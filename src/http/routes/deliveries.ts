@@ -38,7 +38,7 @@ const fields = {
     statuses,
     'failed: its retries are exhausted. cancelled: the endpoint was deleted first.',
   ),
-  attempts: Type.Integer({ description: 'Requests that were made.' }),
+  attempts: Type.Integer({ description: 'Number of requests made.' }),
   nextAttemptAt: nullable(Time),
   replayOf: nullable(Id),
   createdAt: Time,
@@ -47,26 +47,28 @@ const fields = {
 export const Delivery = Type.Object(fields, { title: 'Delivery' });
 const Attempt = Type.Object(
   {
-    number: Type.Integer({ description: '1 is the first.' }),
+    number: Type.Integer({ description: 'Number of the attempt, from 1.' }),
     startedAt: Time,
-    durationMs: Type.Integer({ description: 'Milliseconds until the answer or the failure.' }),
-    httpStatus: nullable(Type.Integer({ description: 'null when there was no answer.' })),
-    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
-    response: nullable(Type.String({ description: 'The start of the answer’s body, as text.' })),
-    address: nullable(Type.String({ description: 'The address that was connected to.' })),
+    durationMs: Type.Integer({ description: 'Milliseconds until the response or the failure.' }),
+    httpStatus: nullable(Type.Integer({ description: 'HTTP status; null without a response.' })),
+    error: nullable(
+      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
+    ),
+    response: nullable(Type.String({ description: 'The start of the response body, as text.' })),
+    address: nullable(Type.String({ description: 'The IP address of the connection.' })),
   },
   { title: 'DeliveryAttempt' },
 );
 const WholeDelivery = Type.Object(
   {
     ...fields,
-    attemptLog: Type.Array(Attempt, { description: 'Requests in order, six at the most.' }),
+    attemptLog: Type.Array(Attempt, { description: 'The requests in order, at most six.' }),
   },
   { title: 'WholeDelivery' },
 );
 const params = Type.Object({ appId: PathId, deliveryId: PathId });
 const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
-/** Filters of the lists. */
+/** Filters of both lists. */
 const deliveryFilters = {
   status: several(statuses, 'Only with this status.'),
   type: several(eventTypes, 'Events of this type.'),
@@ -92,7 +94,7 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
   until: timeOrNull(until),
 });
 
-/** What became of the events of an app: of all its endpoints, deleted ones too, and of one endpoint. */
+/** Deliveries of an app (all its endpoints, deleted ones included) and of one endpoint. */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   api.get(
@@ -100,7 +102,7 @@ export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'List the deliveries of an app',
-        description: 'To its webhook endpoint and to those that were deleted.',
+        description: 'Includes deliveries to deleted endpoints of the app.',
         tags,
         params: Type.Object({ appId: PathId }),
         querystring,
@@ -204,9 +206,9 @@ function replayRoutes(api: Api, deps: ApiDeps): void {
     return reply;
   };
   const schema = {
-    summary: 'Send the event of a delivery again',
+    summary: 'Replay a delivery',
     description:
-      'Queues a new delivery of the same event, with attempts of its own, to the endpoint that the app has now.',
+      'Queues a new delivery of the same event, with its own attempts, to the current endpoint of the app.',
     tags,
     headers: idempotencyHeaders,
     body: NoBody,

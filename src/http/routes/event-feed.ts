@@ -1,4 +1,4 @@
-// An app's events as they happen, for `billing listen`, and samples of them, for `billing trigger`.
+// Long-polling feed of an app's events, for `billing listen`, and sample events, for `billing trigger`.
 import { randomUUID } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -15,52 +15,59 @@ import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
-/** Seconds that a request may wait: less than proxies do. */
+/** Longest wait of a request in seconds: less than common proxy timeouts. */
 const longestWait = 15;
-/** Seconds that a reader still counts as one after its request: it posts the events on before it asks again. */
+/** Seconds that a reader still counts after its request, because it forwards the events before it polls again. */
 const betweenSeconds = 15;
-/** Requests of one merchant that may wait at once, in this process. */
+/** Waiting requests per merchant in this process. */
 const mostWaiting = 4;
 
 const FeedEvent = Type.Object(
   {
     id: Id,
-    type: oneOf(sampleTypes, 'What happened.'),
+    type: oneOf(sampleTypes, 'The event type.'),
     createdAt: Time,
-    body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
+    body: Type.String({ description: 'The payload, byte for byte as it is signed and sent.' }),
     sample: Type.Boolean({
-      description: 'Triggered by the merchant, in development: nothing has happened.',
+      description: 'Whether it is a sample event that the merchant triggered in development.',
     }),
   },
   { title: 'FeedEvent' },
 );
 const Feed = Type.Object(
   {
-    events: Type.Array(FeedEvent, { description: 'Oldest first; empty when nothing happened.' }),
-    cursor: Type.String({ description: 'What to send as "after" next.' }),
+    events: Type.Array(FeedEvent, {
+      description: 'Oldest first; empty if there are no new events.',
+    }),
+    cursor: Type.String({ description: 'The next value of "after".' }),
   },
   { title: 'Feed' },
 );
 const Sample = Type.Object(
   {
     id: Id,
-    type: oneOf(sampleTypes, 'What happened.'),
+    type: oneOf(sampleTypes, 'The event type.'),
     body: Type.String({ description: 'The payload as it was sent.' }),
     webhookId: nullable(
-      Type.String({ description: 'The endpoint that it was sent to; null when the app has none.' }),
+      Type.String({
+        description: 'URL of the endpoint that it was sent to; null if the app has none.',
+      }),
     ),
     status: nullable(
       Type.Integer({
-        description: 'HTTP status of the endpoint’s answer; null when there was none.',
+        description: 'HTTP status of the response; null without a response.',
       }),
     ),
     durationMs: nullable(
-      Type.Number({ description: 'Milliseconds until the answer or the failure.' }),
+      Type.Number({ description: 'Milliseconds until the response or the failure.' }),
     ),
-    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
-    response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
+    error: nullable(
+      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
+    ),
+    response: nullable(Type.String({ description: 'The start of the response body.' })),
     listeners: Type.Integer({
-      description: 'How many follow the app’s events ("billing listen") and so get it as well.',
+      description:
+        'Number of readers of the app’s event feed ("billing listen"), which also get the event.',
     }),
   },
   { title: 'SampleEvent' },
@@ -76,27 +83,27 @@ export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void
 const nextQuery = Type.Object(
   {
     after: Type.Optional(
-      Type.String({ maxLength: 8000, description: 'The cursor of the answer before.' }),
+      Type.String({ maxLength: 8000, description: 'The cursor of the previous response.' }),
     ),
     wait: Type.Integer({
       minimum: 0,
       maximum: longestWait,
       default: 0,
-      description: 'Seconds.',
+      description: 'Seconds to wait for the first event.',
     }),
     limit: Type.Integer({
       minimum: 1,
       maximum: 100,
       default: 100,
-      description: 'Events per answer.',
+      description: 'Events per response.',
     }),
   },
   { additionalProperties: false },
 );
 
-/** What a cursor stands for. */
+/** The content of a cursor. */
 interface Place extends FeedPage {
-  /** The id of event_readers, the same in all cursors that follow from one start. */
+  /** Id in event_readers; all cursors of one follower share it. */
   reader: string;
 }
 
@@ -117,7 +124,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
       schema: {
         summary: 'Follow the events of an app',
         description:
-          'Without "after": nothing but a cursor that stands for now. With it: what happened since, each event once, waiting up to "wait" seconds for the first.',
+          'Long poll. Without "after": only a cursor of the current position. With "after": the events since that position, each once, waiting up to "wait" seconds for the first.',
         tags,
         params,
         querystring: nextQuery,
@@ -159,7 +166,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   );
 }
 
-/** The requests of each merchant that wait in this process. */
+/** Limits the waiting requests of each merchant in this process. */
 class WaitingPlaces {
   private readonly taken = new Map<string, number>();
   private readonly closing = new AbortController();
@@ -169,7 +176,10 @@ class WaitingPlaces {
     this.closing.abort();
   }
 
-  /** Runs `work` in a place of the request's merchant; its signal is aborted when the client leaves or the server closes. Throws RATE_LIMITED where a request that waits finds no place. */
+  /**
+   * Runs `work` in one of the merchant's places; the signal aborts when the client disconnects or the server closes. Throws RATE_LIMITED when a request
+   * that wants to wait finds no place.
+   */
   async use<T>(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -180,7 +190,7 @@ class WaitingPlaces {
     const others = this.taken.get(id) ?? 0;
     if (waitSeconds > 0 && others >= mostWaiting) {
       reply.header('retry-after', 1);
-      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests wait for events already.`);
+      throw new ServiceError('RATE_LIMITED', `${mostWaiting} requests already wait for events.`);
     }
     const gone = new AbortController();
     const leave = () => gone.abort();
@@ -205,11 +215,11 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Send a sample event (development)',
         description:
-          'Sends a made-up event to the app’s webhook endpoint, once and at once, and to whoever follows the app’s events. It is marked: data.test is true and data.sequence is 0, as in no real event. It is no part of the event log.',
+          'Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log.',
         tags,
         params,
         body: Type.Object(
-          { type: oneOf(sampleTypes, 'What the sample says has happened.') },
+          { type: oneOf(sampleTypes, 'The event type of the sample.') },
           { additionalProperties: false },
         ),
         response: { 200: success(Sample), ...failures(400, 401, 403, 404) },
@@ -217,7 +227,7 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       if (environment === 'production')
-        throw new ServiceError('FORBIDDEN', 'Sample events can be sent in development alone.');
+        throw new ServiceError('FORBIDDEN', 'Sample events can only be sent in development.');
       const { type } = request.body;
       const { id: appId } = await ownApp(deps, request, request.params.appId);
       const [endpoint] = await listEndpoints(sql, appId);

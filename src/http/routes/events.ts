@@ -1,6 +1,11 @@
 import { Type } from '@sinclair/typebox';
-import { eventTypes } from '../../db/events.ts';
-import { type EventListRow, findEvent, listEvents, listEventsOfMerchant } from '../../db/events.ts';
+import {
+  type EventListRow,
+  eventTypes,
+  findEvent,
+  listEvents,
+  listEventsOfMerchant,
+} from '../../db/events.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, nullable, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';
@@ -9,18 +14,19 @@ import { pageQuery, type Pages } from '../pages.ts';
 const fields = {
   id: Id,
   appId: Id,
-  subscriptionId: nullable({ ...Id, description: 'Null for an event of a plan.' }),
-  type: oneOf(eventTypes, 'What happened.'),
+  subscriptionId: nullable({ ...Id, description: 'null for an event of a plan.' }),
+  type: oneOf(eventTypes, 'The event type.'),
   sequence: nullable(
     Type.Integer({
-      description: 'Counts the events of a subscription without gaps; null for an event of a plan.',
+      description:
+        'Sequence number of the event in its subscription, without gaps; null for an event of a plan.',
     }),
   ),
   createdAt: Time,
   payload: Type.Unsafe<unknown>({
     type: 'object',
     additionalProperties: true,
-    // The document's component (docs/webhook-event.ts).
+    // Component of the OpenAPI document (docs/webhook-event.ts).
     component: 'WebhookEvent',
   }),
 };
@@ -28,7 +34,7 @@ const Event = Type.Object(fields, { title: 'Event' });
 const WholeEvent = Type.Object(
   {
     ...fields,
-    body: Type.String({ description: 'The payload byte for byte, as it is signed and sent.' }),
+    body: Type.String({ description: 'The payload, byte for byte as it is signed and sent.' }),
   },
   { title: 'WholeEvent' },
 );

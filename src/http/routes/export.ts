@@ -12,11 +12,11 @@ import { failures } from '../envelope.ts';
 import { PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
-/** Few enough that V8 drops the rows of a page while they are young. */
+/** Page size: small enough that V8 collects the rows of a page in the young generation. */
 const rowsAtOnce = 200;
-/** At once in this process; one of each merchant. */
+/** Concurrent exports in this process; each merchant may run one. */
 const mostExports = 4;
-/** Seconds that a refused client is told to wait. */
+/** Retry-After of a refused export, in seconds. */
 const retrySeconds = 10;
 const columns = [
   'id',
@@ -40,13 +40,13 @@ const columns = [
   'amountRefunded',
 ] as const;
 
-/** Transactions as CSV (RFC 4180): a page of rows at a time, each read only when the client has taken the one before. */
+/** Streams transactions as CSV (RFC 4180). A page of rows is read only when the client has taken the previous one. */
 export function exportRoutes(api: Api, deps: ApiDeps): void {
   const exports = createExports();
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // HEAD would read every row, and nothing would hold it back. It is taken for the HEAD of a transaction named export.
+      // HEAD would read every row without backpressure. It falls through to the route of a transaction with the id "export".
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')
@@ -55,7 +55,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Export transactions as CSV (Pro)',
         description:
-          'The same filters and order as the list. Text that a spreadsheet would run as a formula gets an apostrophe in front. Several lines may have one txSignature: id is what tells payments apart. One export per merchant at a time.',
+          'The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.',
         tags: ['transactions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(transactionFilters, { additionalProperties: false }),
@@ -73,7 +73,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       const filters = transactionFiltersOf(request.query);
       reply.header('retry-after', retrySeconds);
       const done = exports.begin(merchantOf(request).id);
-      // Calls back for a response that is closed already too: a client may leave while its app is read.
+      // finished() also calls back for a closed response: a client may disconnect while the app is read.
       finished(reply.raw, done);
       return reply
         .removeHeader('retry-after')
@@ -102,17 +102,17 @@ async function* lines(
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
     after = rows.at(-1)?.id ?? null;
     if (rows.length < rowsAtOnce) return;
-    // V8 makes the functions in the old space that postgres.js assigns to a query's fields: they keep its result until the next whole collection.
+    // postgres.js keeps a query's result reachable from functions in V8's old space until the next full collection, so the rows are dropped here.
     rows.length = 0;
   }
 }
 
-/** A text that no spreadsheet runs as a formula, nor its part after a semicolon, at which some locales split. */
+/** Escapes text that a spreadsheet would run as a formula, also after a semicolon, which separates cells in some locales. */
 function harmless(text: string): string {
   return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
 }
 
-/** Exports under way in this process, by merchant. */
+/** Running exports in this process, by merchant. */
 function createExports(): { begin(merchantId: string): () => void } {
   const running = new Set<string>();
   return {

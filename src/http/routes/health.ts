@@ -3,20 +3,20 @@ import { databaseTrouble } from '../../db/readiness.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, refusal, success } from '../envelope.ts';
 
-/** Whether the process runs, and whether it can do its work. */
+/** Liveness (/healthz) and readiness (/readyz). */
 export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
   const findTrouble = memo(1000, async () => trouble?.() ?? (await databaseTrouble(sql)));
   const Status = (word: string) =>
     success(
       Type.Object({
-        status: Type.Literal(word, { description: 'The same word in every answer.' }),
+        status: Type.Literal(word, { description: 'The same word in every response.' }),
       }),
     );
   api.get(
     '/healthz',
     {
       schema: {
-        summary: 'The process runs',
+        summary: 'Liveness: the process runs',
         tags: ['service'],
         response: { 200: Status('ok'), ...failures() },
       },
@@ -27,7 +27,7 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
     '/readyz',
     {
       schema: {
-        summary: 'The service can do its work',
+        summary: 'Readiness: the service can handle requests',
         tags: ['service'],
         response: { 200: Status('ready'), ...failures() },
       },
@@ -43,7 +43,7 @@ export function healthRoutes(api: Api, { sql, trouble }: ApiDeps): void {
   );
 }
 
-/** `ask`, with its last result for `ms` after it was asked: any number of probes costs one statement. */
+/** Caches the result of `ask` for `ms`, so that any number of probes costs one statement. */
 function memo<T>(ms: number, ask: () => PromiseLike<T>): () => PromiseLike<T> {
   let [asked, result] = [-Infinity, undefined as PromiseLike<T> | undefined];
   return () => {

@@ -13,16 +13,16 @@ const pausing = {
   pause: {
     summary: 'Pause a subscription',
     description:
-      'Nothing is collected until it is unpaused, and periods that go by are never charged. Access ends with what is paid. A past-due one becomes active and is no longer tried.',
+      'No payment is collected until it is unpaused, and the periods in between are never charged. Access ends with the paid period. A past-due subscription becomes active, and its payment is no longer retried.',
   },
   unpause: {
     summary: 'Unpause a subscription',
     description:
-      'The next payment is due after what is paid, else at once: then for the rest of the period that runs.',
+      'The next payment is due at the end of the paid period. If that is over, it is due immediately, for the rest of the current period.',
   },
 };
 
-/** A merchant stops collecting for a while, and goes on. */
+/** Pauses and unpauses a subscription. */
 export function pauseRoutes(api: Api, deps: ApiDeps): void {
   const { chain, wakeDispatchers, wakeKeepers } = deps;
   for (const verb of ['pause', 'unpause'] as const) {

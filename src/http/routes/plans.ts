@@ -51,7 +51,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   pullersRoute(api, deps);
 }
 
-/** The plan of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The plan of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 async function ownPlan(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; planId: string } }>,
@@ -92,7 +92,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a plan, or adopt one that is on chain',
         description:
-          'With amount and periodHours: answers with a pending plan and the unsigned transaction by which your wallet publishes it. ' +
+          'With amount and periodHours: returns a pending plan and the unsigned transaction by which your wallet publishes it. ' +
           'With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.',
         tags,
         params: Type.Object({ appId: PathId }),
@@ -144,7 +144,7 @@ function readRoute(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Read a plan',
-        description: 'A pending plan is looked for on chain first.',
+        description: 'A pending plan is first looked up on chain.',
         tags,
         params,
         response: { 200: success(OwnPlan), ...failures(401, 403, 404) },
@@ -155,7 +155,7 @@ function readRoute(api: Api, deps: ApiDeps): void {
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
-        // What we know can be read without the chain.
+        // Without the chain, the stored plan is still a valid response.
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },
@@ -175,13 +175,13 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Change or sunset a plan',
         description:
-          'Fields that are left out stay as they are. status "sunset" ends new registrations and cannot be taken back; subscriptions go on.',
+          'Omitted fields keep their values. status "sunset" ends new registrations and is irreversible; existing subscriptions continue.',
         tags,
         params,
         body: Type.Object(
           {
             name: Type.Optional(Name),
-            status: Type.Optional(oneOf(['sunset'], 'Ends new registrations for good.')),
+            status: Type.Optional(oneOf(['sunset'], 'Ends new registrations permanently.')),
             ...ownTerms,
           },
           { additionalProperties: false, examples: [{ name: 'Coffee club 2026' }] },
@@ -216,7 +216,7 @@ function publishRoute(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Get a fresh transaction to publish a pending plan',
-        description: 'A transaction lapses about half a minute after it was made.',
+        description: 'A transaction expires about half a minute after it was built.',
         tags,
         params,
         body: NoBody,
@@ -250,9 +250,10 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
     '/apps/:appId/plans/:planId/pullers-transaction',
     {
       schema: {
-        summary: 'Get a transaction that names our keepers as the pullers of a published plan',
+        summary:
+          'Get a transaction that sets the keepers of the service as the pullers of a published plan',
         description:
-          'For your wallet to sign after we rotated a key. Payments go on meanwhile. CONFLICT when the plan names our keepers already, or is sunset and lacks one.',
+          'For your wallet to sign after the operator rotated a keeper key. Payments continue in the meantime. CONFLICT if the plan already names the keepers, or is sunset and lacks one.',
         tags,
         params,
         body: NoBody,
@@ -275,7 +276,7 @@ function pullersRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** The fields of the schema `OwnPlan`, of plans of one app. */
+/** The fields of the schema `OwnPlan`, for plans of one app. */
 async function ownPlanViews(sql: Queryable, appId: string, plans: readonly PlanRow[]) {
   const prices = plans.length === 0 ? [] : await listOuterPrices(sql, appId);
   return plans.map((plan) => ({ ...planView(plan), warnings: priceWarnings(plan, prices) }));

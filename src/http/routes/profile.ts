@@ -6,7 +6,7 @@ import { Id, Name, nullable, oneOf, Time, Wallet } from '../fields.ts';
 
 const Email = Type.String({
   format: 'email',
-  description: 'For the operator’s messages.',
+  description: 'Contact for messages of the operator.',
   examples: ['owner@example.com'],
 });
 const Profile = Type.Object(
@@ -32,7 +32,7 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
         response: { 200: success(Profile), ...failures(401, 403) },
       },
     },
-    // Who calls was read from the merchant's row just now.
+    // Authentication has just read the merchant's row.
     async (request) => ok(merchantOf(request)),
   );
 
@@ -42,7 +42,7 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
       schema: {
         summary: 'Change the profile',
         description:
-          'Fields that are left out stay as they are; null clears one. The tier is not writable.',
+          'Omitted fields keep their values; null clears a field. The tier is read-only.',
         tags,
         body: Type.Object(
           { name: Type.Optional(nullable(Name)), email: Type.Optional(nullable(Email)) },

@@ -18,7 +18,7 @@ export const PublicPlan = Type.Object(
     periodHours: Type.Integer({ description: 'Length of a period.' }),
     trialHours: nullable(
       Type.Integer({
-        description: 'A new subscription pays nothing for so many hours, once per wallet and app.',
+        description: 'Free hours of a new subscription, once per wallet and app.',
       }),
     ),
     endsAt: nullable(Time),
@@ -32,14 +32,14 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** What anyone may read of a plan, limited per address. */
+/** The public terms of a plan, rate limited per address. */
 export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
   api.get(
     '/plans/:planId',
     {
       schema: {
         summary: 'Read the public terms of a plan',
-        description: 'For a page that shows them before a wallet is connected.',
+        description: 'For pages that show a plan before a wallet is connected.',
         tags: ['plans'],
         params: Type.Object({ planId: PathId }),
         response: { 200: success(PublicPlan), ...failures(404) },

@@ -23,14 +23,18 @@ import { pageQuery, type Pages } from '../pages.ts';
 
 const fields = {
   id: Id,
-  transactionId: { ...Id, description: 'The payment of which it gives back.' },
+  transactionId: { ...Id, description: 'The refunded payment.' },
   subscriptionId: Id,
   amount: Amount,
   status: oneOf(
     ['pending', 'succeeded', 'expired'],
     'succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund.',
   ),
-  reference: { ...Wallet, description: 'An address that the transfer names.' },
+  reference: {
+    ...Wallet,
+    description:
+      'A reference key among the accounts of the transfer, by which it is found on chain.',
+  },
   txSignature: nullable(
     Type.String({ description: 'Signature of the transfer on chain, in Base58.' }),
   ),
@@ -45,7 +49,7 @@ const NewRefund = Type.Object(
 const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
-/** The merchant's payment of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The payment of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 async function ownPayment(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; transactionId: string } }>,
@@ -57,7 +61,7 @@ async function ownPayment(
   return found;
 }
 
-/** What a merchant gives back of a payment. */
+/** Creates and lists refunds. */
 export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql, chain } = deps;
   api.post(
@@ -66,7 +70,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       schema: {
         summary: 'Refund a payment',
         description:
-          'Answers with the unsigned transfer from your wallet to the subscriber’s. It is recorded once it is final, at most amountNet in all.',
+          'Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -75,7 +79,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
             {
               amount: Type.Optional({
                 ...AmountInput,
-                description: 'USDC base units as a string; all that is left when absent.',
+                description: 'USDC base units as a string; default: the rest of amountNet.',
               }),
             },
             { additionalProperties: false },

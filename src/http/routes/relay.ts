@@ -15,7 +15,7 @@ import { subscriptionView } from '../subscription-view.ts';
 import { Plan, planView } from '../plan-input.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
-// The network carries 1,232 bytes.
+// A transaction has at most 1,232 bytes: 1,644 characters of Base64.
 const body = Type.Object(
   {
     transaction: Type.String({
@@ -33,21 +33,21 @@ const outcome = {
     ['confirmed', 'pending', 'lapsed', 'failed'],
     'pending: send the same request again. lapsed: it never landed; ask for a new transaction.',
   ),
-  reason: nullable(Type.String({ description: 'Why it failed.' })),
+  reason: nullable(Type.String({ description: 'The reason of the failure.' })),
 };
 const description =
   'Compared with what the service built for your wallet; instructions of the assertion program that your wallet appended are allowed. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
-/** Sends a subscriber's signed transaction, and registers the subscription that it opened. */
+/** Sends a subscriber's signed transaction and registers the subscription that it created. */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
   api.post(
     '/transactions',
     {
       schema: {
-        summary: 'Send a transaction that your wallet has signed',
-        description: `${description} One that subscribes is registered, too.`,
+        summary: 'Send a transaction signed by your wallet',
+        description: `${description} A subscription that it creates is registered.`,
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         body,
@@ -88,14 +88,14 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Sends a merchant's signed transaction, and looks for the plan that it published. */
+/** Sends a merchant's signed transaction and activates the plan that it published. */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
   api.post(
     '/transactions',
     {
       schema: {
-        summary: 'Send a transaction that your wallet has signed',
-        description: `${description} One that publishes a plan makes it active.`,
+        summary: 'Send a transaction signed by your wallet',
+        description: `${description} A plan that it publishes becomes active.`,
         tags: ['plans'],
         body,
         response: {
@@ -121,7 +121,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
   );
 }
 
-/** The registration of what a confirmed transaction is about; a subscription that it opened is registered. */
+/** The registration of the subscription in a confirmed transaction; registers the subscription that a `subscribe` created. */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
   if (subscriptionPda === null) return undefined;
@@ -133,7 +133,7 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
   const plan = await findPlan(sql, planId);
   if (plan === undefined) return undefined;
   try {
-    // Another RPC endpoint may be some blocks behind the one that confirmed it.
+    // Retries: another RPC endpoint may lag some blocks behind the one that confirmed the transaction.
     const registration = await pRetry(
       () =>
         checkRegistration(sql, chain, network, {

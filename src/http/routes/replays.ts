@@ -1,8 +1,7 @@
-// Sending events again over the API: one event, or all that a filter matches, with the run that `billing replay` has (domain/replay.ts).
+// Replays through the API: one event, or all that match a filter, with the same runs as `billing replay` (domain/replay.ts).
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
-import { eventTypes } from '../../db/events.ts';
-import { findEvent } from '../../db/events.ts';
+import { eventTypes, findEvent } from '../../db/events.ts';
 import { findRun } from '../../db/replays.ts';
 import {
   everything,
@@ -19,15 +18,15 @@ import { Delivery } from './deliveries.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'] as const;
 const fields = {
-  id: nullable({ ...Id, description: 'The run; null after a dry run, which starts none.' }),
+  id: nullable({ ...Id, description: 'The run; null for a dry run.' }),
   status: oneOf(
     ['counted', 'running', 'finished'],
     'counted: a dry run. running: events are being queued. finished: all are queued.',
   ),
   total: Type.Integer({ description: 'Events that the run queues.' }),
   queued: Type.Integer({ description: 'Events that the run has queued so far.' }),
-  createdAt: nullable({ ...Time, description: 'When the run was started.' }),
-  finishedAt: nullable({ ...Time, description: 'When everything was queued.' }),
+  createdAt: nullable({ ...Time, description: 'Start of the run.' }),
+  finishedAt: nullable({ ...Time, description: 'When the last event was queued.' }),
 };
 const Replay = Type.Object(fields, { title: 'Replay' });
 const NewReplay = Type.Object(
@@ -36,13 +35,13 @@ const NewReplay = Type.Object(
     matching: Type.Array(
       Type.Object({
         status: oneOf(statuses, 'unsent: events that were never queued for an endpoint.'),
-        count: Type.Integer({ description: 'How many match.' }),
+        count: Type.Integer({ description: 'Number of matching deliveries.' }),
         deliverable: Type.Integer({
           description:
-            'Of these, how many have an endpoint to go to. Extra event types that the endpoint did not ask for have none unless "type" names them.',
+            'The number of these that have a live endpoint to go to. Opt-in event types that the endpoint is not subscribed to count only if "type" names them.',
         }),
       }),
-      { description: 'What matches, by the status of its newest delivery.' },
+      { description: 'The matches, by the status of their newest delivery.' },
     ),
   },
   { title: 'NewReplay' },
@@ -51,7 +50,7 @@ const body = nullable(
   Type.Object(
     {
       status: Type.Optional(
-        oneOf(statuses, 'Of the newest delivery. unsent: events that were never queued.'),
+        oneOf(statuses, 'Status of the newest delivery. unsent: events that were never queued.'),
       ),
       type: Type.Optional(oneOf(eventTypes, 'Events of this type.')),
       since: Type.Optional({ ...TimeInput, description: 'Queued at this time or later.' }),
@@ -63,7 +62,7 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/** Queues events again. */
+/** Replays one event, or starts and reads a run. */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);
@@ -77,7 +76,7 @@ function eventRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Send an event again',
         description:
-          'Queues a new delivery to the endpoint that the app has now, also of an event that was never sent.',
+          'Queues a new delivery to the current endpoint of the app, even for an event that was never sent.',
         tags,
         params: Type.Object({ appId: PathId, eventId: PathId }),
         headers: idempotencyHeaders,
@@ -108,9 +107,9 @@ function runRoutes(api: Api, deps: ApiDeps): void {
     '/apps/:appId/replays',
     {
       schema: {
-        summary: 'Send again all events that match',
+        summary: 'Replay all matching events',
         description:
-          'Starts a run that queues them for the endpoint that the app has now; of several deliveries of one event the newest counts. While a run of the same filters goes on, that run is answered. "dryRun" counts and starts none (200).',
+          'Starts a run that queues the events for the current endpoint of the app. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. With "dryRun", matches are only counted (200).',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -154,7 +153,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
     '/apps/:appId/replays/:replayId',
     {
       schema: {
-        summary: 'Read how far a replay is',
+        summary: 'Read the progress of a replay',
         tags,
         params: Type.Object({ appId: PathId, replayId: PathId }),
         response: { 200: success(Replay), ...failures(401, 403, 404) },

@@ -18,7 +18,10 @@ const Lamports = Type.Unsafe<bigint>({
 const Standing = Type.Object(
   {
     subscriptionPda: Pda,
-    subscriptionId: nullable({ ...Id, description: 'The live registration of that address.' }),
+    subscriptionId: nullable({
+      ...Id,
+      description: 'The live subscription registered for that address.',
+    }),
     onChain: oneOf(
       ['none', 'live', 'cancelled', 'ended'],
       'The subscription’s account. cancelled: it runs until endsAt and can be resumed.',
@@ -28,33 +31,39 @@ const Standing = Type.Object(
       ['none', 'given', 'missing', 'replaced'],
       'Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.',
     ),
-    planOpen: Type.Boolean({ description: 'Whether the plan takes subscribers on chain now.' }),
+    planOpen: Type.Boolean({
+      description: 'Whether the plan accepts subscribers on chain at the moment.',
+    }),
     usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
     usdcNeeded: {
       ...Amount,
-      description: 'What subscribing takes at once, base units: the first payment, 0 with a trial.',
+      description: 'Amount due on subscribing, base units: the first payment, 0 with a trial.',
     },
     trialHours: nullable(
-      Type.Integer({ description: 'The trial that the wallet would get; null: none (any more).' }),
+      Type.Integer({
+        description: 'Trial hours that the wallet would get; null: none, or already used.',
+      }),
     ),
     lamports: Lamports,
     lamportsNeeded: {
       ...Lamports,
-      description: 'Rent of the accounts still missing, the network fee and the least balance.',
+      description:
+        'Rent of the missing accounts, the network fee and the minimum balance, together.',
     },
   },
   { title: 'Standing' },
 );
 
-/** How the caller's wallet stands to a plan on chain. */
+/** The on-chain state of the caller's wallet for a plan. */
 export function standingRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   api.get(
     '/plans/:planId/standing',
     {
       schema: {
-        summary: 'Read how your wallet stands to a plan on chain',
-        description: 'Balances, what subscribing needs, and whether the wallet is subscribed.',
+        summary: 'Read the balances and the subscription of your wallet for a plan',
+        description:
+          'Balances, the amounts that subscribing needs, and whether the wallet is subscribed, read from the chain.',
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         params: Type.Object({ planId: PathId }),
@@ -63,7 +72,7 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
             checkoutSessionId: Type.Optional({
               ...Id,
               description:
-                'The session in which the wallet would subscribe: its discount is in usdcNeeded.',
+                'The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded.',
             }),
           },
           { additionalProperties: false },

@@ -19,17 +19,17 @@ const shortages = {
 } as const satisfies Record<Shortage['code'], string>;
 const warnings = Type.Array(
   Type.Object({
-    code: meaning(shortages, 'For programs.'),
-    message: Type.String({ description: 'For people.' }),
+    code: meaning(shortages, 'Machine-readable.'),
+    message: Type.String({ description: 'Human-readable; may change.' }),
     missing: {
       ...Amount,
       description: 'USDC base units, or lamports, as a string.',
     },
   }),
-  { description: 'What the wallet lacks; empty when nothing.', examples: [[]] },
+  { description: 'Balances or accounts that the wallet lacks; empty if none.', examples: [[]] },
 );
 
-/** A plan's terms, and the transaction that subscribes to it. */
+/** A plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
 
@@ -59,7 +59,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get the transaction that subscribes your wallet to a plan',
         description:
-          'Sign it, send it, and register the subscription once it is confirmed. warnings says what the wallet lacks just now.',
+          'Sign it, send it, and register the subscription once it is confirmed. "warnings" lists what the wallet lacks at the moment.',
         tags,
         security,
         params: Type.Object({ planId: PathId }),

@@ -37,7 +37,7 @@ const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
 
-/** A wallet's own subscriptions, and the transactions that it signs for them. */
+/** A wallet's own subscriptions, and unsigned transactions for them. */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   registerRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -45,7 +45,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   signingRoutes(api, deps);
 }
 
-/** The wallet's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when it is another wallet's. */
+/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when it belongs to another wallet. */
 async function ownSubscription(
   { sql }: ApiDeps,
   request: FastifyRequest<{ Params: { subscriptionId: string } }>,
@@ -63,7 +63,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Register a subscription that is on chain',
-        description: 'From then on the keeper collects its payments, the first one at once.',
+        description: 'The keeper then collects its payments, the first one immediately.',
         tags,
         security,
         headers: idempotencyHeaders,
@@ -77,7 +77,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
             checkoutSessionId: Type.Optional({
               ...Id,
               description:
-                'The checkout in which you subscribed; it gives externalId and metadata.',
+                'The checkout session in which you subscribed; externalId and metadata are taken from it.',
             }),
           },
           { additionalProperties: false },
@@ -170,7 +170,7 @@ function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
   );
 }
 
-/** What the wallet can sign for its subscription. */
+/** The transactions that a wallet can sign for its subscription. */
 const transactions = {
   cancel: {
     summary: 'Get the transaction that cancels at the end of the period',
@@ -181,7 +181,7 @@ const transactions = {
     make: repairingTransaction,
   },
   resume: {
-    summary: 'Get the transaction that takes a cancellation back',
+    summary: 'Get the transaction that reverts a cancellation',
     make: resumingTransaction,
   },
   close: {
@@ -199,8 +199,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
       {
         schema: {
           summary,
-          description:
-            'Sign it and send it: the chain stays the truth, and the service sees it there.',
+          description: 'Sign and send it. The service reads the result from the chain.',
           tags,
           security,
           params,

@@ -49,41 +49,44 @@ export const Subscription = Type.Object(
     subscriptionPda: Pda,
     subscriberWallet: Wallet,
     merchantWallet: Wallet,
-    status: oneOf(statuses, 'What is collected: docs/merchants.md, Subscriptions.'),
+    status: oneOf(statuses, 'The state of the subscription: docs/merchants.md, Subscriptions.'),
     amount: {
       ...Amount,
       description:
-        'The plan’s amount: on chain the most that a period takes. A discount takes less; nextAmount is what is due next.',
+        'The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment.',
     },
     periodHours: Type.Integer({ description: 'Length of a period in hours.' }),
     trialEndsAt: nullable({
       ...Time,
-      description: 'Nothing is collected before this time; null where there is no trial.',
+      description: 'No payment is collected before this time; null without a trial.',
     }),
-    paidThrough: nullable({ ...Time, description: 'The end of the period that is paid.' }),
+    paidThrough: nullable({ ...Time, description: 'End of the paid period.' }),
     accessUntil: nullable({
       ...Time,
       description:
-        'Grant access while now is before this time: paidThrough or the trial’s end, and the plan’s grace while a payment is due.',
+        'Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.',
     }),
     nextPaymentDue: nullable(Time),
     nextAmount: {
       ...AmountOrNull,
-      description: 'What the next payment takes, USDC base units; null when none is due.',
+      description: 'Amount of the next payment, USDC base units; null if none will be due.',
     },
     discount: nullable(Discount),
     pausedAt: nullable({
       ...Time,
-      description: 'Nothing is collected since; null while it is not paused.',
+      description: 'No payment is collected since this time; null unless paused.',
     }),
     cancelRequestedAt: nullable(Time),
     cancelRequestedBy: nullable(
-      meaning(cancelRequesters, 'Who asked for the cancellation; null when nobody did.'),
+      meaning(cancelRequesters, 'The party that requested the cancellation; null without one.'),
     ),
     cancelledAt: nullable(Time),
     delegationRevokedAt: nullable(Time),
     endReason: nullable(
-      meaning(endReasons, 'Why it ended; null while it runs, and when a cancellation ended it.'),
+      meaning(
+        endReasons,
+        'The reason of the end; null before it ends and after a cancellation at the end of the period.',
+      ),
     ),
     externalId: nullable(ExternalId),
     metadata: Metadata,
@@ -93,15 +96,15 @@ export const Subscription = Type.Object(
   },
   { title: 'Subscription' },
 );
-/** What the subscriber sees of it: not the merchant's own ids. */
+/** A subscription as its subscriber sees it: without the merchant's own ids. */
 export const OwnSubscription = Type.Omit(Subscription, ['externalId', 'metadata', 'plan'], {
   title: 'OwnSubscription',
 });
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
-const expand = several(['plan'], 'What to show in full: plan, as the field `plan`.');
+const expand = several(['plan'], 'Objects to include in full: plan, as the field `plan`.');
 const tags = ['subscriptions'];
 
-/** The merchant's subscription of this path. Throws NOT_FOUND, or FORBIDDEN when the app is another merchant's. */
+/** The subscription of the path. Throws NOT_FOUND, or FORBIDDEN when the app belongs to another merchant. */
 export async function ownSubscription(
   deps: ApiDeps,
   request: FastifyRequest<{ Params: { appId: string; subscriptionId: string } }>,
@@ -113,7 +116,7 @@ export async function ownSubscription(
   return found;
 }
 
-/** A merchant's view of its subscriptions. */
+/** The merchant's routes for subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   listRoutes(api, deps, pages);
   readRoute(api, deps);
@@ -149,7 +152,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Change your own ids and the discount of a subscription',
         description:
-          'Fields that are left out stay as they are. metadata and discount are replaced as a whole; null clears externalId and discount.',
+          'Omitted fields keep their values. metadata and discount are replaced as a whole; null clears externalId and discount.',
         tags,
         params,
         body: Type.Object(
@@ -188,13 +191,13 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Cancel a subscription',
         description:
-          'period_end: nothing more is collected, and it ends when what is paid has run out. force: it ends at once.',
+          'period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately.',
         tags,
         params,
         headers: idempotencyHeaders,
         body: nullable(
           Type.Object(
-            { mode: Type.Optional(oneOf(['period_end', 'force'], 'period_end when absent.')) },
+            { mode: Type.Optional(oneOf(['period_end', 'force'], 'Default: period_end.')) },
             { additionalProperties: false },
           ),
         ),
@@ -219,9 +222,9 @@ const querystring = Type.Object(
   {
     ...pageQuery,
     status: several(statuses, 'Only with this status.'),
-    planId: Type.Optional({ ...Id, description: 'To this plan.' }),
-    subscriberWallet: Type.Optional({ ...Wallet, description: 'Of this wallet.' }),
-    subscriptionPda: Type.Optional({ ...Pda, description: 'At this address on chain.' }),
+    planId: Type.Optional({ ...Id, description: 'Subscriptions to this plan.' }),
+    subscriberWallet: Type.Optional({ ...Wallet, description: 'Subscriptions of this wallet.' }),
+    subscriptionPda: Type.Optional({ ...Pda, description: 'The subscription account on chain.' }),
     externalId: Type.Optional(ExternalId),
     expand,
     since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
@@ -239,7 +242,7 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
   until: timeOrNull(query.until),
 });
 
-/** How these rows are shown: the fields of the schema `Subscription`; with `expand=plan` their plans, too. */
+/** A function from a row to the fields of the schema `Subscription`, including the plan with `expand=plan`. */
 async function viewOf(
   { sql }: ApiDeps,
   rows: readonly SubscriptionRow[],

@@ -13,24 +13,26 @@ const TimelineEntry = Type.Object(
       'attempt: a payment that a keeper signed and that is under way, or came to nothing.',
     ),
     at: Time,
-    what: Type.String({ description: 'The event’s type, or the status of anything else.' }),
+    what: Type.String({ description: 'The type of an event; the status of any other entry.' }),
     amount: nullable(Type.String({ description: 'USDC base units.' })),
-    signature: nullable(Type.String({ description: 'Of the transaction, in Base58.' })),
-    detail: nullable(Type.String({ description: 'Why it failed; a delivery’s event type.' })),
-    webhookId: nullable({ ...Id, description: 'The endpoint of a delivery.' }),
+    signature: nullable(Type.String({ description: 'Signature of the transaction, in Base58.' })),
+    detail: nullable(
+      Type.String({ description: 'The reason of a failure; for a delivery its event type.' }),
+    ),
+    webhookId: nullable({ ...Id, description: 'The webhook endpoint of a delivery.' }),
   },
   { title: 'TimelineEntry' },
 );
 
-/** One subscription's story. */
+/** The history of one subscription. */
 export function timelineRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId/timeline',
     {
       schema: {
-        summary: 'Read what happened to a subscription',
+        summary: 'Read the history of a subscription',
         description:
-          'Events, payments, attempts that have not landed and deliveries, newest first: the newest 200.',
+          'The newest 200 events, payments, attempts (open, failed or expired) and deliveries, newest first.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId, subscriptionId: PathId }),
         response: { 200: success(Type.Array(TimelineEntry)), ...failures(401, 403, 404) },

@@ -36,13 +36,13 @@ const Transaction = Type.Object(
     subscriptionPda: Pda,
     subscriberWallet: Wallet,
     externalId: nullable(ExternalId),
-    status: oneOf(statuses, 'failed: nothing was moved.'),
+    status: oneOf(statuses, 'failed: no USDC was transferred.'),
     amountGross: Amount,
     platformFee: Amount,
     amountNet: Amount,
     amountRefunded: {
       ...Amount,
-      description: 'What the merchant has given back, USDC base units: at most amountNet.',
+      description: 'Total of the refunds, USDC base units; at most amountNet.',
     },
     txSignature: nullable(
       Type.String({
@@ -50,8 +50,10 @@ const Transaction = Type.Object(
           'Signature of the transaction on chain, in Base58. Several payments may share one.',
       }),
     ),
-    failureReason: nullable(meaning(failureReasons, 'Why it failed; null when it succeeded.')),
-    attempt: Type.Integer({ description: 'Which try in its period this was.' }),
+    failureReason: nullable(
+      meaning(failureReasons, 'The reason of the failure; null if it succeeded.'),
+    ),
+    attempt: Type.Integer({ description: 'Number of the attempt in its period, from 1.' }),
     periodStart: Time,
     periodEnd: Time,
     occurredAt: Time,
@@ -60,7 +62,7 @@ const Transaction = Type.Object(
   { title: 'Transaction' },
 );
 
-/** What the subscriber sees of it: not the merchant's own id. */
+/** A payment as the subscriber sees it: without the merchant's own id. */
 export const OwnTransaction = Type.Omit(Transaction, ['externalId'], { title: 'OwnTransaction' });
 
 /** Filters of the list and of the export. */
@@ -80,7 +82,7 @@ interface GivenFilters {
   until?: string;
 }
 
-/** What the statements take of a query. */
+/** The query as filters of the list statements. */
 export function transactionFiltersOf({
   status,
   planId,
@@ -99,7 +101,7 @@ export function transactionFiltersOf({
 
 const tags = ['transactions'];
 
-/** A merchant's view of its payments. */
+/** The merchant's routes for payments. */
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const description =

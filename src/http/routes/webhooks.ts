@@ -21,21 +21,18 @@ import { pageQuery, type Pages } from '../pages.ts';
 
 const url = Type.String({
   format: 'http-url',
-  description: 'HTTPS in production.',
+  description: 'Must be HTTPS in production.',
   examples: ['https://coffee.example/hooks'],
 });
 const secret = Type.String({
-  description: 'Signs every event. It is shown this once.',
+  description: 'Key of the signatures of events. It is only shown once.',
   examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
 });
-const extraEvents = Type.Array(
-  oneOf(extraEventTypes, 'A type that only goes to endpoints which ask for it.'),
-  {
-    uniqueItems: true,
-    description: 'Event types that the endpoint gets beyond those that every endpoint gets.',
-    examples: [['renewal_upcoming']],
-  },
-);
+const extraEvents = Type.Array(oneOf(extraEventTypes, 'An opt-in event type.'), {
+  uniqueItems: true,
+  description: 'Opt-in event types, in addition to those that every endpoint gets.',
+  examples: [['renewal_upcoming']],
+});
 const fields = {
   id: Id,
   appId: Id,
@@ -44,7 +41,7 @@ const fields = {
   createdAt: Time,
   previousSecretExpiresAt: nullable({
     ...Time,
-    description: 'Until when the secret before the last rotation signs as well.',
+    description: 'End of the time in which the previous secret signs as well.',
   }),
 };
 const Endpoint = Type.Object(fields, { title: 'WebhookEndpoint' });
@@ -55,7 +52,7 @@ const NewEndpoint = Type.Object(
     secret,
     requeuedDeliveries: Type.Integer({
       description:
-        'Deliveries that were still to be sent to the endpoint before this one, deleted within the last 7 days: they are queued for this one.',
+        'Number of pending deliveries of the previous endpoint, deleted within the last 7 days, that were queued for this one.',
     }),
   },
   { title: 'NewWebhookEndpoint' },
@@ -63,10 +60,12 @@ const NewEndpoint = Type.Object(
 const defaultOverlapHours = 24;
 const PingAnswer = Type.Object(
   {
-    status: nullable(Type.Integer({ description: 'HTTP status; null when there was no answer.' })),
-    durationMs: Type.Number({ description: 'Milliseconds until the answer or the failure.' }),
-    error: nullable(meaning(failureMeanings, 'Why there was no answer; null when there was one.')),
-    response: nullable(Type.String({ description: 'The start of the answer’s body.' })),
+    status: nullable(Type.Integer({ description: 'HTTP status; null without a response.' })),
+    durationMs: Type.Number({ description: 'Milliseconds until the response or the failure.' }),
+    error: nullable(
+      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
+    ),
+    response: nullable(Type.String({ description: 'The start of the response body.' })),
   },
   { title: 'PingAnswer' },
 );
@@ -81,7 +80,7 @@ export function webhookRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   testRoute(api, deps);
 }
 
-/** Why no endpoint may have this URL. Names are checked when they are connected to; an address can be told at once. */
+/** The reason why an endpoint must not have this URL; undefined if it is allowed. A literal address is checked now, a host name on every connection. */
 function faultOf({ environment, checkWebhookHost }: ApiDeps, text: string): string | undefined {
   const fault = urlFault(text, environment);
   if (fault !== undefined) return fault;
@@ -107,7 +106,7 @@ function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      // One is never more than a page: no cursor is issued, and so none is taken.
+      // The list has at most one row, so no cursor is ever issued: this refuses every cursor.
       pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok(await listEndpoints(sql, id));
@@ -123,7 +122,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create the webhook endpoint of an app',
         description:
-          'An app has at most one: to change it, delete it and create another. What was still to be sent to one that was deleted within the last 7 days is queued for this one. The secret is shown in this answer and never again.',
+          'An app has at most one: to change it, delete it and create another. Pending deliveries of an endpoint deleted within the last 7 days are queued for the new one. The secret is only shown in this response.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -186,7 +185,7 @@ function endpointRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Delete a webhook endpoint',
         description:
-          'What was still to be sent to it is cancelled, and queued again for the next endpoint of the app when that is created within 7 days. Its deliveries stay in the list of the app.',
+          'Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.',
         tags,
         params,
         response: { 200: success(Endpoint), ...failures(400, 401, 403, 404) },
@@ -208,7 +207,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Send a signed ping to a webhook endpoint',
         description:
-          'At once, with the headers of every delivery; answers with what came back within 5 seconds.',
+          'Sends it immediately, with the headers of a delivery, and returns the response of the endpoint or its failure within 5 seconds.',
         tags,
         params,
         body: NoBody,
@@ -229,7 +228,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** The new secret signs from now on; the one before signs as well for a while. */
+/** Rotates the signing secret. The previous secret also signs during the overlap. */
 function rotationRoute(api: Api, deps: ApiDeps): void {
   const { secretBox } = deps;
   api.post(
@@ -238,7 +237,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Replace the signing secret of a webhook endpoint',
         description:
-          'The new secret is shown in this answer and never again. For "overlapHours" webhook-signature carries the signatures of both, the new one first; X-Service-Signature is of the new one from now on.',
+          'The new secret is only shown in this response. For "overlapHours", webhook-signature carries the signatures of both secrets, the new one first. X-Service-Signature is immediately made with the new one.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -250,7 +249,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
                   minimum: 0,
                   maximum: 168,
                   default: defaultOverlapHours,
-                  description: 'Hours for which the secret before signs as well.',
+                  description: 'Hours in which the previous secret signs as well.',
                 }),
               ),
             },

@@ -38,7 +38,7 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
 export interface Acted {
   subscription: Subscription;
   standing: Standing;
-  /** Why it did not happen. */
+  /** The reason of the failure. */
   problem?: string;
 }
 

@@ -74,7 +74,7 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/** Where a session leads from here: its link while it is open, its subscription afterwards. */
+/** The link of a session: its checkout page while it is open, its subscription afterwards. */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

@@ -4,7 +4,7 @@ import { Button } from '../shared/parts.tsx';
 
 type ExtraEvent = components['schemas']['NewWebhookEndpoint']['extraEvents'][number];
 
-/** What each of them tells. */
+/** The meaning of each event type. */
 const extraEvents: Readonly<Record<ExtraEvent, string>> = {
   renewal_upcoming: 'a payment is due soon, and whether the wallet could pay it',
   plan_blocked: 'a plan’s payments cannot be collected',

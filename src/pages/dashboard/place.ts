@@ -1,4 +1,4 @@
-// Where the reader is: whose dashboard, which app, which view.
+// The location in the dashboard: merchant, app and view.
 import { useCallback, useEffect, useState, useSyncExternalStore } from 'react';
 import type { components } from '../../client/openapi.ts';
 import type { Plan, Session } from '../shared/session.ts';

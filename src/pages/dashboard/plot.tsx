@@ -43,7 +43,7 @@ export function Plot({
   title: string;
   kind: 'bars' | 'line';
   unit?: string;
-  /** The smallest distance of two grid lines. */
+  /** The minimum distance of two grid lines. */
   least?: number;
   points: readonly Point[];
 }): ReactElement {

@@ -5,7 +5,7 @@ export type Discount = NonNullable<
   Data<'/merchant/apps/{appId}/subscriptions/{subscriptionId}', 'get'>['discount']
 >;
 
-/** What is taken off each payment: `25 % off 3 payments`. */
+/** A discount in words: `25 % off 3 payments`. */
 export function discountText({ percentOff, amountOff, periodsLeft }: Discount): string {
   const off = amountOff === null ? `${percentOff ?? 0} %` : `${formatUsdc(amountOff)} USDC`;
   if (periodsLeft === null) return `${off} off each payment`;

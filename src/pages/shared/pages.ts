@@ -14,8 +14,8 @@ export interface PagedList<T> {
 }
 
 /**
- * A keyset-paginated list, page by page. `open` starts it anew whenever it changes (memoise it). With `everyMs` the first page is read again at
- * that pace while the page is visible and nothing below it is shown.
+ * A keyset-paginated list, page by page. A change of `open` restarts it (memoise it). With `everyMs` the first page is polled at that interval while the
+ * browser page is visible and no further page is shown.
  */
 export function usePages<T>(
   open: () => AsyncGenerator<T[], void, undefined>,

@@ -46,7 +46,7 @@ export function Spinner({ children }: { children: ReactNode }): ReactElement {
   );
 }
 
-/** Stands for rows that are still to come. */
+/** Placeholder for rows that are loading. */
 export function Skeleton(): ReactElement {
   return (
     <div className="skeleton" role="status" aria-label="Loading">
@@ -57,7 +57,7 @@ export function Skeleton(): ReactElement {
   );
 }
 
-/** A message to the reader. Errors are announced at once, the rest politely. */
+/** A message to the user. Errors are announced assertively, others politely. */
 export function Notice({
   kind,
   title,
@@ -199,7 +199,7 @@ export function Dialog({
   );
 }
 
-/** Shows what broke instead of an empty page. */
+/** Shows the error instead of an empty page. */
 export class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 

@@ -23,12 +23,12 @@ export function span(hours: number): string {
   return `${count} ${unit}${count === 1 ? '' : 's'}`;
 }
 
-/** How often: `every month`. */
+/** A period in words: `every month`. */
 export function everyPeriod(hours: number): string {
   return known.find(([length]) => length === hours)?.[2] ?? `every ${perPeriod(hours)}`;
 }
 
-/** Whether a period's name hides how long it is: a month here is 730 hours. */
+/** Whether the name of a period does not state its exact length: a month is 730 hours. */
 export function exactLength(hours: number): string | undefined {
   return [730, 2190, 4380].includes(hours) ? `${hours} hours` : undefined;
 }

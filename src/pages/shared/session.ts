@@ -1,4 +1,4 @@
-// A signed-in wallet. Its token lives in this object alone.
+// A signed-in wallet. Its token is only stored in this object.
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
 import { AlteredTransaction, isCode } from './errors.ts';
@@ -22,7 +22,7 @@ export interface Session extends Connected {
   readonly client: Client;
 }
 
-/** `sent`: the wallet sent it itself; what became of it shows on chain. */
+/** `sent`: the wallet sent it itself; its result is read from the chain. */
 export interface Submitted {
   status: 'confirmed' | 'sent' | 'lapsed' | 'failed';
   reason: string | null;

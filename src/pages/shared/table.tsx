@@ -7,7 +7,7 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
 }
 
-/** A head for a column of buttons or check boxes, read by screen readers alone. */
+/** A head for a column of buttons or check boxes, only visible to screen readers. */
 export const hiddenHead = (text: string): ReactElement => (
   <span className="visually-hidden">{text}</span>
 );

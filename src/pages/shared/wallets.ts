@@ -76,7 +76,7 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
   }
 }
 
-/** Calls back when the wallet no longer offers this account to the page. Returns how to stop. */
+/** Calls back when the wallet no longer offers this account to the page. Returns a function that stops it. */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
     wallet.features['standard:events']?.on('change', ({ accounts }) => {

@@ -7,7 +7,7 @@ import { formatUsdc } from '../shared/money.ts';
 
 const pollMs = 2000;
 
-/** Nothing is collected before the trial's end. */
+/** Whether the subscription is in its trial: its next payment is due at the end of the trial. */
 const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
@@ -21,7 +21,7 @@ export function Done({
   plan: PublicPlan;
   session: Session;
   subscription: Subscription;
-  /** Of a checkout: the page goes there once the first payment has landed, or at once in a trial. */
+  /** Return URL of a checkout: the page redirects to it once the first payment has landed, or immediately in a trial. */
   successUrl: string | null;
 }): ReactElement {
   const [current, setCurrent] = useState(subscription);

@@ -51,7 +51,7 @@ const landingMs = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** What is subscribed to, and the checkout session in which. */
+/** The plan, and the checkout session if there is one. */
 export interface Order {
   plan: PublicPlan;
   checkoutSessionId: string | undefined;
@@ -75,7 +75,7 @@ export function useFlow(order: Order): Flow {
     setView({ at: 'switched' });
   });
 
-  /** Runs `work` alone: after a later run or stop() its results are ignored. */
+  /** Runs `work` exclusively: after a later run or stop() its results are ignored. */
   const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
     runs.current += 1;
     const mine = runs.current;

@@ -47,7 +47,7 @@ export function Panel({
   const place = useRef<HTMLDivElement>(null);
   const first = useRef(true);
   useEffect(() => {
-    // A screen reader goes on where the new screen begins.
+    // Moves the focus, so that a screen reader continues at the start of the new screen.
     if (!first.current) place.current?.focus();
     first.current = false;
   }, [view.at]);
@@ -257,7 +257,7 @@ function Subscribed({
   );
 }
 
-/** The limits of the approval, and how to cancel. */
+/** Explains the limits of the approval and the cancellation. */
 function Promises({ plan }: { plan: PublicPlan }): ReactElement {
   return (
     <ul className="promises">

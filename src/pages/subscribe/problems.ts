@@ -1,4 +1,4 @@
-// What went wrong, in words for the subscriber.
+// Error messages for the subscriber.
 import { AlteredTransaction, isCode, WalletRefusal, wordsOf } from '../shared/errors.ts';
 import type { Submitted } from '../shared/session.ts';
 

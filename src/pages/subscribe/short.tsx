@@ -3,7 +3,7 @@ import { formatSol, formatUsdc } from '../shared/money.ts';
 import { Button, Notice } from '../shared/parts.tsx';
 import type { Standing } from './flow.ts';
 
-/** What the wallet lacks, in numbers. */
+/** The amounts that the wallet lacks. */
 export function Short({
   standing,
   again,

@@ -9,7 +9,7 @@ import { Time } from '../shared/time.tsx';
 
 const hourMs = 3_600_000;
 
-/** What, how much, how often, to whom, and when: before any wallet opens. */
+/** The terms before a wallet is opened: plan, amount, period, merchant and first payment. */
 export function Summary({
   plan,
   trialHours,

@@ -91,7 +91,7 @@ void t.test(
       subscriptionId: pending,
     });
 
-    // Asked for at the same time, each gets its own.
+    // Concurrent requests each get their own response.
     const names = ['paid', 'grace', 'late', 'cancelled', 'pending', 'nobody'];
     const answers = await Promise.all(names.map((name) => ask(`externalId=${name}`)));
     t.same(
@@ -128,7 +128,7 @@ void t.test(
 );
 
 void t.test(
-  'registrations of other wallets with the same externalId take no access away, however many there are, and cost no further reads',
+  'any number of registrations of other wallets with the same externalId neither removes access nor costs further reads',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

@@ -103,7 +103,7 @@ void t.test('an app’s sessions are listed newest first, page by page', async (
 });
 
 void t.test(
-  'two wallets in one session: the first to send has it, and nothing of the other is sent',
+  'two wallets in one session: the first to send owns it, and no transaction of the other is sent',
   async (t) => {
     const { api, plan, session, read } = await stage(t);
     const { id } = await session();
@@ -159,7 +159,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that landed while the page was closed is registered in its session; ids are the session’s alone',
+  'a subscription that landed while the page was closed is registered in its session; its ids only come from the session',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const { id } = await session({ externalId: 'customer-2' });
@@ -184,7 +184,7 @@ void t.test(
 );
 
 void t.test(
-  'return URLs are of the app’s origins to the letter; the page gets them with the session’s id',
+  'return URLs must exactly match the app’s origins; the page gets them with the session’s id',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { testApi } from '../../fixtures/http.ts';
 
-void t.test('at most 4 requests of a merchant wait for events at once', async (t) => {
+void t.test('at most 4 requests of a merchant wait for events concurrently', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const path = `/merchant/apps/${merchant.appId}/events/next`;

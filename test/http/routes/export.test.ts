@@ -124,7 +124,7 @@ void t.test(
   },
 );
 
-void t.test('it is streamed: rows are read only as the client takes them', async (t) => {
+void t.test('it is streamed: rows are only read as fast as the client reads them', async (t) => {
   const api = await testApi(t);
   const merchant = await pro(api);
   const subscription = await insertSubscription(api.sql, {
@@ -151,7 +151,7 @@ void t.test('it is streamed: rows are read only as the client takes them', async
   });
   const reader = response.body!.getReader();
   await reader.read();
-  // What the client has not taken stays in Postgres, but for what sockets and streams buffer on the way.
+  // Rows that the client has not read stay in Postgres, except those in the buffers of sockets and streams.
   const settled = await quiet(() => pages);
   t.ok(
     settled > 0 && settled < 175,
@@ -206,7 +206,7 @@ void t.test(
       await t.rejects(left);
       await closed;
     });
-    // The request that was left goes on for a moment.
+    // The abandoned request continues for a moment.
     let status = 0;
     for (let tries = 0; tries < 50 && status !== 200; tries += 1)
       ({ status } = await api.call('GET', merchant.path, { token: merchant.key }));

@@ -96,7 +96,7 @@ const add = (one: Money, other: Money): Money => ({
   paymentsFailed: one.paymentsFailed + other.paymentsFailed,
 });
 
-/** What the chain moved in [from, to), by the model: refunds by the time of their transfer. */
+/** Amounts transferred in [from, to) by the model; refunds by the time of their transfer. */
 function moved(stories: readonly Story[], from: Date, to: Date): Money {
   const lives = stories.flatMap((story) => story.lives);
   const isIn = (time: Date) => time >= from && time < to;
@@ -133,7 +133,7 @@ const moneyOf = (figures: Figures): Money => ({
   paymentsFailed: figures.paymentsFailed,
 });
 
-/** The sum of transactions; what was refunded of each, whenever that was. */
+/** The sum of transactions, with their refunds of any time. */
 const sumOf = (rows: readonly Transaction[]): Money =>
   rows
     .map((row) =>
@@ -151,7 +151,7 @@ const sumOf = (rows: readonly Transaction[]): Money =>
     .reduce(add, nothing);
 
 void t.test(
-  'list, export and analytics say what moved, with trials, discounts, pauses and refunds',
+  'list, export and analytics show the transferred amounts, with trials, discounts, pauses and refunds',
   { timeout: 200_000 },
   async (t) => {
     const api = await testApi(t);
@@ -189,7 +189,7 @@ void t.test(
           await api.sql`update merchants set tier = 'pro' where id = ${app.merchantId}`;
           for (const life of stories.flatMap(({ lives }) => lives)) await store(api.sql, app, life);
 
-          // What the wallets gave and got back is what merchant and treasury have.
+          // The payments of the wallets less their refunds equal the balances of merchant and treasury.
           const first = at(stories[0]!.lives[0]!.openedAt);
           const all = moved(stories, first, new Date());
           const spent = stories.reduce((sum, { wallet }) => sum + wallet.given - wallet.usdc, 0n);

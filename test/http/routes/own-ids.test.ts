@@ -35,7 +35,7 @@ void t.test(
 );
 
 void t.test(
-  'the merchant changes them: what is left out stays, metadata is replaced as a whole, null clears the id',
+  'the merchant changes them: omitted fields stay, metadata is replaced as a whole, null clears the id',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];
@@ -67,7 +67,7 @@ void t.test(
 );
 
 void t.test(
-  'up to 20 strings and 4 KiB, ids of 1 to 120 characters; anything else names the field',
+  'up to 20 strings and 4 KiB, ids of 1 to 120 characters; other values are refused with the field',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

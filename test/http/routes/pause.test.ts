@@ -1,4 +1,4 @@
-// A merchant pauses a subscription: nothing is collected, and access ends with what is paid.
+// A merchant pauses a subscription: no payment is collected, and access ends with the paid period.
 import t from 'tap';
 import { chainApi, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'paused: nothing is due, access ends with the paid time, one event; unpaused: due after the paid time',
+  'paused: no payment is due, access ends with the paid period, one event; unpaused: due after the paid period',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'a past-due one becomes active and is no longer tried; unpaused it is due at once, by chain time',
+  'a paused past-due subscription becomes active and is not retried; unpaused it is due immediately, by chain time',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

@@ -114,7 +114,7 @@ void t.test('a fresh transaction publishes the same plan', async (t) => {
 });
 
 void t.test(
-  'adopting takes a plan of the merchant that names our keeper and both destinations, once',
+  'a plan of the merchant with the keeper and both destinations can be adopted once',
   async (t) => {
     const api = await chainApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];

@@ -1,4 +1,4 @@
-// A merchant gives back what a payment brought it: at most the net, in one transfer that its wallet signs.
+// A merchant refunds a payment: at most the net amount, by a transfer that its wallet signs.
 import t from 'tap';
 import { tokenAccountIn } from '../../../src/chain/accounts.ts';
 import { tokenAccountAddress } from '../../../src/chain/addresses.ts';
@@ -14,7 +14,7 @@ interface Refund {
   transaction: string;
 }
 
-/** A payment of 10 USDC with a fee of 0.1, of a merchant who holds `funds` base units. */
+/** A payment of 10 USDC with a fee of 0.1, and a merchant with a balance of `funds` base units. */
 async function paid(t: Parameters<typeof chainApi>[0], funds = 50_000_000n) {
   const api = await chainApi(t);
   const merchant = await api.merchant();
@@ -49,7 +49,7 @@ async function usdcOf({ localnet }: ChainApi, owner: string): Promise<bigint> {
 }
 
 void t.test(
-  'the transfer goes from the merchant’s token account to the subscriber’s, which it opens where there is none; it is pending until a keeper sees it',
+  'the transfer goes from the merchant’s token account to the subscriber’s, which it creates if missing; it is pending until a keeper finds it',
   async (t) => {
     const { api, merchant, subscriberWallet, path, ask } = await paid(t);
     const refund = await ask('4000000');
@@ -65,7 +65,7 @@ void t.test(
 );
 
 void t.test(
-  'at most the net amount in all, those under way included: what is left when no amount is given, then CONFLICT',
+  'refunds, including pending ones, are limited to the net amount: without an amount the rest is refunded, then CONFLICT',
   async (t) => {
     const { api, path, ask, merchant } = await paid(t);
     t.match(await ask('9900001'), {
@@ -88,16 +88,13 @@ void t.test(
   },
 );
 
-void t.test(
-  'nothing is refunded of a failed payment, nor more than the merchant holds',
-  async (t) => {
-    const { api, merchant, subscriptionId, ask } = await paid(t, 1_000_000n);
-    t.equal((await ask('1000001')).status, 409);
-    t.equal((await ask('1000000')).status, 201);
-    const failed = await insertPayment(api.sql, subscriptionId, '2026-02-01T00:00:00Z', {
-      failureReason: 'insufficient_funds',
-    });
-    const path = `/merchant/apps/${merchant.appId}/transactions/${failed}/refunds`;
-    t.equal((await api.call('POST', path, { token: merchant.key })).status, 409);
-  },
-);
+void t.test('a failed payment cannot be refunded, nor more than the merchant holds', async (t) => {
+  const { api, merchant, subscriptionId, ask } = await paid(t, 1_000_000n);
+  t.equal((await ask('1000001')).status, 409);
+  t.equal((await ask('1000000')).status, 201);
+  const failed = await insertPayment(api.sql, subscriptionId, '2026-02-01T00:00:00Z', {
+    failureReason: 'insufficient_funds',
+  });
+  const path = `/merchant/apps/${merchant.appId}/transactions/${failed}/refunds`;
+  t.equal((await api.call('POST', path, { token: merchant.key })).status, 409);
+});

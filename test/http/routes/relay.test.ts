@@ -1,4 +1,4 @@
-// POST /subscriber/transactions and POST /merchant/transactions: only what the service built for the wallet is sent.
+// POST /subscriber/transactions and POST /merchant/transactions: only transactions that the service built for the wallet are sent.
 import { randomInt } from 'node:crypto';
 import {
   Message,
@@ -120,7 +120,7 @@ void t.test('cancel, resume and publish go the same way', async (t) => {
 void t.test('assertion instructions that the wallet appended are allowed', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction } = await opening(api);
-  // The local chain has no assertion program: the memo program stands at its address.
+  // The local chain has no assertion program: the memo program is deployed at its address.
   const { value } = await rpcCall<{ value: { data: [string]; owner: string } }>(
     api.localnet.rpcUrl,
     'getAccountInfo',
@@ -146,7 +146,7 @@ void t.test('assertion instructions that the wallet appended are allowed', async
   t.match(body.data, { status: 'confirmed', subscription: { status: 'active' } });
 });
 
-void t.test('anything else is refused, and nothing is sent', async (t) => {
+void t.test('other transactions are refused and not sent', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction, plan } = await opening(api);
   const other = api.funded();
@@ -215,7 +215,7 @@ void t.test('anything else is refused, and nothing is sent', async (t) => {
   t.equal(value, null, 'nothing is on chain');
 });
 
-void t.test('any byte changed, 10,000 times: refused, nothing sent', async (t) => {
+void t.test('any changed byte, 10,000 times: refused and not sent', async (t) => {
   let sent = 0;
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
@@ -224,7 +224,7 @@ void t.test('any byte changed, 10,000 times: refused, nothing sent', async (t) =
   const answers = new Map<number, number>();
   for (let run = 0; run < 10_000; run += 1) {
     const bytes = Buffer.from(good);
-    // Every byte once, then anywhere; half of the time the wallet signs what it changed.
+    // Changes every byte once, then random ones; in half of the cases the wallet signs the change.
     const place = run < good.length ? run : randomInt(good.length);
     bytes.writeUInt8(bytes.readUInt8(place) ^ randomInt(1, 256), place);
     if (place >= 65 && run % 2 === 0) keypair.sign(bytes.subarray(65)).copy(bytes, 1);
@@ -254,7 +254,7 @@ void t.test('a wallet without SOL is refused before anything is sent', async (t)
 });
 
 void t.test(
-  'a transaction that is not confirmed in eight seconds is pending, and can be asked for again',
+  'a transaction that is not confirmed in eight seconds is pending, and can be requested again',
   async (t) => {
     const api = await chainApi(t);
     const { subscriber, keypair, transaction } = await opening(api);

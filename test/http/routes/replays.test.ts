@@ -59,7 +59,7 @@ const paused = (subscriptionId: string) => ({
 });
 
 void t.test(
-  'an endpoint that replaces another within seven days gets what was still to be sent, once, and the answer says how many',
+  'an endpoint that replaces another within seven days gets the pending deliveries once, and the response has their number',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -86,7 +86,7 @@ void t.test(
   },
 );
 
-void t.test('after seven days nothing is queued again', async (t) => {
+void t.test('after seven days no delivery is queued again', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   const first = await own.create();
@@ -96,14 +96,17 @@ void t.test('after seven days nothing is queued again', async (t) => {
   t.equal((await own.create()).requeuedDeliveries, 0);
 });
 
-void t.test('a second endpoint is CONFLICT, and the text says what deleting does', async (t) => {
-  const api = await testApi(t);
-  const own = await shop(api);
-  await own.create();
-  const refused = await own.post('/webhooks', { url: 'https://b.test/' });
-  t.equal(refused.status, 409);
-  t.match(refused.body.error?.message, /delete it first.+cancels.+within 7 days/);
-});
+void t.test(
+  'a second endpoint is a CONFLICT whose message explains the effect of a deletion',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    await own.create();
+    const refused = await own.post('/webhooks', { url: 'https://b.test/' });
+    t.equal(refused.status, 409);
+    t.match(refused.body.error?.message, /delete it first.+cancels.+within 7 days/);
+  },
+);
 
 void t.test(
   'deliveries of an app: to deleted endpoints too, in pages, each with its attempts and its replay',
@@ -198,7 +201,7 @@ void t.test(
 );
 
 void t.test(
-  'unsent deliveries of an extra type go to the next endpoint only if it takes that type',
+  'unsent deliveries of an opt-in type only go to the next endpoint if it lists that type',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -215,7 +218,7 @@ void t.test(
 );
 
 void t.test(
-  'a replay by filter counts, runs in the background, and is the run that the command would go on with',
+  'a replay by filter counts, runs in the background, and is the run that the command would resume',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -285,7 +288,7 @@ void t.test('a run of the command is no replay of the API', async (t) => {
   t.equal(await workOnReplays(api.sql), false, 'and serve leaves it alone');
 });
 
-void t.test('what a replay would queue is counted on the connections of reports', async (t) => {
+void t.test('a replay counts its matches on the connections of reports', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
   await own.create();

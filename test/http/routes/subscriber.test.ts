@@ -201,7 +201,7 @@ void t.test('registration checks the chain', async (t) => {
     );
     await api.sql`update plans set chain_created_at = chain_created_at + interval '1 second' where id = ${plan.id}`;
   });
-  await t.test('a sunset plan takes no new registrations', async (t) => {
+  await t.test('a sunset plan accepts no new registrations', async (t) => {
     await api.sql`update plans set status = 'sunset' where id = ${plan.id}`;
     t.match(await register({}), {
       status: 400,
@@ -209,12 +209,12 @@ void t.test('registration checks the chain', async (t) => {
     });
     await api.sql`update plans set status = 'active' where id = ${plan.id}`;
   });
-  await t.test('nothing was stored by any refusal', async (t) => {
+  await t.test('refusals store no row', async (t) => {
     t.same(await api.sql`select 1 from subscriptions`, []);
     t.same(await api.sql`select 1 from events`, []);
   });
   await t.test(
-    'a live registration of the same PDA is CONFLICT, also of two at once; a new one is allowed once the old one has ended',
+    'a second live registration of the same PDA is CONFLICT, also concurrently; a new one is allowed once the old one has ended',
     async (t) => {
       const answers = await Promise.all([register({}), register({}), register({})]);
       t.same(answers.map(({ status }) => status).sort(), [201, 409, 409]);
@@ -240,7 +240,7 @@ void t.test('registration checks the chain', async (t) => {
   });
 });
 
-void t.test('the chain out of reach is a 500 that says so, and nothing is stored', async (t) => {
+void t.test('an unreachable chain is a 500 with that message, and no row is stored', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const subscriber = await api.signIn('subscriber');
@@ -319,7 +319,7 @@ void t.test(
   },
 );
 
-void t.test('a subscriber sees its own subscriptions alone', async (t) => {
+void t.test('a subscriber only sees its own subscriptions', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api, merchant);

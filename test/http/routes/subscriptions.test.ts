@@ -11,7 +11,7 @@ interface Subscription {
 const ids = (rows: { id: string }[]) => rows.map(({ id }) => id);
 
 void t.test(
-  'a subscription has the same fields and values in the list, in the filtered list and alone',
+  'a subscription has the same fields and values in the list, in the filtered list and in its own route',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -298,7 +298,7 @@ void t.test(
 );
 
 void t.test(
-  'cancel at period end: nothing more is due, one cancel_requested event, the status stays until paidThrough',
+  'cancel at period end: no payment is due, one cancel_requested event, the status stays until paidThrough',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -392,7 +392,7 @@ void t.test(
 );
 
 void t.test(
-  'force cancels at once, with cancel_forced; an ended subscription is CONFLICT',
+  'force cancels immediately, with cancel_forced; an ended subscription is CONFLICT',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -447,7 +447,7 @@ void t.test(
   },
 );
 
-void t.test('of many forced cancels at once one has the effect', async (t) => {
+void t.test('only one of many concurrent forced cancels has an effect', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
   const planId = await insertPlan(api.sql, merchant);

@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'pages go on by payment time and id, and stay put while newer payments come in',
+  'pages continue by payment time and id, and are stable while newer payments are added',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -166,7 +166,7 @@ void t.test('deleting an endpoint cancels its pending deliveries', async (t) => 
   );
 });
 
-void t.test('the test sends one signed ping at once and returns the answer', async (t) => {
+void t.test('the test sends one signed ping immediately and returns the response', async (t) => {
   const received: { headers: IncomingHttpHeaders; body: string }[] = [];
   const server = createServer((request, response) => {
     let body = '';
