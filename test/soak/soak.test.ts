@@ -7,13 +7,13 @@ void t.test(
   'four keepers, faults, kill -9 and wallets at random: the books and the chain agree',
   { timeout: 280_000 },
   async (t) => {
-    // These payments are too few to fill transactions; a payment alone costs 5,000 lamports.
+    // How many of these few payments share a transaction depends on the load of the machine; a payment alone costs 5,000 lamports.
     const few = {
       keepers: 4,
       subscriptions: 60,
       payments: 150,
       patienceMs: 400,
-      mostLamports: 3000,
+      mostLamports: 5000,
     };
     const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
     t.same(breaches, []);
