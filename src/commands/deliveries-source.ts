@@ -24,7 +24,7 @@ import type { AttemptView, WholeItem } from '../ui/delivery-lines.ts';
 import type { Fate, ListView } from '../ui/deliveries-state.ts';
 import type { Freshness } from '../ui/freshness.ts';
 import { describe } from './replay.ts';
-import { startWatching, type Watching } from './watching.ts';
+import { startPolling, type Polling } from './poll.ts';
 
 // Rows of the first read, before scrolling.
 const firstRows = 100;
@@ -35,9 +35,9 @@ export function openSource(
   database: Deadlined,
   secrets: SecretBox | undefined,
 ): DeliveriesSource & { close(): void } {
-  const open = new Set<Watching>();
-  const watching: typeof startWatching = (read, tell) => {
-    const started = startWatching(read, tell);
+  const open = new Set<Polling>();
+  const watching: typeof startPolling = (read, tell) => {
+    const started = startPolling(read, tell);
     open.add(started);
     return {
       ...started,
@@ -78,7 +78,7 @@ export function openSource(
 /** A page of the log that is polled every second and grows when the user scrolls. */
 function watchList(
   database: Deadlined,
-  watching: typeof startWatching,
+  watching: typeof startPolling,
   query: LogQuery,
   tell: Parameters<DeliveriesSource['watch']>[1],
 ): ListWatch {
@@ -149,7 +149,7 @@ async function outlook(
 /** Polls the status of these deliveries every second until none is pending. */
 function watchFate(
   database: Deadlined,
-  watching: typeof startWatching,
+  watching: typeof startPolling,
   ids: readonly string[],
   tell: (fate: Fate) => void,
 ): { stop(): void } {

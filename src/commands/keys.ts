@@ -5,7 +5,7 @@ import { OperatorError } from '../errors.ts';
 import { runCommand } from '../run.ts';
 import { answer, answerJson, note } from '../ui/print.ts';
 import { merchantOf, parseId } from './arguments.ts';
-import { printList } from './pages.ts';
+import { printList } from './print-list.ts';
 
 export interface KeyFlags {
   envFile?: string;

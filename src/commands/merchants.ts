@@ -16,7 +16,7 @@ import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
 import { table, type Cell } from '../ui/table.ts';
 import { merchantOf } from './arguments.ts';
-import { printList } from './pages.ts';
+import { printList } from './print-list.ts';
 
 export interface MerchantFlags {
   envFile?: string;

@@ -16,7 +16,7 @@ import {
 import { showScreen } from '../ui/screen.tsx';
 import { openSource } from './deliveries-source.ts';
 import { eventTypes } from '../db/events.ts';
-import { startWatching } from './watching.ts';
+import { startPolling } from './poll.ts';
 
 /** Progress of the scenario, for the screen. */
 export interface Story {
@@ -46,7 +46,7 @@ export async function showSandbox(
     apiUrl,
     watch(tell) {
       let flow: Flow | null = null;
-      return startWatching(
+      return startPolling(
         async () => {
           const read = async (): Promise<Flow> => {
             const [totals, payments, webhooks, chainNow] = await Promise.all([

@@ -1,10 +1,10 @@
 // Postgres for an interactive screen: every query ends within the limit, even when the server or the network fails. The server cancels a slow
 // statement; when nothing arrives, the pool is discarded and a new one opened.
-import { OperatorError } from '../errors.ts';
+import { messageOf, OperatorError } from '../errors.ts';
 import { connect, type Sql } from './connect.ts';
 
 export interface Deadlined {
-  /** Throws an OperatorError when no answer arrives within the limit; the statement may have taken effect on the server. */
+  /** Throws an OperatorError for an error of Postgres, and when no answer arrives within the limit; the statement may then have taken effect. */
   ask<T>(question: (sql: Sql) => PromiseLike<T>): Promise<T>;
   /** Closes every connection at once, without waiting for answers. */
   close(): void;
@@ -41,6 +41,9 @@ export function connectWithDeadline(
       answer.catch(() => undefined);
       try {
         return await Promise.race([answer, late]);
+      } catch (error) {
+        if (error instanceof OperatorError) throw error;
+        throw new OperatorError(`Postgres: ${messageOf(error)}`, 1, { cause: error });
       } finally {
         clearTimeout(timer);
       }

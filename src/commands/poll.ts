@@ -3,7 +3,7 @@ import { messageOf } from '../errors.ts';
 import { startLoop } from '../loop.ts';
 import type { Freshness } from '../ui/freshness.ts';
 
-export interface Watching {
+export interface Polling {
   /** Polls now. */
   look(): void;
   stop(): void;
@@ -14,11 +14,11 @@ export interface Watching {
  * Polls until stopped and reports the freshness when a poll begins, publishes, ends or fails. When `read` returns true, the next poll starts at once. The
  * pause between polls is at least ten times the duration of the last one.
  */
-export function startWatching(
+export function startPolling(
   read: (publish: () => void) => Promise<boolean>,
   tell: (freshness: Freshness) => void,
   idleMs = 1000,
-): Watching {
+): Polling {
   let stopped = false;
   let took = 0;
   let fresh: Freshness = { asOf: null, askedAt: null, trouble: null };
@@ -36,13 +36,7 @@ export function startWatching(
       say({ asOf: new Date(), askedAt: null, trouble: null });
       return again;
     },
-    onError(error) {
-      const message = messageOf(error);
-      say({
-        askedAt: null,
-        trouble: message.startsWith('Postgres') ? message : `Postgres: ${message}`,
-      });
-    },
+    onError: (error) => say({ askedAt: null, trouble: messageOf(error) }),
   });
   return {
     look: () => loop.wake(),
