@@ -1,7 +1,8 @@
 // `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that DATABASE_URL names), and runs each test file
 // in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. Closes with the line "N passed, N failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -111,6 +112,36 @@ async function work(
   return totals;
 }
 
+/** Bytes that a run may need for temporary files. */
+const roomNeeded = 4 * 1024 ** 3;
+
+/**
+ * Puts the temporary files of this process and its children in memory where Linux has room for them there. A test's database is 900 files: among so
+ * many that were just deleted, ext4 takes up to 200 ms of CPU time to create them. Removed at exit.
+ */
+async function useMemory(): Promise<void> {
+  const memory = '/dev/shm';
+  const mounts = await readFile('/proc/mounts', 'utf8').catch(() => '');
+  const [, , , options] =
+    mounts
+      .split('\n')
+      .map((line) => line.split(' '))
+      .find(([, directory]) => directory === memory) ?? [];
+  if (process.env.TMPDIR !== undefined || options === undefined) return;
+  const { bavail, bsize } = await statfs(memory);
+  // Postgres is run from there.
+  if (options.split(',').includes('noexec') || bavail * bsize < roomNeeded) return;
+  const directory = await mkdtemp(join(memory, 'billing-test-'));
+  // Its servers may run as another user.
+  await chmod(directory, 0o711);
+  process.env.TMPDIR = directory;
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+}
+
+// An exit event for those as well.
+process.once('SIGINT', () => process.exit(130));
+process.once('SIGTERM', () => process.exit(143));
+await useMemory();
 const given = process.env.DATABASE_URL;
 const server =
   given === undefined || given === ''
