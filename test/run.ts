@@ -1,5 +1,6 @@
 // `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that DATABASE_URL names), and runs each test file
-// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. Closes with the line "N passed, N failed" that CI reads.
+// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. TEST_LONG=1 adds the
+// long forms. Closes with the line "N passed, N failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs } from 'node:fs/promises';
@@ -8,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
 import { compile } from './compile.ts';
+import { isLong } from './fixtures/long.ts';
 import { ensureTemplate, throwaway } from './fixtures/postgres.ts';
 import type { Order, Report } from './worker.ts';
 
@@ -25,14 +27,14 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** Folders whose files take longest; they start first, so that no long file runs alone at the end. */
 const longest = ['soak', 'sandbox', 'keeper', 'commands', 'docs', 'contract'];
 
-/** Every test file, relative to the root. */
+/** The test files, relative to the root. */
 async function testFiles(): Promise<string[]> {
   const rank = (file: string) => {
     const found = longest.indexOf(file.split('/')[1] ?? '');
     return found === -1 ? longest.length : found;
   };
   return (await readdir(join(root, 'test'), { recursive: true }))
-    .filter((name) => /\.test\.tsx?$/.test(name))
+    .filter((name) => (isLong ? /\.(test|long)\.tsx?$/ : /\.test\.tsx?$/).test(name))
     .map((name) => join('test', name))
     .sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
 }

@@ -10,6 +10,7 @@ import { appendEvents } from '../../src/domain/events.ts';
 import { sampleTypes } from '../../src/domain/samples.ts';
 import { run, start } from '../fixtures/command.ts';
 import { testApi } from '../fixtures/http.ts';
+import { isLong } from '../fixtures/long.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { startReceiver, status, type Received } from '../fixtures/receiver.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -180,8 +181,10 @@ void t.test(
         { depth: null },
       );
     const before = await state();
-    const outcomes = await Promise.all(sampleTypes.map((type) => run(t, ['trigger', type], env)));
-    for (const [place, type] of sampleTypes.entries()) {
+    const some = ['payment_success', 'cancel_requested', 'plan_blocked', 'ping'] as const;
+    const types = isLong ? sampleTypes : some;
+    const outcomes = await Promise.all(types.map((type) => run(t, ['trigger', type], env)));
+    for (const [place, type] of types.entries()) {
       t.equal(outcomes[place]?.code, 0, type);
       t.match(
         outcomes[place]?.stdout,
@@ -190,10 +193,10 @@ void t.test(
         ),
       );
     }
-    await local.got(sampleTypes.length);
+    await local.got(types.length);
     t.same(local.requests.map(bodyOf).sort(), endpoint.requests.map(bodyOf).sort());
     t.equal(await state(), before);
-    for (const type of sampleTypes) {
+    for (const type of types) {
       const { headers, body: sent } = endpoint.requests.find((request) =>
         bodyOf(request).includes(`"type":"${type}"`),
       )!;

@@ -1,6 +1,7 @@
 // 24 periods of random customers (test/fixtures/random-life.ts), compared with a model.
 import fc from 'fast-check';
 import t from 'tap';
+import { isLong } from '../fixtures/long.ts';
 import { customer, play } from '../fixtures/random-life.ts';
 
 void t.test(
@@ -18,7 +19,7 @@ void t.test(
           if (row.discountPeriods === 0) outcomes.add('discount used up');
         }
       }),
-      { numRuns: Number(process.env.TEST_RUNS ?? 3000) },
+      { numRuns: Number(process.env.TEST_RUNS ?? (isLong ? 3000 : 800)) },
     );
     for (const outcome of [
       ...['active', 'active paused', 'cancelled', 'expired', 'paid often', 'announced often'],

@@ -5,6 +5,7 @@ import { createRevokeInstruction } from '@solana/spl-token';
 import { Keypair, PublicKey, type TransactionInstruction } from '@solana/web3.js';
 import fc from 'fast-check';
 import t from 'tap';
+import { isLong } from '../fixtures/long.ts';
 import {
   ataOf,
   authorityOf,
@@ -458,7 +459,7 @@ function play(steps: readonly Step[]) {
 
 void t.test('random acts of several wallets have exactly the effects of the model', async (t) => {
   fc.assert(fc.property(fc.array(step, { minLength: 30, maxLength: 60 }), play), {
-    numRuns: 100,
+    numRuns: isLong ? 100 : 30,
   });
   const enough = [
     'pull',

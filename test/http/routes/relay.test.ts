@@ -9,6 +9,7 @@ import {
 } from '@solana/web3.js';
 import t from 'tap';
 import type { Keypair } from '../../../src/chain/keypair.ts';
+import { isLong } from '../../fixtures/long.ts';
 import { ASSERTION_PROGRAM } from '../../fixtures/page-wallet.ts';
 import { type ChainApi, chainApi, randomAddress } from '../../fixtures/http.ts';
 import { call as rpcCall } from '../../fixtures/localnet.ts';
@@ -215,14 +216,15 @@ void t.test('other transactions are refused and not sent', async (t) => {
   t.equal(value, null, 'nothing is on chain');
 });
 
-void t.test('any changed byte, 10,000 times: refused and not sent', async (t) => {
+void t.test('any changed byte: refused and not sent', async (t) => {
   let sent = 0;
   const api = await chainApi(t);
   const { subscriber, keypair, transaction } = await opening(api);
   api.deps.chain.sendTransaction = () => Promise.reject(new Error(`sent ${(sent += 1)}`));
   const good = Buffer.from(sign(keypair, transaction), 'base64');
   const answers = new Map<number, number>();
-  for (let run = 0; run < 10_000; run += 1) {
+  const runs = isLong ? 10_000 : 1500;
+  for (let run = 0; run < runs; run += 1) {
     const bytes = Buffer.from(good);
     // Changes every byte once, then random ones; in half of the cases the wallet signs the change.
     const place = run < good.length ? run : randomInt(good.length);
@@ -231,7 +233,7 @@ void t.test('any changed byte, 10,000 times: refused and not sent', async (t) =>
     const { status } = await send(api, subscriber.token, bytes.toString('base64'));
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
-  t.same([...answers], [[400, 10_000]]);
+  t.same([...answers], [[400, runs]]);
   t.equal(sent, 0);
 });
 
