@@ -11,7 +11,7 @@ import {
 } from '../chain/transactions.ts';
 import type { PlanRow } from '../db/plans.ts';
 import type { SubscriptionRow } from '../db/registrations.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import {
   type ChainReader,
   type Network,
@@ -40,10 +40,7 @@ export async function openingTransaction(
       'CONFLICT',
       `The plan is ${plan.status}: it takes no new subscriptions.`,
     );
-  if (wallet === plan.owner) {
-    const fault = { path: 'planId', message: ownPlan };
-    throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
-  }
+  if (wallet === plan.owner) throw invalidField('planId', ownPlan);
   const authority = authorityAddress(network.programId, wallet, plan.mint).address;
   const { accounts, now } = await readAccounts(chain, [
     plan.planPda,

@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Transaction } from '../db/connect.ts';
 import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import type { ApiDeps } from './context.ts';
 import { ok } from './envelope.ts';
 
@@ -29,8 +29,7 @@ export function unusedKey({
   const isRead = method === 'GET' || method === 'HEAD';
   if (headers['idempotency-key'] === undefined || isRead || is404) return undefined;
   if (routeOptions.schema?.headers === idempotencyHeaders) return undefined;
-  const fault = { path: 'idempotency-key', message: 'must be left out: this request takes none' };
-  return new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+  return invalidField('idempotency-key', 'must be left out: this request takes none');
 }
 
 /**

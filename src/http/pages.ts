@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Cursors } from '../domain/cursors.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 import { ok } from './envelope.ts';
 
 export const pageQuery = {
@@ -51,10 +51,7 @@ export function createPages(cursors: Cursors, publicUrl: string): Pages {
       const { limit, cursor } = request.query;
       if (cursor === undefined) return { after: null, limit: limit + 1 };
       const after = cursors.read(cursor, scope(request));
-      if (after === undefined) {
-        const fault = { path: 'cursor', message: 'was not issued for this list' };
-        throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
-      }
+      if (after === undefined) throw invalidField('cursor', 'was not issued for this list');
       return { after, limit: limit + 1 };
     },
     send(request, reply, rows) {
