@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Transaction } from '../db/connect.ts';
 import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
 import { invalidField, ServiceError } from '../errors.ts';
-import type { ApiDeps } from './context.ts';
+import { type ApiDeps, callerKey } from './context.ts';
 import { ok } from './envelope.ts';
 
 export const idempotencyHeaders = Type.Object({
@@ -48,7 +48,9 @@ export async function answerOnce<T>(
     const act = await prepare();
     return reply.code(status).send(ok(await sql.begin(act)));
   }
-  const scope = scopeOf(request);
+  const { caller } = request;
+  if (caller === null) throw new Error('an idempotent route without a caller');
+  const scope = callerKey(caller);
   const owner = `${scope} ${key}`;
   const repeat = (answer: StoredAnswer) => {
     if (!answer.fingerprint.equals(fingerprint))
@@ -75,11 +77,6 @@ export async function answerOnce<T>(
   if (outcome.earlier === undefined)
     throw new ServiceError('CONFLICT', 'Another request with this Idempotency-Key is under way.');
   return repeat(outcome.earlier);
-}
-
-function scopeOf({ caller }: FastifyRequest): string {
-  if (caller === null) throw new Error('an idempotent route without a caller');
-  return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
 /** Hash of method, URL and body, independent of the order of the body's fields. */
