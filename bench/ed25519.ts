@@ -1,7 +1,7 @@
 // Ed25519 of the keeper's signatures: Node's own crypto (src/chain/keypair.ts) beside tweetnacl, on messages of a collection's length, in one run.
 import { createPublicKey, verify } from 'node:crypto';
 import nacl from 'tweetnacl';
-import { keypairFromSecret } from '../src/chain/keypair.ts';
+import { keypairFromSecret, SPKI_PREFIX } from '../src/chain/keypair.ts';
 import { addressBytes } from '../src/chain/addresses.ts';
 import type { Result } from './run.ts';
 
@@ -32,9 +32,8 @@ export function run(): Promise<Result> {
   const signature = keypair.sign(message);
   if (!signature.equals(nacl.sign.detached(message, secretKey)))
     throw new Error('the two signatures differ');
-  const prefix = Buffer.from('302a300506032b6570032100', 'hex');
   const key = createPublicKey({
-    key: Buffer.concat([prefix, addressBytes(keypair.address)]),
+    key: Buffer.concat([SPKI_PREFIX, addressBytes(keypair.address)]),
     format: 'der',
     type: 'spki',
   });

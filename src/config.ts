@@ -2,11 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { unknownNames } from './config/unknown-names.ts';
-import type { Role, Variable } from './config/variable.ts';
+import type { ConfigRole, Variable } from './config/variable.ts';
 import { type Values, variables } from './config/variables.ts';
 import { messageOf, OperatorError } from './errors.ts';
-
-type Environment = Record<string, string | undefined>;
 
 /** The whole configuration, frozen. The fields that a role requires are present; `required` narrows their types. */
 export type Config = Values & {
@@ -35,10 +33,10 @@ export function required<K extends keyof Config>(
  * `envFile`: a file in .env format; the environment takes precedence.
  */
 export function loadConfig(
-  role: Role,
-  { env = process.env, envFile }: { env?: Environment; envFile?: string | undefined } = {},
+  role: ConfigRole,
+  { env = process.env, envFile }: { env?: NodeJS.ProcessEnv; envFile?: string | undefined } = {},
 ): Config {
-  const environment: Environment = {
+  const environment: NodeJS.ProcessEnv = {
     ...(envFile === undefined ? {} : readEnvFile(envFile)),
     ...withoutEmpty(env),
   };
@@ -79,12 +77,12 @@ export function loadConfig(
   });
 }
 
-function isDaemon(role: Role): boolean {
+function isDaemon(role: ConfigRole): boolean {
   return role === 'serve' || role === 'keeper' || role === 'dispatch';
 }
 
 /** Faults of values that are valid on their own but contradict each other. */
-function contradictions(config: Config, role: Role): string[] {
+function contradictions(config: Config, role: ConfigRole): string[] {
   const faults: string[] = [];
   const { publicUrl } = config as { publicUrl: string | undefined };
   if (config.env === 'production' && role === 'serve') {
@@ -124,7 +122,7 @@ function crossCheck(config: Config): string[] {
 
 function valueOf(
   { name, secret }: Variable<unknown>,
-  environment: Environment,
+  environment: NodeJS.ProcessEnv,
 ): string | undefined {
   const path = environment[`${name}_FILE`];
   if (secret !== true || path === undefined) return environment[name];
@@ -136,13 +134,13 @@ function valueOf(
   }
 }
 
-function withoutEmpty(env: Environment): Environment {
+function withoutEmpty(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
   );
 }
 
-function readEnvFile(path: string): Environment {
+function readEnvFile(path: string): NodeJS.ProcessEnv {
   try {
     return parseEnv(readFileSync(path, 'utf8'));
   } catch (error) {

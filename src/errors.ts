@@ -30,6 +30,11 @@ export class ServiceError extends Error {
   }
 }
 
+/** A VALIDATION_ERROR of one field. */
+export function invalidField(path: string, message: string): ServiceError {
+  return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
+}
+
 /** Exit codes: 1 failed, 2 wrong usage, 130 interrupted by ctrl-C, 143 by SIGTERM. */
 export type FailureCode = 1 | 2 | 130 | 143;
 

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from './config.ts';
 import { assertInstallation } from './commands/installation.ts';
 import { supervision } from './config/supervision.ts';
-import type { Role } from './config/variable.ts';
+import type { ConfigRole } from './config/variable.ts';
 import {
   assertReachable,
   connect,
@@ -56,7 +56,7 @@ const graceMs = 10_000;
  * Throws an OperatorError for a wrong configuration, an unreachable Postgres or a schema other than this build's.
  */
 export async function runDaemon(
-  role: Exclude<Role, 'admin' | 'reconcile' | 'developer'>,
+  role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
   envFile: string | undefined,
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
@@ -176,7 +176,7 @@ export async function unlessInterrupted<T>(
 }
 
 async function withResources(
-  role: Role,
+  role: ConfigRole,
   envFile: string | undefined,
   logging: Pick<LogOptions, 'stream' | 'isReported'>,
   use: (resources: Resources) => Promise<number>,

@@ -2,7 +2,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../src/config.ts';
-import type { Role } from '../src/config/variable.ts';
+import type { ConfigRole } from '../src/config/variable.ts';
 import type { OperatorError } from '../src/errors.ts';
 
 const wallet = 'De1egAFMkMWZSN5rYXRj9CAdheBamobVNubTsi9avR44';
@@ -16,7 +16,7 @@ const whole = {
   ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
 };
 
-function refusal(role: Role, env: Record<string, string | undefined>): OperatorError {
+function refusal(role: ConfigRole, env: Record<string, string | undefined>): OperatorError {
   try {
     loadConfig(role, { env });
   } catch (error) {

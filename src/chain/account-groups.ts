@@ -8,7 +8,7 @@ export interface AccountGroup {
 }
 
 /** Limit of getMultipleAccounts. */
-const ACCOUNTS_AT_ONCE = 100;
+export const ACCOUNTS_AT_ONCE = 100;
 
 /**
  * Reads groups of accounts. The accounts of a group come from one request and so from one slot; several groups share a request and its duplicate

@@ -9,8 +9,10 @@ import { isV1, priorityFeeV1, signTransactionV1, type TransactionBudget } from '
 import {
   computeUnitLimit,
   computeUnitPrice,
+  LAMPORTS_PER_SIGNATURE,
   loadedDataLimit,
   memo,
+  MICRO,
 } from './system-instructions.ts';
 import {
   add,
@@ -71,9 +73,6 @@ export function paymentPart(
 /** A memo that makes this transaction differ from others with the same payments and blockhash. It holds a hash, because memos are public. */
 const memoOf = (reference: string) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
-
-const LAMPORTS_PER_SIGNATURE = 5_000n;
-const MICRO = 1_000_000n;
 
 /** Instructions before the payments; none for version 1, which has limits and fee in its header. */
 function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {

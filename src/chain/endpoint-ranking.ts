@@ -1,4 +1,4 @@
-import type { Endpoint } from './endpoint.ts';
+import type { RpcEndpoint } from './endpoint.ts';
 
 // Costs in milliseconds of latency: per place in the list, for an unknown latency, per slot of lag.
 const PREFERENCE_MS = 100;
@@ -10,7 +10,7 @@ const SHORT_WAIT_MS = 250;
 const LAG_TOLERANCE = 2;
 
 /** Sorts endpoints best first: up and free now, up and free soon, down, rate limited for longer. They are given in order of preference. */
-export function ranked(endpoints: readonly Endpoint[], now: number): Endpoint[] {
+export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints
     .map((endpoint, place) => {
       const wait = endpoint.delay(now);
@@ -30,7 +30,7 @@ function groupOf(wait: number, isDown: boolean): number {
   return wait > 0 ? 1 : 0;
 }
 
-function costOf(endpoint: Endpoint): number {
+function costOf(endpoint: RpcEndpoint): number {
   const { latencyMs, lag } = endpoint.health();
   return (latencyMs ?? UNKNOWN_LATENCY_MS) + Math.max(0, lag - LAG_TOLERANCE) * SLOT_MS;
 }

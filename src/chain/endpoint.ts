@@ -37,7 +37,7 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Faults that do not affect the endpoint's health. */
 const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
 
-export class Endpoint {
+export class RpcEndpoint {
   /** Scheme, host and port. */
   readonly name: string;
   readonly #timeoutMs: number;

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { ranked } from './endpoint-ranking.ts';
-import { Endpoint, type EndpointHealth } from './endpoint.ts';
+import { type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import {
   EndpointFailure,
   type EndpointFault,
@@ -55,11 +55,11 @@ export class Failover {
   readonly #options: FailoverOptions;
   readonly #timeoutMs: number;
   readonly #probeMs: number;
-  readonly #endpoints: readonly Endpoint[];
+  readonly #endpoints: readonly RpcEndpoint[];
   readonly #closing = new AbortController();
   /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
-  readonly #admitted = new Set<Endpoint>();
-  readonly #asking = new Map<Endpoint, Promise<void>>();
+  readonly #admitted = new Set<RpcEndpoint>();
+  readonly #asking = new Map<RpcEndpoint, Promise<void>>();
   #nextProbe: number;
   #probing: Promise<void> = Promise.resolve();
 
@@ -73,7 +73,7 @@ export class Failover {
     this.#timeoutMs = timeoutMs;
     this.#probeMs = options.probeMs ?? DEFAULT_PROBE_MS;
     this.#nextProbe = this.#probeMs === Infinity ? Infinity : -Infinity;
-    this.#endpoints = urls.map((url) => new Endpoint(url, { timeoutMs, requestsPerSecond }));
+    this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
   }
 
   health(): EndpointHealth[] {
@@ -102,7 +102,7 @@ export class Failover {
     this.#probe();
     const last = performance.now() + withinMs;
     const deadline = Math.min(performance.now() + this.#timeoutMs, last);
-    const failures = new Map<Endpoint, EndpointFailure>();
+    const failures = new Map<RpcEndpoint, EndpointFailure>();
     const left = new Set(this.#endpoints);
     for (;;) {
       const now = performance.now();
@@ -169,7 +169,7 @@ export class Failover {
   }
 
   async #attempt<T>(
-    endpoint: Endpoint,
+    endpoint: RpcEndpoint,
     method: string,
     params: readonly unknown[],
     read: Read<T>,
@@ -205,7 +205,7 @@ export class Failover {
   }
 
   #observed(
-    endpoint: Endpoint,
+    endpoint: RpcEndpoint,
     method: string,
     outcome: ObservedRequest['outcome'],
     startedAt: number,
@@ -218,7 +218,7 @@ export class Failover {
    * Resolves once the endpoint's genesis hash is accepted; rejects with EndpointFailure when it is refused. Undefined when it was accepted before, so that
    * the request counts against the rate limit in the same event-loop turn in which the endpoint was chosen.
    */
-  #admission(endpoint: Endpoint): Promise<void> | undefined {
+  #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;
     if (refuses === undefined || this.#admitted.has(endpoint)) return undefined;
     const asking = this.#asking.get(endpoint);
@@ -235,7 +235,7 @@ export class Failover {
     return answer;
   }
 
-  async #pause(ms: number, method: string, endpoint: Endpoint): Promise<void> {
+  async #pause(ms: number, method: string, endpoint: RpcEndpoint): Promise<void> {
     await pause(ms, undefined, { signal: this.#closing.signal }).catch(() => {
       const failure = new EndpointFailure('unreachable', 'closed', { endpoint: endpoint.name });
       throw new RpcUnreachable(method, [failure]);
@@ -279,8 +279,8 @@ function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
 
 function tooSlow(
   method: string,
-  left: Iterable<Endpoint>,
-  failures: Map<Endpoint, EndpointFailure>,
+  left: Iterable<RpcEndpoint>,
+  failures: Map<RpcEndpoint, EndpointFailure>,
   wait: number,
 ): RpcUnreachable {
   const limited = () =>

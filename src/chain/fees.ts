@@ -1,6 +1,7 @@
 // Compute limits and priority fee of the keeper's transactions. Limits: the use in simulations plus a margin. Fee: a percentile of recent fees, capped in
 // lamports.
 import type { Rpc } from './rpc.ts';
+import { MICRO } from './system-instructions.ts';
 import { TRANSACTION_LIMITS } from './transaction-room.ts';
 import type { Log } from '../log.ts';
 
@@ -10,7 +11,6 @@ const DEFAULT_UNITS = 600_000;
 const MOST_LAMPORTS = 5_000n;
 /** Minimum price in micro-lamports per compute unit. */
 const LEAST_PRICE = 1_000n;
-const MICRO = 1_000_000n;
 const PERCENTILE = 0.75;
 const MOST_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;

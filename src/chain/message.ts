@@ -7,12 +7,11 @@ import {
 import bs58 from 'bs58';
 import { publicKey } from './addresses.ts';
 import type { Instruction } from './instruction.ts';
-import type { Keypair } from './keypair.ts';
+import { type Keypair, SIGNATURE_LENGTH } from './keypair.ts';
 
 /** Maximum length of a legacy transaction in bytes. */
 export const MAX_TRANSACTION_LENGTH = PACKET_DATA_SIZE;
 
-const SIGNATURE_LENGTH = 64;
 const VERSION_1 = 0x81;
 
 /** Compiles the message of a legacy transaction. Throws a TypeError for a fee payer that is not an address. */

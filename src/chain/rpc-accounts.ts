@@ -1,5 +1,6 @@
 // Account reads of the RPC client.
 import { CLOCK_SYSVAR } from './addresses.ts';
+import { ACCOUNTS_AT_ONCE } from './account-groups.ts';
 import type { ChainAccount } from './accounts.ts';
 import { accounts, big, inContext, oldestSlot } from './answers.ts';
 import type { Failover } from './failover.ts';
@@ -7,8 +8,6 @@ import { type ClockAccount, decodeClock } from './layouts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { EndpointFailure } from './rpc-errors.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
-
-const ACCOUNTS_AT_ONCE = 100;
 
 /** The JSON-RPC configuration of an account read. */
 const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({

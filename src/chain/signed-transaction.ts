@@ -1,13 +1,9 @@
 // Parses a wallet's signed transaction and compares it with the one that the service built. Loads web3.js, so import this module on demand.
-import { createPublicKey, verify } from 'node:crypto';
 import { Message } from '@solana/web3.js';
+import { isSigned, SIGNATURE_LENGTH } from './keypair.ts';
 
 /** Lighthouse. Wallets append its assertion instructions, which make a transaction fail when its effect differs from the simulation. */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
-
-const SIGNATURE_LENGTH = 64;
-// DER prefix of a raw Ed25519 public key (RFC 8410).
-const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** A transaction with one signer, who pays. */
 export interface SignedByOne {
@@ -66,12 +62,7 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
   const decoded = decodeMessage(message);
   if (decoded?.signers.size !== 1) return undefined;
   const signerKey = message.subarray(4, 36);
-  const key = createPublicKey({
-    key: Buffer.concat([SPKI_PREFIX, signerKey]),
-    format: 'der',
-    type: 'spki',
-  });
-  if (!verify(null, message, key, signature)) return undefined;
+  if (!isSigned(signerKey, message, signature)) return undefined;
   return { signer: decoded.payer, signature, blockhash: decoded.blockhash, message };
 }
 

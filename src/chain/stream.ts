@@ -61,7 +61,7 @@ export function openStream({
   let closed = false;
   let place = 0;
   let failures = 0;
-  let connection: Connection | undefined;
+  let connection: StreamConnection | undefined;
   let retry: NodeJS.Timeout | undefined;
 
   function connect(): void {
@@ -100,7 +100,7 @@ export function openStream({
   };
 }
 
-interface Connection {
+interface StreamConnection {
   readonly send: (text: string) => void;
   readonly end: (reason: string) => void;
 }
@@ -116,7 +116,7 @@ interface ConnectionOptions
 function openConnection(
   url: string,
   { silenceMs, pongsSuffice, onOpen, onMessage, onEnd }: ConnectionOptions,
-): Connection {
+): StreamConnection {
   let transport: Socket | undefined;
   const connector = buildConnector({ timeout: silenceMs });
   const dispatcher = new Agent({

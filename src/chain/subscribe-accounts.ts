@@ -49,8 +49,8 @@ export function followAccounts(options: FollowAccountsOptions): AccountFollower 
 
 class Accounts implements AccountFollower {
   readonly #options: FollowAccountsOptions;
-  readonly #connections: Connection[] = [];
-  readonly #connectionOf = new Map<string, Connection>();
+  readonly #connections: AccountsConnection[] = [];
+  readonly #connectionOf = new Map<string, AccountsConnection>();
   #refusedUntil = -Infinity;
   #isClosed = false;
 
@@ -65,7 +65,7 @@ class Accounts implements AccountFollower {
     if (performance.now() < this.#refusedUntil) return false;
     let connection = this.#connections.find(({ size }) => size < perConnection);
     if (connection === undefined) {
-      connection = new Connection(this.#options, (reason, addresses) =>
+      connection = new AccountsConnection(this.#options, (reason, addresses) =>
         this.#refused(reason, addresses),
       );
       this.#connections.push(connection);
@@ -102,7 +102,7 @@ class Accounts implements AccountFollower {
 type Json = Readonly<Record<string, unknown>>;
 
 /** The accounts of one WebSocket connection: waiting, requested or followed. */
-class Connection {
+class AccountsConnection {
   readonly #options: FollowAccountsOptions;
   readonly #onRefused: (reason: string, addresses: readonly string[]) => void;
   readonly #stream: Stream;

@@ -14,6 +14,11 @@ import {
 import { u32, u8 } from './bytes.ts';
 import type { Instruction } from './instruction.ts';
 
+/** Fee of a signature, in lamports. */
+export const LAMPORTS_PER_SIGNATURE = 5_000n;
+/** Micro-lamports per lamport. */
+export const MICRO = 1_000_000n;
+
 /** Limits the transaction's compute units; the default is 200,000 per instruction. */
 export function computeUnitLimit(units: number): Instruction {
   return ComputeBudgetProgram.setComputeUnitLimit({ units });

@@ -2,7 +2,12 @@
 // message, which the relay refuses.
 import { unsignedTransaction } from './message.ts';
 import type { Instruction } from './instruction.ts';
-import { computeUnitLimit, computeUnitPrice } from './system-instructions.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+  LAMPORTS_PER_SIGNATURE,
+  MICRO,
+} from './system-instructions.ts';
 
 /** Compute units per instruction; the most expensive one, creating a token account, uses some 40,000. */
 const UNITS_AN_INSTRUCTION = 100_000;
@@ -10,8 +15,6 @@ const UNITS_AN_INSTRUCTION = 100_000;
 const UNITS_OF_THE_WALLET = 100_000;
 /** Micro-lamports per compute unit. */
 const UNIT_PRICE = 20_000n;
-const MICRO = 1_000_000n;
-const LAMPORTS_PER_SIGNATURE = 5_000n;
 
 const unitsOf = (instructions: number) => UNITS_AN_INSTRUCTION * instructions + UNITS_OF_THE_WALLET;
 

@@ -1,5 +1,6 @@
 // Commands that only need this machine.
 import type { Command } from 'commander';
+import type { LocalnetFlags } from '../commands/localnet.ts';
 import type { FundFlags } from '../commands/localnet-fund.ts';
 import type { SandboxFlags } from '../commands/sandbox.ts';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -31,20 +32,10 @@ function addLocalnet(program: Command, finish: Finish): void {
       wholeNumber(1, 1_000_000),
     )
     .option('--json', 'print addresses as one line of JSON')
-    .action(
-      async (flags: {
-        port: number;
-        wsPort?: number;
-        lagPort?: number;
-        dataDir?: string;
-        blockMs: number;
-        rentLamportsPerByte?: number;
-        json?: boolean;
-      }) => {
-        const { localnet: run } = await withOptional(() => import('../commands/localnet.ts'));
-        finish(await run(flags));
-      },
-    );
+    .action(async (flags: LocalnetFlags) => {
+      const { localnet: run } = await withOptional(() => import('../commands/localnet.ts'));
+      finish(await run(flags));
+    });
   // "fund" has its own --json. Positional options assign an option to the command whose name precedes it.
   program.enablePositionalOptions();
   localnet.enablePositionalOptions();

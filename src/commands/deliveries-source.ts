@@ -1,7 +1,7 @@
 // Data of the deliveries screen, polled from Postgres once a second. A poll that fails or times out is reported and retried.
 import type { Deadlined } from '../db/deadline.ts';
 import {
-  type AttemptRow,
+  type DeliveryAttemptRow,
   countByStatus,
   findWholeDelivery,
   listAttempts,
@@ -23,7 +23,7 @@ import type { DeliveriesSource, ListWatch } from '../ui/deliveries-screen.tsx';
 import type { AttemptView, WholeItem } from '../ui/delivery-lines.ts';
 import type { Fate, ListView } from '../ui/deliveries-state.ts';
 import type { Freshness } from '../ui/freshness.ts';
-import { describe } from './replay.ts';
+import { describePlan } from './replay.ts';
 import { startPolling, type Polling } from './poll.ts';
 
 // Rows of the first read, before scrolling.
@@ -134,7 +134,7 @@ async function outlook(
   return {
     count:
       interrupted === undefined ? deliverable : Math.max(0, interrupted.total - interrupted.queued),
-    words: describe(plan),
+    words: describePlan(plan),
     run: () =>
       database.ask(async (sql) => {
         await runReplay(sql, selection, plan);
@@ -169,7 +169,7 @@ function watchFate(
 
 function wholeItem(
   delivery: WholeDelivery,
-  attempts: AttemptRow[],
+  attempts: DeliveryAttemptRow[],
   secrets: SecretBox | undefined,
 ): WholeItem {
   const { merchantWallet, merchantName } = delivery;

@@ -47,7 +47,7 @@ export function replay(ids: string[], flags: ReplayFlags): Promise<number> {
         answerJson({ matching, deliverable, resumed, queued, finished });
       };
 
-      say(describe(plan));
+      say(describePlan(plan));
       if (flags.dryRun === true || (plan.interrupted === undefined && plan.deliverable === 0)) {
         report(0, flags.dryRun !== true);
         return 0;
@@ -124,7 +124,7 @@ export function parseSelection(
 }
 
 /** The plan as text. */
-export function describe({ matching, deliverable, interrupted }: ReplayPlan): string {
+export function describePlan({ matching, deliverable, interrupted }: ReplayPlan): string {
   if (interrupted !== undefined) {
     return `The run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it continues from there.`;
   }

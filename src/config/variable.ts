@@ -1,7 +1,7 @@
 // Types that describe an environment variable.
 
 /** Decides which variables are required. */
-export type Role = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
+export type ConfigRole = 'serve' | 'keeper' | 'dispatch' | 'admin' | 'reconcile' | 'developer';
 
 export interface Variable<T> {
   name: string;
@@ -9,7 +9,7 @@ export interface Variable<T> {
   /** Default, as an operator would write it. */
   fallback?: string;
   /** Roles that cannot start without it. */
-  requiredBy?: readonly Role[];
+  requiredBy?: readonly ConfigRole[];
   /** The value is never shown, and NAME_FILE may name a file that contains it. */
   secret?: boolean;
   /** Throws an Error whose message states the expected form. */

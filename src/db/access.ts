@@ -74,7 +74,7 @@ export async function readAccess(
   return [...records.values()];
 }
 
-interface Answer extends Omit<AccessSubscription, 'id'> {
+interface AccessAnswer extends Omit<AccessSubscription, 'id'> {
   place: number;
   owner: string;
   now: Date;
@@ -108,9 +108,9 @@ async function ask(
   sql: Queryable,
   asked: readonly object[],
   subscriptions: ReturnType<typeof ofWallet>,
-): Promise<Answer[]> {
+): Promise<AccessAnswer[]> {
   if (asked.length === 0) return [];
-  return sql<Answer[]>`
+  return sql<AccessAnswer[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.period_hours, p.grace_hours
     from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid, external_id text, wallet text, plan_id uuid)

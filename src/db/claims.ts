@@ -1,13 +1,13 @@
 import type { Queryable } from './connect.ts';
 
 /** A leased subscription and the id of the claim that leased it. */
-export interface Held {
+export interface ClaimKey {
   id: string;
   claimId: string;
 }
 
 /** The claims as a table c (id, claim_id). */
-export function claimed(sql: Queryable, claims: readonly Held[]) {
+export function claimed(sql: Queryable, claims: readonly ClaimKey[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
 }

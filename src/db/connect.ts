@@ -16,7 +16,7 @@ export type Transaction = postgres.TransactionSql<{ bigint: bigint }>;
 export type Queryable = Sql | Transaction;
 
 /** Timeouts of a connection, ms. */
-export interface Limits {
+export interface ConnectionLimits {
   /** The server cancels a statement after this. */
   statementMs: number;
   /** The server gives up waiting for a lock after this. */
@@ -28,7 +28,7 @@ export interface Limits {
 }
 
 /** The limits of every daemon. */
-export const daemonLimits: Limits = {
+export const daemonLimits: ConnectionLimits = {
   statementMs: 8000,
   lockMs: 5000,
   idleInTransactionMs: 15_000,
@@ -36,7 +36,11 @@ export const daemonLimits: Limits = {
 };
 
 /** The limits of the report pool: analytics, exports and replay counts read more rows, so they have a pool of their own. */
-export const reportLimits: Limits = { ...daemonLimits, statementMs: 25_000, silentMs: 30_000 };
+export const reportLimits: ConnectionLimits = {
+  ...daemonLimits,
+  statementMs: 25_000,
+  silentMs: 30_000,
+};
 
 export interface ConnectOptions {
   /** Maximum number of connections. */
@@ -46,7 +50,7 @@ export interface ConnectOptions {
   /** Turns sequential scans off. For daemons: their sessions keep query plans that were made while the tables were small. */
   byIndexes?: boolean;
   /** No limits when absent: commands and migrations may run for any time. */
-  limits?: Limits | undefined;
+  limits?: ConnectionLimits | undefined;
 }
 
 // Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small scans the whole table for each new delivery until the

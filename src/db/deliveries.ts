@@ -17,7 +17,7 @@ export interface DeliveryRow {
   finishedAt: Date | null;
 }
 
-export interface AttemptRow {
+export interface DeliveryAttemptRow {
   number: number;
   startedAt: Date;
   durationMs: number;
@@ -108,8 +108,8 @@ export async function findDelivery(sql: Queryable, id: string): Promise<Delivery
 }
 
 /** A delivery's attempts in order, at most six. */
-export function listAttempts(sql: Queryable, deliveryId: string): Promise<AttemptRow[]> {
-  return sql<AttemptRow[]>`
+export function listAttempts(sql: Queryable, deliveryId: string): Promise<DeliveryAttemptRow[]> {
+  return sql<DeliveryAttemptRow[]>`
     select number, started_at, duration_ms, http_status, error, response, address from delivery_attempts
     where delivery_id = ${deliveryId} order by number`;
 }
@@ -187,9 +187,7 @@ export async function walkDeliveries(
       order by walked.id desc limit ${limit}
     )
     select (select count(*)::int from walked) as walked, (select id from walked order by id limit 1) as walked_to,
-      matching.id, matching.endpoint_id as webhook_id, matching.event_id, matching.event_type, matching.status, matching.attempts,
-      matching.next_attempt_at, matching.replay_of, matching.created_at, matching.finished_at,
-      matching.app_id, app.name as app_name, matching.url, last.http_status as last_status, last.error as last_error
+      ${columns(sql)}, matching.app_id, app.name as app_name, matching.url, last.http_status as last_status, last.error as last_error
     from (select) as always
       left join matching on true
       left join lateral (select name from apps where id = matching.app_id limit 1) as app on true
@@ -228,17 +226,14 @@ export async function findWholeDelivery(
   id: string,
 ): Promise<WholeDelivery | undefined> {
   const [row] = await sql<WholeDelivery[]>`
-    select delivery.id, delivery.endpoint_id as webhook_id, delivery.event_id, delivery.event_type, delivery.status, delivery.attempts,
-      delivery.next_attempt_at, delivery.replay_of, delivery.created_at, delivery.finished_at,
-      app.id as app_id, app.name as app_name, endpoint.url, null::int as last_status, null::text as last_error,
+    select delivery.*, app.id as app_id, app.name as app_name, endpoint.url, null::int as last_status, null::text as last_error,
       event.body, endpoint.secret, endpoint.previous_secret, endpoint.previous_since, endpoint.rotated_at, endpoint.previous_until,
       endpoint.deleted_at as endpoint_deleted_at, merchant.wallet as merchant_wallet, merchant.name as merchant_name
-    from all_deliveries delivery
+    from (select ${columns(sql)} from all_deliveries where id = ${id}) as delivery
       join events event on event.id = delivery.event_id
-      join webhook_endpoints endpoint on endpoint.id = delivery.endpoint_id
+      join webhook_endpoints endpoint on endpoint.id = delivery.webhook_id
       join apps app on app.id = endpoint.app_id
-      join merchants merchant on merchant.id = app.merchant_id
-    where delivery.id = ${id}`;
+      join merchants merchant on merchant.id = app.merchant_id`;
   return row;
 }
 

@@ -13,8 +13,9 @@ export interface EndpointRow {
   previousSecretExpiresAt: Date | null;
 }
 
-/** The sealed secrets that currently sign. */
+/** An endpoint's secrets that currently sign, sealed by domain/secrets.ts under its id. */
 interface SealedSecrets {
+  id: string;
   secret: Buffer;
   /** Before the last rotation, while it still signs. */
   previousSecret: Buffer | null;
@@ -23,7 +24,7 @@ interface SealedSecrets {
 const fields = (sql: Queryable) => sql`
   id, app_id, url, extra_events, created_at, case when previous_until > now() then previous_until end as previous_secret_expires_at`;
 const secrets = (sql: Queryable) => sql`
-  secret, case when previous_until > now() then previous_secret end as previous_secret`;
+  id, secret, case when previous_until > now() then previous_secret end as previous_secret`;
 
 /** The secret is sealed under the endpoint's id, so the id is made first. */
 export async function newEndpointId(sql: Queryable): Promise<string> {
@@ -117,9 +118,8 @@ export async function findEndpointSecrets(
   return row;
 }
 
-/** An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by rotation. Sealed by domain/secrets.ts under this id. */
+/** An endpoint as a dispatcher caches it: the URL never changes, and a secret only changes by rotation. */
 export interface SealedEndpoint extends SealedSecrets {
-  id: string;
   url: string;
   /** Unix ms of the database's clock; null before the first rotation. */
   rotatedAt: number | null;
@@ -129,7 +129,7 @@ export interface SealedEndpoint extends SealedSecrets {
 /** The endpoints with these ids, deleted ones too. */
 export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<SealedEndpoint[]> {
   return sql<SealedEndpoint[]>`
-    select id, url, ${secrets(sql)}, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
+    select ${secrets(sql)}, url, (extract(epoch from rotated_at) * 1000)::float8 as rotated_at,
       (extract(epoch from previous_until) * 1000)::float8 as previous_until
     from webhook_endpoints
     where id in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb)::uuid)`;
@@ -150,20 +150,13 @@ export async function countForeignSecrets(
   return row?.count ?? 0;
 }
 
-export interface EndpointSecrets {
-  id: string;
-  secret: Buffer;
-  /** Before the last rotation, while it still signs. */
-  previousSecret: Buffer | null;
-}
-
 /** The sealed secrets of live endpoints, by id, after `after`. */
 export function listSealedSecrets(
   sql: Queryable,
   { after, limit }: { after: string; limit: number },
-): Promise<EndpointSecrets[]> {
-  return sql<EndpointSecrets[]>`
-    select id, secret, case when previous_until > now() then previous_secret end as previous_secret from webhook_endpoints where id > ${after}::uuid and deleted_at is null order by id limit ${limit}`;
+): Promise<SealedSecrets[]> {
+  return sql<SealedSecrets[]>`
+    select ${secrets(sql)} from webhook_endpoints where id > ${after}::uuid and deleted_at is null order by id limit ${limit}`;
 }
 
 /** Replaces the sealed secret `before` with `secret`; false when the endpoint no longer has `before`. */

@@ -1,5 +1,6 @@
 // The outbox table: events and, for apps with an endpoint, the deliveries that carry them.
 import type { Queryable } from './connect.ts';
+import { timeOfId } from './ids.ts';
 import { among, type Page, pageOf, type Span } from './lists.ts';
 import { appName } from './notify.ts';
 
@@ -59,6 +60,18 @@ export interface EventContext {
   graceHours: number | null;
 }
 
+/** The plan's fields in an event. */
+export interface PlanEventContext {
+  /** The id's timestamp is the event's time. */
+  eventId: string;
+  appId: string;
+  planId: string;
+  planPda: string;
+  planName: string;
+  merchantWallet: string;
+}
+
+/** An event to store. Its created_at is the time of its id. */
 export interface EventRow {
   id: string;
   appId: string;
@@ -67,7 +80,6 @@ export interface EventRow {
   sequence: bigint | null;
   type: EventType;
   body: string;
-  createdAt: Date;
 }
 
 /** Takes the next sequence number of each subscription and returns its event context, in no particular order. Each id may occur once. */
@@ -84,14 +96,14 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
 
 /** Stores events and queues a delivery of each for the app's live endpoint if it takes the type. Returns the NOTIFY names: those endpoints and the apps. */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
-  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, createdAt }) => ({
+  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({
     id,
     app_id: appId,
     subscription_id: subscriptionId,
     sequence: sequence === null ? null : String(sequence),
     type,
     body,
-    created_at: createdAt,
+    created_at: timeOfId(id),
   }));
   const queued = await sql<{ endpointId: string }[]>`
     with given as materialized (

@@ -1,4 +1,5 @@
 import type { Queryable } from './connect.ts';
+import type { PlanEventContext } from './events.ts';
 import { type Page, pageOf } from './lists.ts';
 
 export type PlanStatus = 'pending' | 'active' | 'sunset' | 'ended';
@@ -198,23 +199,13 @@ export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
 }
 
-/** A plan that was marked as blocked, with the fields of its event. */
-export interface MarkedPlan {
-  eventId: string;
-  appId: string;
-  planId: string;
-  planPda: string;
-  planName: string;
-  merchantWallet: string;
-}
-
-/** Marks live plans as blocked; returns those that were not blocked before. */
+/** Marks live plans as blocked; returns the event fields of those that were not blocked before. */
 export function markBlocked(
   sql: Queryable,
   plans: readonly { planId: string; reason: string }[],
-): Promise<MarkedPlan[]> {
+): Promise<PlanEventContext[]> {
   const given = plans.map(({ planId: id, reason }) => ({ id, reason }));
-  return sql<MarkedPlan[]>`
+  return sql<PlanEventContext[]>`
     update plans p set collection_blocked_reason = v.reason, updated_at = now()
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, reason text), apps a, merchants m
     where p.id = v.id and a.id = p.app_id and m.id = a.merchant_id and p.collection_blocked_reason is null and p.status in ('active', 'sunset')

@@ -85,7 +85,10 @@ export interface SubscriptionRecord {
 }
 
 /** Every subscription of these apps. */
-export function readSubscriptions(sql: Sql, appIds: string[]): Promise<SubscriptionRecord[]> {
+export function readSubscriptionStatuses(
+  sql: Sql,
+  appIds: string[],
+): Promise<SubscriptionRecord[]> {
   return sql<
     SubscriptionRecord[]
   >`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;

@@ -1,5 +1,5 @@
 // Leases of subscriptions. A lease belongs to one claim until it expires, and every write under it repeats the claim id.
-import { claimed, type Held } from './claims.ts';
+import { claimed, type ClaimKey } from './claims.ts';
 import type { Queryable } from './connect.ts';
 import { firstId } from './ids.ts';
 
@@ -83,7 +83,7 @@ export interface RenewedLease {
 /** Renews leases; returns those that the claims still hold. */
 export async function renewLeases(
   sql: Queryable,
-  claims: readonly Held[],
+  claims: readonly ClaimKey[],
   leaseSeconds: number,
 ): Promise<RenewedLease[]> {
   return sql<RenewedLease[]>`
@@ -102,7 +102,7 @@ export async function renewLeases(
 /** Releases leases. `until` reschedules the subscriptions to that chain time; `setback` counts a failure on our side for the backoff. */
 export async function releaseClaims(
   sql: Queryable,
-  claims: readonly Held[],
+  claims: readonly ClaimKey[],
   { until, setback = false }: { until?: Date; setback?: boolean } = {},
 ): Promise<void> {
   await sql`
@@ -121,7 +121,7 @@ export async function releaseClaims(
 /** Locks the rows that these claims still hold, in the caller's transaction, and returns their versions (see ReadSubscription). */
 export function lockHeld(
   sql: Queryable,
-  claims: readonly Held[],
+  claims: readonly ClaimKey[],
 ): Promise<{ id: string; version: string }[]> {
   return sql<{ id: string; version: string }[]>`
     select s.id, s.xmin::text as version

@@ -1,5 +1,5 @@
 // The keeper's statements on subscriptions: read, write states, make due. Leases are in subscription-leases.ts.
-import { claimed, type Held } from './claims.ts';
+import { claimed, type ClaimKey } from './claims.ts';
 import type { Queryable } from './connect.ts';
 import type { SubscriptionStatus } from './registrations.ts';
 
@@ -227,7 +227,7 @@ export interface CollectableRow {
 /** The rows held under these claims whose payment may still be sent: live, not paused and not being cancelled. */
 export function readCollectable(
   sql: Queryable,
-  claims: readonly Held[],
+  claims: readonly ClaimKey[],
 ): Promise<CollectableRow[]> {
   return sql<CollectableRow[]>`
     select s.id, s.notices

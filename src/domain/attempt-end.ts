@@ -17,7 +17,7 @@ import { sameInstance } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue } from './ending.ts';
 import { nextAfter, recordPull } from './pulls.ts';
-import type { Outcome } from './settlement.ts';
+import type { SubscriptionChange } from './settlement.ts';
 import {
   applyCover,
   applyFailure,
@@ -85,7 +85,7 @@ export function outcomeOf(
   { attempt, row: signed }: { attempt: AttemptRow; row: HeldSubscription },
   end: AttemptEnd,
   { view, now, isRecorded }: Seen,
-): Outcome & { alert?: string } {
+): SubscriptionChange & { alert?: string } {
   const draft = draftOf(row);
   const { state } = draft;
   // Committing an attempt does not write the slot of the accounts that it was decided by.

@@ -6,7 +6,7 @@
 // can subscribe in the session.
 import { findCheckoutSession, type CheckoutSessionRow } from '../db/checkout-sessions.ts';
 import type { Queryable } from '../db/connect.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 
 /** The plan's session with this id, in any status. Throws VALIDATION_ERROR when it does not exist. */
 export async function checkoutSessionOf(
@@ -15,7 +15,8 @@ export async function checkoutSessionOf(
   planId: string,
 ): Promise<CheckoutSessionRow> {
   const session = await findCheckoutSession(sql, id);
-  if (session?.planId !== planId) throw invalid('checkoutSessionId', 'is no session of this plan');
+  if (session?.planId !== planId)
+    throw invalidField('checkoutSessionId', 'is no session of this plan');
   return session;
 }
 
@@ -49,7 +50,7 @@ export function refusedCheckout(): ServiceError {
 /** Throws VALIDATION_ERROR for a return URL outside the app's origins. */
 export function checkReturnUrl(path: string, url: string | null, origins: readonly string[]): void {
   if (url === null || isReturnUrl(url, origins)) return;
-  throw invalid(path, "must be a URL of one of the app's returnOrigins");
+  throw invalidField(path, "must be a URL of one of the app's returnOrigins");
 }
 
 /** Whether a return URL has exactly one of these origins. */
@@ -65,8 +66,4 @@ export function returnUrlOf(url: string, sessionId: string): string {
   const parsed = new URL(url);
   parsed.searchParams.set('session_id', sessionId);
   return parsed.href;
-}
-
-function invalid(path: string, message: string): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }

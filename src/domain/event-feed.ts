@@ -22,7 +22,7 @@ export async function startFeed(sql: Sql): Promise<FeedPage> {
 /** Reads apps' events and waits for them. */
 export class EventFeed {
   private readonly sql: Sql;
-  private readonly followers = new Set<Follower>();
+  private readonly followers = new Set<FeedFollower>();
   private listening: Promise<unknown> | undefined;
 
   constructor(sql: Sql) {
@@ -38,7 +38,7 @@ export class EventFeed {
     const deadline = performance.now() + waitMs;
     // Listens before the first read, so that events written after that read wake this request.
     if (waitMs > 0) await this.listen();
-    const follower = new Follower(appId);
+    const follower = new FeedFollower(appId);
     if (waitMs > 0) this.followers.add(follower);
     try {
       let retryMs: number | undefined;
@@ -83,7 +83,7 @@ export class EventFeed {
 }
 
 /** A request that waits for an app's events. */
-class Follower {
+class FeedFollower {
   readonly appId: string;
   private readonly heard = new AbortController();
 

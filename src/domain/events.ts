@@ -5,6 +5,7 @@ import {
   takeSequences,
   type EventContext,
   type EventType,
+  type PlanEventContext,
   type PlanEventType,
 } from '../db/events.ts';
 import { timeOfId } from '../db/ids.ts';
@@ -67,7 +68,6 @@ export function storeEvents(
         subscriptionId,
         sequence,
         type,
-        createdAt: timeOfId(id),
         body: eventBody(context, type, extra),
       };
     }),
@@ -103,17 +103,6 @@ export function eventBody(
   });
 }
 
-/** The plan's fields in an event. */
-export interface PlanEventContext {
-  /** The id's timestamp is the event's time. */
-  eventId: string;
-  appId: string;
-  planId: string;
-  planPda: string;
-  planName: string;
-  merchantWallet: string;
-}
-
 /** The body of a plan event, which has no subscription and no sequence number. */
 export function planEventBody(
   { eventId: id, ...plan }: PlanEventContext,
@@ -132,10 +121,7 @@ export function storePlanEvent(
 ): Promise<string[]> {
   const plan = { eventId: id, appId, planId, planPda, planName, merchantWallet };
   const body = planEventBody(plan, type, extra);
-  const createdAt = timeOfId(id);
-  return insertEvents(sql, [
-    { id, appId, subscriptionId: null, sequence: null, type, createdAt, body },
-  ]);
+  return insertEvents(sql, [{ id, appId, subscriptionId: null, sequence: null, type, body }]);
 }
 
 function textOf(extra: Extra) {

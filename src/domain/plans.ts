@@ -15,7 +15,7 @@ import {
   type PlanRow,
 } from '../db/plans.ts';
 import { isDuplicate } from '../db/violations.ts';
-import { ServiceError, type Fault } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import {
   type ChainReader,
   type Network,
@@ -106,7 +106,7 @@ export function draftPlan(
 ): NewPlan {
   const endsAt = draft.endsAt === null ? null : timeOf(unixSeconds(draft.endsAt));
   if (endsAt !== null && unixSeconds(endsAt) < now + BigInt(draft.periodHours) * 3600n) {
-    throw invalid('endsAt', 'must be at least one period ahead');
+    throw invalidField('endsAt', 'must be at least one period ahead');
   }
   const chainPlanId = randomBytes(8).readBigUInt64LE();
   return {
@@ -157,8 +157,8 @@ export async function adoptPlan(
     throw new ServiceError('NOT_FOUND', `There is no plan at ${planPda} on chain.`);
   if (decoded.owner !== owner)
     throw new ServiceError('FORBIDDEN', 'This plan belongs to another wallet.');
-  if (decoded.amount > 2n ** 63n - 1n) throw invalid('planPda', 'has an amount above 2^63-1');
-  if (decoded.endTs !== 0n && decoded.endTs <= now) throw invalid('planPda', 'has ended');
+  if (decoded.amount > 2n ** 63n - 1n) throw invalidField('planPda', 'has an amount above 2^63-1');
+  if (decoded.endTs !== 0n && decoded.endTs <= now) throw invalidField('planPda', 'has ended');
   const record = {
     mint: network.mint,
     amount: decoded.amount,
@@ -179,7 +179,7 @@ export async function adoptPlan(
     );
   }
   if (tokenAccountIn(accounts[1] ?? null) === null) {
-    throw invalid(
+    throw invalidField(
       'planPda',
       'is a plan of a wallet that has no token account for USDC: create it, for example by sending USDC to the wallet, and adopt the plan again',
     );
@@ -287,12 +287,7 @@ function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
     return decode();
   } catch (error) {
     if (error instanceof ChainDataError)
-      throw invalid('planPda', `is not a plan: ${error.message}`);
+      throw invalidField('planPda', `is not a plan: ${error.message}`);
     throw error;
   }
-}
-
-function invalid(path: string, message: string): ServiceError {
-  const fault: Fault = { path, message };
-  return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [fault]);
 }

@@ -23,7 +23,7 @@ import {
   type RefundRow,
   takeAwaitedRefunds,
 } from '../db/refunds.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { appendEvents } from './events.ts';
 import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './network.ts';
@@ -91,10 +91,11 @@ export async function askRefund(
   const left = payment.status === 'succeeded' ? await readRefundable(sql, payment.id) : 0n;
   if (left === 0n) throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
   const wanted = amount ?? left;
-  if (wanted > left) {
-    const message = `must be at most ${left}, which is what is left of the net amount`;
-    throw new ServiceError('VALIDATION_ERROR', `amount ${message}.`, [{ path: 'amount', message }]);
-  }
+  if (wanted > left)
+    throw invalidField(
+      'amount',
+      `must be at most ${left}, which is what is left of the net amount`,
+    );
   if (wanted > ground.funds)
     throw new ServiceError(
       'CONFLICT',

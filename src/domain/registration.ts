@@ -17,14 +17,14 @@ import {
 } from '../db/registrations.ts';
 import type { DiscountTerms, OwnIds } from '../db/subscription-changes.ts';
 import { isDuplicate } from '../db/violations.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { appendEvents } from './events.ts';
 import { type ChainReader, type Network, readAccounts } from './network.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
-export const ownPlan = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
+export const ownPlanFault = 'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;
@@ -53,7 +53,7 @@ export async function checkRegistration(
   const found = await findPlan(sql, request.planId);
   if (found === undefined)
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
-  if (found.appId !== app.id) throw invalid('planId', 'is a plan of another app');
+  if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
   const ownIds = await ownIdsOf(sql, request);
   const { accounts, slot, now } = await readAccounts(chain, [
@@ -87,7 +87,7 @@ async function ownIdsOf(
 ): Promise<OwnIds & Partial<DiscountTerms> & { checkoutSessionId?: string }> {
   if (checkoutSessionId === undefined) return { externalId, metadata };
   if (externalId !== undefined || metadata !== undefined)
-    throw invalid('checkoutSessionId', 'gives externalId and metadata: leave them out');
+    throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
   const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
   const { externalId: customer, discountPercent, discountAmount, discountPeriods } = session;
   return {
@@ -116,27 +116,28 @@ function judgeRegistration(
     subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address ||
     subscription.plan !== plan.planPda
   ) {
-    throw invalid('subscriptionPda', 'is not the address of your subscription to this plan');
+    throw invalidField('subscriptionPda', 'is not the address of your subscription to this plan');
   }
-  if (wallet === plan.owner) throw invalid('planId', ownPlan);
+  if (wallet === plan.owner) throw invalidField('planId', ownPlanFault);
   if (plan.status !== 'active') {
     const why = {
       pending: 'is not published on chain yet',
       sunset: 'takes no new subscriptions',
       ended: 'has ended',
     }[plan.status];
-    throw invalid('planId', why);
+    throw invalidField('planId', why);
   }
   if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
-    throw invalid('planId', 'is not on chain with its terms any more');
-  if (seen.plan.endTs !== 0n && seen.now > seen.plan.endTs) throw invalid('planId', 'has ended');
+    throw invalidField('planId', 'is not on chain with its terms any more');
+  if (seen.plan.endTs !== 0n && seen.now > seen.plan.endTs)
+    throw invalidField('planId', 'has ended');
   const sameTerms =
     subscription.amount === plan.amount &&
     subscription.periodHours === BigInt(plan.periodHours) &&
     plan.chainCreatedAt !== null &&
     subscription.planCreatedAt === unixSeconds(plan.chainCreatedAt);
-  if (!sameTerms) throw invalid('subscriptionPda', 'has other terms than the plan');
-  if (subscription.expiresAt !== 0n) throw invalid('subscriptionPda', 'is cancelled on chain');
+  if (!sameTerms) throw invalidField('subscriptionPda', 'has other terms than the plan');
+  if (subscription.expiresAt !== 0n) throw invalidField('subscriptionPda', 'is cancelled on chain');
   return subscription;
 }
 
@@ -151,7 +152,7 @@ export async function storeRegistration(
   await endEarlierRegistration(sql, registration);
   try {
     const id = await insertRegistration(sql, registration);
-    if (id === undefined) throw invalid('planId', 'takes no new subscriptions');
+    if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
     const { checkoutSessionId, subscriberWallet: wallet } = registration;
     if (checkoutSessionId !== undefined) {
       const given = { wallet, subscriptionId: id };
@@ -205,11 +206,7 @@ function decoding<T>(decode: () => T): T {
     return decode();
   } catch (error) {
     if (error instanceof ChainDataError)
-      throw invalid('subscriptionPda', `is not a subscription: ${error.message}`);
+      throw invalidField('subscriptionPda', `is not a subscription: ${error.message}`);
     throw error;
   }
-}
-
-function invalid(path: string, message: string): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
 }

@@ -9,7 +9,7 @@ import {
   type OfferedTransaction,
   type Purpose,
 } from '../db/offered-transactions.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './network.ts';
 
 /** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
@@ -65,11 +65,15 @@ export async function findSignedOffer(
   const { isBuiltMessage, readSigned } = await import('../chain/signed-transaction.ts');
   const bytes = Buffer.from(transaction, 'base64');
   const signed = bytes.toString('base64') === transaction ? readSigned(bytes) : undefined;
-  if (signed?.signer !== wallet) throw invalid('must be a transaction signed by your wallet');
+  if (signed?.signer !== wallet)
+    throw invalidField('transaction', 'must be a transaction signed by your wallet');
   const offers = await findOffers(sql, wallet, signed.blockhash);
   const offer = offers.find(({ message }) => isBuiltMessage(message, signed.message));
   if (offer === undefined)
-    throw invalid('differs from what the service built for your wallet, or is too old');
+    throw invalidField(
+      'transaction',
+      'differs from what the service built for your wallet, or is too old',
+    );
   return { offer, bytes, signature: bs58.encode(signed.signature) };
 }
 
@@ -138,10 +142,4 @@ function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
     reasons[name ?? ''] ??
     `The network refused to ${PLAN_PURPOSES[purpose] ?? purpose}: ${name ?? text}.`
   );
-}
-
-function invalid(message: string): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `transaction ${message}.`, [
-    { path: 'transaction', message },
-  ]);
 }

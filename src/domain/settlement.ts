@@ -1,5 +1,6 @@
 // The transaction in which the keeper changes subscriptions. Assessments are made before it; under the row locks it writes only those whose row has not
 // changed since (the API may have cancelled it). The others are assessed again.
+import type { ClaimKey } from '../db/claims.ts';
 import type { Sql, Transaction } from '../db/connect.ts';
 import {
   type AttemptRow,
@@ -23,15 +24,13 @@ import type { Draft } from './transitions.ts';
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
 export const LEASE_SECONDS = 45;
 
-/** A leased subscription: its id, the claim, and `notices` as the keeper read it. */
-export interface Held {
-  id: string;
-  claimId: string;
+/** A leased subscription with `notices` as the keeper read it. */
+export interface Held extends ClaimKey {
   notices: number;
 }
 
 /** The changes to write for one subscription. */
-export interface Outcome {
+export interface SubscriptionChange {
   draft: Draft;
   /** A signed payment to commit; the lease is kept while it is in flight. */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
@@ -44,7 +43,7 @@ export interface Outcome {
 }
 
 /** An outcome with its claim and the row that it was decided from. */
-export type Assessment<O extends Outcome = Outcome> = O & {
+export type Assessment<O extends SubscriptionChange = SubscriptionChange> = O & {
   readonly claim: Held;
   readonly row: ReadSubscription;
 };
@@ -182,7 +181,7 @@ export interface SettledRows<A> {
  * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; when it returns undefined, the row is
  * not written and its lease is kept. `isRecorded`: whether the pull of a transaction is known to be recorded for the row's account.
  */
-export async function settleRows<O extends Outcome>(
+export async function settleRows<O extends SubscriptionChange>(
   sql: Sql,
   held: readonly (Held & { readonly row: ReadSubscription })[],
   chainNow: Date,
@@ -216,7 +215,7 @@ export async function settleRows<O extends Outcome>(
  * Whether the row needs no write when its attempt is committed: only observedSlot differs, which is written at the attempt's end. The lease then runs
  * from the claim.
  */
-function isUntouched({ attempt, draft: { row, state, happenings } }: Outcome): boolean {
+function isUntouched({ attempt, draft: { row, state, happenings } }: SubscriptionChange): boolean {
   if (attempt === undefined || happenings.length > 0) return false;
   return (Object.keys(state) as (keyof typeof state)[]).every(
     (field) => field === 'observedSlot' || state[field] === row[field],

@@ -1,6 +1,7 @@
 // Sign-In With Solana (github.com/phantom/sign-in-with-solana): builds the message that a wallet shows and signs, and verifies the signed message.
-import { createPublicKey, randomBytes, verify } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
+import { isSigned } from '../chain/keypair.ts';
 import type { Role } from './tokens.ts';
 
 const nonceLifetimeMs = 5 * 60_000;
@@ -83,9 +84,6 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// DER prefix of a raw Ed25519 public key (RFC 8410).
-const spkiPrefix = Buffer.from('302a300506032b6570032100', 'hex');
-
 // Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Anyone can forge a signature under such a key that verifies for
 // one message out of eight.
 const smallOrder = new Set([
@@ -104,18 +102,10 @@ function hasSmallOrder(publicKey: Uint8Array): boolean {
   return smallOrder.has(bytes.toString('hex'));
 }
 
-/**
- * Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. Uses Node's crypto, because tweetnacl takes 10 ms and the
- * route is open to anyone.
- */
+/** Whether `signature` (Base58 of 64 bytes) is the wallet's Ed25519 signature of these bytes. */
 export function isSignedBy(wallet: string, message: Uint8Array, signature: string): boolean {
   const publicKey = bs58.decodeUnsafe(wallet);
   const bytes = bs58.decodeUnsafe(signature);
   if (publicKey?.length !== 32 || bytes?.length !== 64 || hasSmallOrder(publicKey)) return false;
-  const key = createPublicKey({
-    key: Buffer.concat([spkiPrefix, publicKey]),
-    format: 'der',
-    type: 'spki',
-  });
-  return verify(null, message, key, bytes);
+  return isSigned(publicKey, message, bytes);
 }

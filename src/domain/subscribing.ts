@@ -11,7 +11,7 @@ import {
 } from '../chain/transactions.ts';
 import type { PlanRow } from '../db/plans.ts';
 import type { SubscriptionRow } from '../db/registrations.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField, ServiceError } from '../errors.ts';
 import {
   type ChainReader,
   type Network,
@@ -20,7 +20,7 @@ import {
   type Unsigned,
 } from './network.ts';
 import { partiesOf, planFaults } from './plans.ts';
-import { ownPlan } from './registration.ts';
+import { ownPlanFault } from './registration.ts';
 
 // An approval starts at u64::MAX and every payment reduces it. Below half, the next transaction that the wallet signs renews it.
 const ampleApproval = 2n ** 63n;
@@ -40,10 +40,7 @@ export async function openingTransaction(
       'CONFLICT',
       `The plan is ${plan.status}: it takes no new subscriptions.`,
     );
-  if (wallet === plan.owner) {
-    const fault = { path: 'planId', message: ownPlan };
-    throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
-  }
+  if (wallet === plan.owner) throw invalidField('planId', ownPlanFault);
   const authority = authorityAddress(network.programId, wallet, plan.mint).address;
   const { accounts, now } = await readAccounts(chain, [
     plan.planPda,

@@ -4,7 +4,8 @@ import * as errors from 'jose/errors';
 import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 
-export type Role = 'merchant' | 'subscriber';
+export const roles = ['merchant', 'subscriber'] as const;
+export type Role = (typeof roles)[number];
 
 export interface Bearer {
   wallet: string;

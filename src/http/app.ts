@@ -109,7 +109,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     // Fastify runs no hooks for these errors, so the headers are set here.
     frameworkErrors: (error, request, reply) => {
       reply.headers(headers).header('x-request-id', request.id);
-      gate.describe(request, reply);
+      gate.showBudget(request, reply);
       onError(error, request, reply);
     },
     genReqId: ({ headers: { 'x-request-id': given } }) => requestId(given),
@@ -186,7 +186,7 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     // A response that spent no budget (unknown route, health) shows the address's budget.
-    if (!reply.hasHeader('ratelimit-limit')) gate.describe(request, reply);
+    if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
     // A stopping server closes each connection after its response.
     if (closing) reply.header('connection', 'close');
     done(null, payload);

@@ -13,6 +13,7 @@ import type { SecretBox } from '../domain/secrets.ts';
 import { ServiceError } from '../errors.ts';
 import { createBatch, type Find } from './batch.ts';
 import type { Log } from '../log.ts';
+import type { Ping, PingResult } from '../webhooks/ping.ts';
 
 export interface ApiDeps {
   sql: Sql;
@@ -38,16 +39,7 @@ export interface ApiDeps {
   /** Addresses and CIDRs of proxies whose X-Forwarded-For is trusted. */
   trustProxy: readonly string[];
   /** Sends a signed ping, or the given event, to a webhook endpoint and waits up to 5 s for the response. */
-  ping: (target: {
-    appId: string;
-    webhookId: string;
-    url: string;
-    /** Unix ms of the database's clock. */
-    now: number;
-    secret: string;
-    previousSecret?: string;
-    event?: { id: string; body: string };
-  }) => Promise<PingResult>;
+  ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /** Throws when the host of a URL is an address to which webhooks must not be sent. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, for metrics. */
@@ -58,16 +50,6 @@ export interface ApiDeps {
   wakeKeepers: () => void;
   /** Wakes the replay worker (domain/replay.ts, workOnReplays). */
   wakeReplays: () => void;
-}
-
-export interface PingResult {
-  /** null without a response. */
-  status: number | null;
-  durationMs: number;
-  /** The reason why there is no response. */
-  error: string | null;
-  /** The start of the response body. */
-  response: string | null;
 }
 
 export type Api = FastifyInstance<
@@ -101,6 +83,11 @@ declare module 'fastify' {
     /** By performance.now(). */
     startedAt: number;
   }
+}
+
+/** The caller as one text, unique across merchants and subscribers. */
+export function callerKey(caller: Caller): string {
+  return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
 /** The calling merchant. Only for routes that admit merchants only. */

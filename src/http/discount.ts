@@ -2,7 +2,7 @@
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { discounted, discountOf } from '../domain/price.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 import { AmountInput, AmountOrNull, nullable } from './fields.ts';
 
 export const Discount = Type.Object(
@@ -66,16 +66,13 @@ export function discountTermsOf(
   if (input === null) return none;
   const { percentOff = null, amountOff: off = null, periods = null } = input;
   if ((percentOff === null) === (off === null))
-    throw invalid('must have percentOff or amountOff, and not both');
+    throw invalidField('discount', 'must have percentOff or amountOff, and not both');
   const amountOff = off === null ? null : BigInt(off);
   const least = minimum > 1n ? minimum : 1n;
   if (discounted(amount, { percentOff, amountOff }) < least)
-    throw invalid(`must leave at least ${least} base units of ${amount} to collect`);
+    throw invalidField(
+      'discount',
+      `must leave at least ${least} base units of ${amount} to collect`,
+    );
   return { discountPercent: percentOff, discountAmount: amountOff, discountPeriods: periods };
-}
-
-function invalid(message: string): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `discount ${message}.`, [
-    { path: 'discount', message },
-  ]);
 }

@@ -2,7 +2,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/addresses.ts';
 import { isId } from '../db/ids.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 
 const maxAmount = 2n ** 63n - 1n;
 // Four-digit ISO years end at 9999; a time zone could push a later instant beyond that.
@@ -155,10 +155,7 @@ export const MetadataInput = Type.Unsafe<Record<string, string>>({
 export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | undefined): void {
   if (metadata === undefined) return;
   if (Buffer.byteLength(JSON.stringify(metadata)) <= mostMetadataBytes) return;
-  const message = 'must be at most 4096 bytes as JSON';
-  throw new ServiceError('VALIDATION_ERROR', `metadata ${message}.`, [
-    { path: 'metadata', message },
-  ]);
+  throw invalidField('metadata', 'must be at most 4096 bytes as JSON');
 }
 
 /** A field that may be null. */

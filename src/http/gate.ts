@@ -4,8 +4,8 @@ import type { Tokens } from '../domain/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { addressSubject } from './addresses.ts';
 import { admit, type Admission, createIdentify } from './auth.ts';
-import type { ApiDeps, Caller } from './context.ts';
-import type { Limiter, Standing } from './limits.ts';
+import { type ApiDeps, type Caller, callerKey } from './context.ts';
+import type { Limiter, Allowance } from './limits.ts';
 
 /** Caps an address at the rate of this many callers below the Pro tier, because anyone can create any number of wallets. */
 const callersPerAddress = 20;
@@ -16,7 +16,7 @@ export interface Gate {
   /** Counts a request without a caller against its address. */
   address(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response that spent no budget. */
-  describe(request: FastifyRequest, reply: FastifyReply): void;
+  showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
 
 /** The gate of one server. */
@@ -26,9 +26,9 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
 
   /** Counts a request and sets the RateLimit headers; throws RATE_LIMITED when the budget is spent. */
   const spend = async (reply: FastifyReply, subject: string, limit: number) => {
-    const standing = await limiter.spend(subject, limit);
-    show(reply, standing);
-    refuse(reply, standing);
+    const allowance = await limiter.spend(subject, limit);
+    show(reply, allowance);
+    refuse(reply, allowance);
   };
 
   const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
@@ -51,23 +51,19 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
         pro
           ? undefined
           : limiter.spend(`callers of ${addressSubject(request.ip)}`, free * callersPerAddress),
-        spend(reply, subjectOf(caller), pro ? deps.requestsPerMinute.pro : free),
+        spend(reply, callerKey(caller), pro ? deps.requestsPerMinute.pro : free),
       ]);
       if (ceiling !== undefined) refuse(reply, ceiling);
       admit(caller, admission);
     },
     address: (request, reply) => spend(reply, addressSubject(request.ip), free),
-    describe(request, reply) {
+    showBudget(request, reply) {
       show(reply, limiter.peek(addressSubject(request.ip), free));
     },
   };
 }
 
-function subjectOf(caller: Caller): string {
-  return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
-}
-
-function refuse(reply: FastifyReply, { allowed, limit, resetSeconds }: Standing): void {
+function refuse(reply: FastifyReply, { allowed, limit, resetSeconds }: Allowance): void {
   if (allowed) return;
   reply.header('retry-after', resetSeconds);
   throw new ServiceError(
@@ -76,7 +72,7 @@ function refuse(reply: FastifyReply, { allowed, limit, resetSeconds }: Standing)
   );
 }
 
-function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Standing): void {
+function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Allowance): void {
   reply
     .header('ratelimit-limit', limit)
     .header('ratelimit-remaining', remaining)

@@ -5,8 +5,8 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Transaction } from '../db/connect.ts';
 import { findAnswer, storeAnswer, takeKey, type StoredAnswer } from '../db/idempotency.ts';
-import { ServiceError } from '../errors.ts';
-import type { ApiDeps } from './context.ts';
+import { invalidField, ServiceError } from '../errors.ts';
+import { type ApiDeps, callerKey } from './context.ts';
 import { ok } from './envelope.ts';
 
 export const idempotencyHeaders = Type.Object({
@@ -29,8 +29,7 @@ export function unusedKey({
   const isRead = method === 'GET' || method === 'HEAD';
   if (headers['idempotency-key'] === undefined || isRead || is404) return undefined;
   if (routeOptions.schema?.headers === idempotencyHeaders) return undefined;
-  const fault = { path: 'idempotency-key', message: 'must be left out: this request takes none' };
-  return new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
+  return invalidField('idempotency-key', 'must be left out: this request takes none');
 }
 
 /**
@@ -49,7 +48,9 @@ export async function answerOnce<T>(
     const act = await prepare();
     return reply.code(status).send(ok(await sql.begin(act)));
   }
-  const scope = scopeOf(request);
+  const { caller } = request;
+  if (caller === null) throw new Error('an idempotent route without a caller');
+  const scope = callerKey(caller);
   const owner = `${scope} ${key}`;
   const repeat = (answer: StoredAnswer) => {
     if (!answer.fingerprint.equals(fingerprint))
@@ -76,11 +77,6 @@ export async function answerOnce<T>(
   if (outcome.earlier === undefined)
     throw new ServiceError('CONFLICT', 'Another request with this Idempotency-Key is under way.');
   return repeat(outcome.earlier);
-}
-
-function scopeOf({ caller }: FastifyRequest): string {
-  if (caller === null) throw new Error('an idempotent route without a caller');
-  return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
 }
 
 /** Hash of method, URL and body, independent of the order of the body's fields. */

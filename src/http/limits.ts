@@ -9,7 +9,7 @@ const sweepAbove = 10_000;
 /** Minimum time between two scans of the windows, because a scan per request would be quadratic in the number of callers. */
 const sweepMs = 1000;
 
-export interface Standing {
+export interface Allowance {
   allowed: boolean;
   limit: number;
   remaining: number;
@@ -19,9 +19,9 @@ export interface Standing {
 
 export interface Limiter {
   /** Counts one request of the subject. */
-  spend(subject: string, limit: number): Promise<Standing>;
+  spend(subject: string, limit: number): Promise<Allowance>;
   /** The last known state, without counting. */
-  peek(subject: string, limit: number): Standing;
+  peek(subject: string, limit: number): Allowance;
 }
 
 interface Window {
@@ -33,7 +33,7 @@ interface Window {
 /** One subject's requests that wait for the statement of this turn. */
 interface Turn {
   limit: number;
-  waiting: { resolve: (standing: Standing) => void; reject: (error: unknown) => void }[];
+  waiting: { resolve: (allowance: Allowance) => void; reject: (error: unknown) => void }[];
 }
 
 /** A limiter on this database. All limiters on one database share the limits. */
@@ -58,7 +58,7 @@ export function createLimiter(sql: Sql): Limiter {
     return window;
   };
 
-  const settle = async (asked: Map<string, Turn>) => {
+  const spendTurn = async (asked: Map<string, Turn>) => {
     try {
       const spendings = [...asked].map(([subject, { limit, waiting }]) => ({
         subject,
@@ -72,7 +72,7 @@ export function createLimiter(sql: Sql): Limiter {
           const allowed = place < budget.granted;
           // Among requests counted together, each sees the budget as of its own place.
           const later = allowed ? budget.granted - place - 1 : 0;
-          resolve(standing({ ...window, spent: window.spent - later }, limit, allowed));
+          resolve(allowance({ ...window, spent: window.spent - later }, limit, allowed));
         });
       }
     } catch (error) {
@@ -84,14 +84,14 @@ export function createLimiter(sql: Sql): Limiter {
     spend(subject, limit) {
       const known = live(subject);
       if (known !== undefined && known.spent >= limit)
-        return Promise.resolve(standing(known, limit, false));
+        return Promise.resolve(allowance(known, limit, false));
       if (turn === undefined) {
         const asked = new Map<string, Turn>();
         turn = asked;
         // setImmediate runs after all readable sockets were read, so their requests join this statement.
         setImmediate(() => {
           turn = undefined;
-          void settle(asked);
+          void spendTurn(asked);
         });
       }
       const entry = turn.get(subject) ?? { limit, waiting: [] };
@@ -100,12 +100,12 @@ export function createLimiter(sql: Sql): Limiter {
       return new Promise((resolve, reject) => entry.waiting.push({ resolve, reject }));
     },
     peek(subject, limit) {
-      return standing(live(subject), limit, true);
+      return allowance(live(subject), limit, true);
     },
   };
 }
 
-function standing(window: Window | undefined, limit: number, allowed: boolean): Standing {
+function allowance(window: Window | undefined, limit: number, allowed: boolean): Allowance {
   return {
     allowed,
     limit,

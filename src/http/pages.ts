@@ -1,8 +1,9 @@
 // Keyset pages, newest first: ?limit and ?cursor in, Link and X-Next-Cursor out.
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Page } from '../db/lists.ts';
 import type { Cursors } from '../domain/cursors.ts';
-import { ServiceError } from '../errors.ts';
+import { invalidField } from '../errors.ts';
 import { ok } from './envelope.ts';
 
 export const pageQuery = {
@@ -15,15 +16,8 @@ export const pageQuery = {
   ),
 };
 
-export interface Page {
-  /** Id of the last row of the previous page. */
-  after: string | null;
-  /** One row more than the page size, to detect whether there is a next page. */
-  limit: number;
-}
-
 export interface Pages {
-  /** Parses limit and cursor. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
+  /** Parses limit and cursor. The page has one row more than asked for, to detect whether there is a next page. Throws VALIDATION_ERROR for a cursor that was not issued for this list. */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
   /** The response: at most `limit` rows; sets Link and X-Next-Cursor when more follow. */
   send<T extends { id: string }>(
@@ -51,10 +45,7 @@ export function createPages(cursors: Cursors, publicUrl: string): Pages {
       const { limit, cursor } = request.query;
       if (cursor === undefined) return { after: null, limit: limit + 1 };
       const after = cursors.read(cursor, scope(request));
-      if (after === undefined) {
-        const fault = { path: 'cursor', message: 'was not issued for this list' };
-        throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
-      }
+      if (after === undefined) throw invalidField('cursor', 'was not issued for this list');
       return { after, limit: limit + 1 };
     },
     send(request, reply, rows) {

@@ -5,7 +5,7 @@ import { amountDisplay } from '../domain/money.ts';
 import type { OwnTerms, PlanDraft } from '../domain/plans.ts';
 import type { PriceWarning } from '../domain/price-warnings.ts';
 import { blockReasons } from '../domain/reasons.ts';
-import { ServiceError, type Fault } from '../errors.ts';
+import { type Fault, invalidField, ServiceError } from '../errors.ts';
 import {
   Amount,
   AmountInput,
@@ -164,8 +164,7 @@ export function refuseMixture(body: Static<typeof PlanInput>): void {
 /** Throws VALIDATION_ERROR for an amount below the operator's minimum. */
 export function refuseSmall(path: string, amount: bigint, minimum: bigint): void {
   if (amount >= minimum) return;
-  const message = `must collect at least ${minimum} base units per period`;
-  throw new ServiceError('VALIDATION_ERROR', `${path} ${message}.`, [{ path, message }]);
+  throw invalidField(path, `must collect at least ${minimum} base units per period`);
 }
 
 /** The off-chain terms of the input, with null for defaults. */
@@ -179,10 +178,7 @@ export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
 export function refuseUnordered(delays: readonly number[] | null | undefined): void {
   if (delays?.every((hours, place) => place === 0 || hours > (delays[place - 1] ?? 0)) !== false)
     return;
-  const message = 'must ascend';
-  throw new ServiceError('VALIDATION_ERROR', `retryHours ${message}.`, [
-    { path: 'retryHours', message },
-  ]);
+  throw invalidField('retryHours', 'must ascend');
 }
 
 /** The draft of a new plan from the input. */

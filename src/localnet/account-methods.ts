@@ -1,12 +1,12 @@
 import bs58 from 'bs58';
 import { accountAt, programAccountsAt } from './accounts.ts';
 import { accountEncoding, encodeAccount, tokenAmount } from './encode-account.ts';
-import { isMint, isTokenAccount } from './execute.ts';
-import { addressKey, base58, type Key } from './keys.ts';
+import { isMint, isTokenAccount, TOKEN_PROGRAMS } from './execute.ts';
+import { base58, type Key } from './keys.ts';
 import {
-  type Endpoint,
   flag,
   integer,
+  type LocalEndpoint,
   publicKey,
   required,
   settings,
@@ -16,17 +16,12 @@ import {
 } from './params.ts';
 import { invalidParams } from './rpc-error.ts';
 import type { AccountState } from './vm.ts';
-import { TOKEN_PROGRAM } from '../chain/addresses.ts';
 
 // getAccountInfo and its relatives.
 
 const MAX_MULTIPLE_ACCOUNTS = 100;
 const MAX_FILTERS = 4;
 const MAX_MEMCMP_BYTES = 128;
-const TOKEN_PROGRAMS: readonly Key[] = [
-  addressKey(TOKEN_PROGRAM),
-  addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'),
-];
 
 /** A condition on an account. */
 export type Filter = (state: AccountState) => boolean;
@@ -72,7 +67,7 @@ export function filtersOf(from: Settings): readonly Filter[] {
   return filters.map(filterOf);
 }
 
-function getAccountInfo(params: readonly unknown[], endpoint: Endpoint) {
+function getAccountInfo(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const from = settings(params, 1);
   const encoding = accountEncoding(from);
@@ -89,7 +84,7 @@ function getAccountInfo(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-function getMultipleAccounts(params: readonly unknown[], endpoint: Endpoint) {
+function getMultipleAccounts(params: readonly unknown[], endpoint: LocalEndpoint) {
   const list = required(params, 0);
   if (!Array.isArray(list)) throw invalidParams('Invalid params: expected an array of public keys');
   if (list.length > MAX_MULTIPLE_ACCOUNTS)
@@ -106,14 +101,14 @@ function getMultipleAccounts(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-function getBalance(params: readonly unknown[], endpoint: Endpoint) {
+function getBalance(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const { height, context } = viewOf(endpoint, settings(params, 1));
   return { context, value: accountAt(endpoint.chain, key, height)?.lamports ?? 0n };
 }
 
 function listed(
-  endpoint: Endpoint,
+  endpoint: LocalEndpoint,
   accounts: Iterable<readonly [Key, AccountState]>,
   from: Settings,
   { height }: View,
@@ -128,7 +123,7 @@ function listed(
 const byKey = ([one]: readonly [Key, AccountState], [other]: readonly [Key, AccountState]) =>
   one < other ? -1 : 1;
 
-function getProgramAccounts(params: readonly unknown[], endpoint: Endpoint) {
+function getProgramAccounts(params: readonly unknown[], endpoint: LocalEndpoint) {
   const program = publicKey(required(params, 0));
   const from = settings(params, 1);
   const filters = filtersOf(from);
@@ -140,7 +135,7 @@ function getProgramAccounts(params: readonly unknown[], endpoint: Endpoint) {
   return flag(from['withContext'], 'withContext', false) ? { context: view.context, value } : value;
 }
 
-function getTokenAccountsByOwner(params: readonly unknown[], endpoint: Endpoint) {
+function getTokenAccountsByOwner(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
   const { mint, programId } = settings([required(params, 1)], 0);
   const from = settings(params, 2);
@@ -155,7 +150,7 @@ function getTokenAccountsByOwner(params: readonly unknown[], endpoint: Endpoint)
       : accountAt(chain, wantedMint, view.height)?.owner;
   if (wantedMint !== undefined && !isMint(accountAt(chain, wantedMint, view.height)))
     throw invalidParams('Invalid param: could not find mint');
-  if (program === undefined || !TOKEN_PROGRAMS.includes(program))
+  if (program === undefined || !TOKEN_PROGRAMS.has(program))
     throw invalidParams('Invalid param: unrecognized Token program id');
   const matching = [...programAccountsAt(chain, program, view.height)]
     .filter(([, state]) => isTokenAccount(state) && state.data.toString('latin1', 32, 64) === owner)
@@ -167,7 +162,7 @@ function getTokenAccountsByOwner(params: readonly unknown[], endpoint: Endpoint)
   return { context: view.context, value: listed(endpoint, matching, from, view) };
 }
 
-function getTokenAccountBalance(params: readonly unknown[], endpoint: Endpoint) {
+function getTokenAccountBalance(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const { height, context } = viewOf(endpoint, settings(params, 1));
   const state = accountAt(endpoint.chain, key, height);
@@ -178,7 +173,7 @@ function getTokenAccountBalance(params: readonly unknown[], endpoint: Endpoint) 
   return { context, value: tokenAmount(state.data.readBigUInt64LE(64), mint.data.readUInt8(44)) };
 }
 
-function getTokenSupply(params: readonly unknown[], endpoint: Endpoint) {
+function getTokenSupply(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const { height, context } = viewOf(endpoint, settings(params, 1));
   const mint = accountAt(endpoint.chain, key, height);
@@ -187,7 +182,7 @@ function getTokenSupply(params: readonly unknown[], endpoint: Endpoint) {
   return { context, value: tokenAmount(mint.data.readBigUInt64LE(36), mint.data.readUInt8(44)) };
 }
 
-const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: Endpoint) =>
+const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: LocalEndpoint) =>
   chain.vm.rentExempt(integer(required(params, 0), 'dataLength', 0, 10 * 1024 * 1024));
 
 /** The methods about accounts, by name. */

@@ -5,8 +5,8 @@ import { blockOfHash } from './blocks.ts';
 import { base58, type Key } from './keys.ts';
 import {
   API_VERSION,
-  type Endpoint,
   integer,
+  type LocalEndpoint,
   publicKey,
   required,
   settings,
@@ -29,7 +29,7 @@ function latestHash(chain: Chain, block: Block): Block {
   return block === head(chain) ? (chain.blocks.at(-2) ?? block) : block;
 }
 
-function getLatestBlockhash(params: readonly unknown[], endpoint: Endpoint) {
+function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint) {
   const view = viewOf(endpoint, settings(params, 0));
   const { hash, height } = latestHash(endpoint.chain, view.block);
   return {
@@ -42,13 +42,13 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: Endpoint) {
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
 
-function isBlockhashValid(params: readonly unknown[], endpoint: Endpoint) {
+function isBlockhashValid(params: readonly unknown[], endpoint: LocalEndpoint) {
   const hash = publicKey(required(params, 0));
   const view = viewOf(endpoint, settings(params, 1));
   return { context: view.context, value: isLive(endpoint.chain, hash, view) };
 }
 
-function getBlockTime(params: readonly unknown[], { chain }: Endpoint) {
+function getBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   const slot = integer(required(params, 0), 'slot', 0);
   const { blocks } = chain;
   const last = head(chain);
@@ -94,7 +94,7 @@ function messageOf(chain: Chain, value: unknown): WireMessage {
   }
 }
 
-function getFeeForMessage(params: readonly unknown[], endpoint: Endpoint) {
+function getFeeForMessage(params: readonly unknown[], endpoint: LocalEndpoint) {
   const message = messageOf(endpoint.chain, required(params, 0));
   const view = viewOf(endpoint, settings(params, 1));
   return {
@@ -103,7 +103,7 @@ function getFeeForMessage(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Endpoint) {
+function getRecentPrioritizationFees(params: readonly unknown[], { chain }: LocalEndpoint) {
   const keys = params[0] ?? [];
   if (!Array.isArray(keys)) throw invalidParams('Invalid params: expected an array of public keys');
   if (keys.length > MAX_FEE_ACCOUNTS)
@@ -132,21 +132,21 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Endp
 export const blockMethods = {
   getHealth: () => 'ok',
   getVersion: () => ({ 'feature-set': FEATURE_SET, 'solana-core': API_VERSION }),
-  getGenesisHash: (_: readonly unknown[], { chain }: Endpoint) => base58(chain.genesisHash),
-  getSlot: (params: readonly unknown[], endpoint: Endpoint) =>
+  getGenesisHash: (_: readonly unknown[], { chain }: LocalEndpoint) => base58(chain.genesisHash),
+  getSlot: (params: readonly unknown[], endpoint: LocalEndpoint) =>
     viewOf(endpoint, settings(params, 0)).block.slot,
-  getBlockHeight: (params: readonly unknown[], endpoint: Endpoint) =>
+  getBlockHeight: (params: readonly unknown[], endpoint: LocalEndpoint) =>
     viewOf(endpoint, settings(params, 0)).height,
-  getTransactionCount: (params: readonly unknown[], endpoint: Endpoint) => {
+  getTransactionCount: (params: readonly unknown[], endpoint: LocalEndpoint) => {
     viewOf(endpoint, settings(params, 0));
     return endpoint.chain.transactionCount;
   },
-  getFirstAvailableBlock: (_: readonly unknown[], { chain }: Endpoint) =>
+  getFirstAvailableBlock: (_: readonly unknown[], { chain }: LocalEndpoint) =>
     chain.blocks[0]?.slot ?? 0,
   getBlockTime,
   getLatestBlockhash,
   isBlockhashValid,
-  getEpochInfo: (params: readonly unknown[], endpoint: Endpoint) =>
+  getEpochInfo: (params: readonly unknown[], endpoint: LocalEndpoint) =>
     epochInfo(endpoint.chain, viewOf(endpoint, settings(params, 0)).block),
   getEpochSchedule: () => ({
     firstNormalEpoch: 0,

@@ -3,17 +3,17 @@ import bs58 from 'bs58';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
 import { current, head, overwrite } from './accounts.ts';
 import { epochInfo } from './block-methods.ts';
-import { setRent, setV1Feature } from './cluster-settings.ts';
-import { isMint, isTokenAccount } from './execute.ts';
+import { RENT_EXEMPT_FOREVER, setRent, setV1Feature } from './cluster-settings.ts';
+import { isMint, isTokenAccount, TOKEN_ACCOUNT_LENGTH } from './execute.ts';
 import { airdrop, mintUsdc } from './faucet.ts';
 import { ChainRefusal, forgetBlocks, timeTravel } from './fork.ts';
 import { faucet, LOCALNET_MINT, MINT_DECIMALS } from './genesis.ts';
 import { addressKey, base58, bytesOf, type Key } from './keys.ts';
 import {
   choice,
-  type Endpoint,
   flag,
   integer,
+  type LocalEndpoint,
   publicKey,
   required,
   settings,
@@ -30,8 +30,6 @@ import type { AccountState } from './vm.ts';
 
 const SYSTEM: Key = '\0'.repeat(32);
 const TOKEN = addressKey(TOKEN_PROGRAM);
-const TOKEN_ACCOUNT_LENGTH = 165;
-const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
 const LATEST_TIME = 253_402_300_799_999;
 const MAX_RENT = 1_000_000;
 const MAX_MINED = 10_000;
@@ -52,7 +50,7 @@ function asked<T>(run: () => T): T {
  * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: forward only, as in Surfpool; the past is
  * -32602. Answers with getEpochInfo of the block that is being built from then on; 'confirmed' follows with the next block.
  */
-function surfnetTimeTravel(params: readonly unknown[], { chain }: Endpoint) {
+function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
   const wanted = (['absoluteTimestamp', 'absoluteSlot', 'absoluteEpoch'] as const).filter(
     (name) => given[name] !== undefined,
@@ -86,7 +84,7 @@ function hexBytes(value: unknown): Buffer {
 }
 
 /** surfnet_setAccount [address, {lamports, data: hex, owner, executable, rentEpoch}]: a field that is absent stays as it is. */
-function surfnetSetAccount(params: readonly unknown[], endpoint: Endpoint) {
+function surfnetSetAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const update = settings([required(params, 1)], 0);
   const { chain } = endpoint;
@@ -132,7 +130,7 @@ function writeOptionalKey(data: Buffer, offset: number, key: Key | null | undefi
  * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority}, tokenProgram?]: creates or changes the
  * associated token account. The mint's supply stays as it is. SPL Token only.
  */
-function surfnetSetTokenAccount(params: readonly unknown[], endpoint: Endpoint) {
+function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
   const mint = publicKey(required(params, 1));
   const update: Settings = settings([required(params, 2)], 0);
@@ -168,7 +166,7 @@ function surfnetSetTokenAccount(params: readonly unknown[], endpoint: Endpoint) 
 }
 
 /** localnet_mineBlocks [count = 1]: seals that many blocks now. Answers with the slot being built. */
-function localnetMineBlocks(params: readonly unknown[], { chain }: Endpoint) {
+function localnetMineBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = params[0] === undefined ? 1 : integer(params[0], 'count', 1, MAX_MINED);
   for (let mined = 0; mined < count; mined += 1) advance(chain);
   return head(chain).slot;
@@ -178,7 +176,7 @@ function localnetMineBlocks(params: readonly unknown[], { chain }: Endpoint) {
  * localnet_forgetBlocks [count, {replay: false}]: the last `count` confirmed blocks and the block being built are abandoned for another
  * fork; with replay their transactions are run again on it. Answers {forgotten: number of transactions, slot}.
  */
-function localnetForgetBlocks(params: readonly unknown[], { chain }: Endpoint) {
+function localnetForgetBlocks(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 0, MAX_MINED);
   const replay = flag(settings(params, 1)['replay'], 'replay', false);
   const forgotten = asked(() => forgetBlocks(chain, count, replay));
@@ -186,7 +184,7 @@ function localnetForgetBlocks(params: readonly unknown[], { chain }: Endpoint) {
 }
 
 /** localnet_faucet [owner, amount]: mints base units of the local USDC to the owner's associated token account. Answers the signature. */
-function localnetFaucet(params: readonly unknown[], { chain }: Endpoint) {
+function localnetFaucet(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
   const outcome = mintUsdc(chain, owner, u64(required(params, 1), 'amount'));
   if ('refused' in outcome)
@@ -198,7 +196,7 @@ function localnetFaucet(params: readonly unknown[], { chain }: Endpoint) {
  * localnet_wallets [count, {lamports, amount}]: new keypairs with 10 SOL and 1,000 USDC, or the given amounts. Answers
  * [{address, secretKey}], the secret in Base58 of 64 bytes.
  */
-function localnetWallets(params: readonly unknown[], { chain }: Endpoint) {
+function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
   const count = integer(required(params, 0), 'count', 1, MAX_WALLETS);
   const from = settings(params, 1);
   const lamports =
@@ -221,13 +219,13 @@ function localnetWallets(params: readonly unknown[], { chain }: Endpoint) {
 }
 
 /** localnet_setRent [lamportsPerByte]: the rent from the block being built on; a token account has 293 bytes to pay for. */
-function localnetSetRent(params: readonly unknown[], { chain }: Endpoint) {
+function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));
   return null;
 }
 
 /** localnet_setTransactionV1 [active]: activates the feature of version 1 transactions, or takes it away. */
-function localnetSetTransactionV1(params: readonly unknown[], { chain }: Endpoint) {
+function localnetSetTransactionV1(params: readonly unknown[], { chain }: LocalEndpoint) {
   setV1Feature(chain, flag(required(params, 0), 'active', true), head(chain).slot);
   return null;
 }

@@ -14,7 +14,8 @@ const FEATURE_PROGRAM = addressKey('Feature111111111111111111111111111111111111'
 /** Bytes of a feature account: whether it is activated, and the slot as u64. */
 export const FEATURE_LENGTH = 9;
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
-const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
+/** Rent epoch of an account that pays no rent. */
+export const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
 
 /** Lamports per byte of the clusters since autumn 2026: a token account costs 1,488,440. */
 export const RENT_LAMPORTS_PER_BYTE = 5_080;

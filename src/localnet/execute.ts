@@ -4,7 +4,7 @@ import { addressKey, type Key } from './keys.ts';
 import { type Chain, type Landed, type TokenChange, TRANSACTIONS_PER_BLOCK } from './state.ts';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
 import type { TransactionError } from './transaction-error.ts';
-import type { AccountState, Outcome } from './vm.ts';
+import type { AccountState, Execution } from './vm.ts';
 import { offerOf } from './fee.ts';
 import {
   isWritable,
@@ -18,11 +18,11 @@ import {
 const SYSTEM = addressKey(SYSTEM_PROGRAM);
 const LOOKUP_TABLE_PROGRAM = addressKey('AddressLookupTab1e1111111111111111111111111');
 const LOOKUP_TABLE_HEADER = 56;
-const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([
+export const TOKEN_PROGRAMS: ReadonlySet<Key> = new Set([
   addressKey(TOKEN_PROGRAM),
   addressKey('TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb'),
 ]);
-const TOKEN_ACCOUNT_LENGTH = 165;
+export const TOKEN_ACCOUNT_LENGTH = 165;
 const TOKEN_2022_ACCOUNT_TYPE = 2;
 const MINT_LENGTH = 82;
 
@@ -54,7 +54,7 @@ export function isMint(state: AccountState | null): state is AccountState {
 /** The reason why a transaction is not in a block, with the logs and result of its run if it ran. */
 export interface Refusal {
   readonly refused: TransactionError;
-  readonly record: Outcome['record'] | null;
+  readonly record: Execution['record'] | null;
 }
 
 /** All keys of a transaction: the static ones, then the loaded ones, writable before read-only. */

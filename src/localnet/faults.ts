@@ -1,4 +1,11 @@
-import { choice, type Endpoint, integer, required, settings, type Settings } from './params.ts';
+import {
+  choice,
+  integer,
+  type LocalEndpoint,
+  required,
+  settings,
+  type Settings,
+} from './params.ts';
 import { invalidParams } from './rpc-error.ts';
 import { type AnswerFault, type Chain, MAX_LAG, type RateLimit } from './state.ts';
 
@@ -48,7 +55,7 @@ function rateLimit(from: Settings): RateLimit {
  * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160).
  * Requests of the surfnet_ and localnet_ methods always get through.
  */
-function setFault(params: readonly unknown[], { chain }: Endpoint) {
+function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
   const from = settings([required(params, 0)], 0);
   const { faults } = chain;
   switch (
@@ -100,7 +107,7 @@ export function clearFaults(chain: Chain): void {
 
 /** The fault that a request of these methods meets, counted down, or undefined. */
 export function answerFaultFor(
-  { chain, lagging }: Endpoint,
+  { chain, lagging }: LocalEndpoint,
   methodsOf: () => readonly string[],
 ): AnswerFault | undefined {
   const { faults } = chain;
@@ -122,7 +129,7 @@ export function answerFaultFor(
 /** The methods that set faults, by name. */
 export const faultMethods = {
   localnet_setFault: setFault,
-  localnet_clearFaults: (_: readonly unknown[], { chain }: Endpoint) => {
+  localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {
     clearFaults(chain);
     return null;
   },

@@ -2,7 +2,12 @@ import { createHash } from 'node:crypto';
 import nacl from 'tweetnacl';
 import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../chain/addresses.ts';
 import { keypairFromSecret } from '../chain/keypair.ts';
-import { activeFeature, FEATURE_LENGTH, V1_FEATURE } from './cluster-settings.ts';
+import {
+  activeFeature,
+  FEATURE_LENGTH,
+  RENT_EXEMPT_FOREVER,
+  V1_FEATURE,
+} from './cluster-settings.ts';
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import type { AccountState, Vm } from './vm.ts';
 
@@ -23,7 +28,6 @@ export const GENESIS_HASH: Key = keyOf(
 );
 
 const FAUCET_LAMPORTS = 500_000_000n * 1_000_000_000n;
-const RENT_EXEMPT_FOREVER = 2n ** 64n - 1n;
 const MINT_LENGTH = 82;
 
 // SPL Token's Mint: authority option u32 and key, supply u64, decimals, initialized, freeze authority option u32 and key.

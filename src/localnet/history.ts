@@ -11,9 +11,9 @@ import { addressKey, base58, bytesOf, type Key } from './keys.ts';
 import {
   choice,
   confirmedViewOf,
-  type Endpoint,
   flag,
   integer,
+  type LocalEndpoint,
   publicKey,
   required,
   settings,
@@ -33,13 +33,13 @@ const MAX_STATUSES = 256;
 const MAX_SIGNATURES = 1_000;
 const MEMO = addressKey(MEMO_PROGRAM);
 
-function confirmationStatus({ chain, lagging }: Endpoint, { height }: Landed) {
+function confirmationStatus({ chain, lagging }: LocalEndpoint, { height }: Landed) {
   const lag = lagging ? chain.faults.lag : 0;
   if (height <= heightOf(chain, 'finalized', lag)) return 'finalized';
   return height <= heightOf(chain, 'confirmed', lag) ? 'confirmed' : 'processed';
 }
 
-function status(endpoint: Endpoint, landed: Landed, newest: number) {
+function status(endpoint: LocalEndpoint, landed: Landed, newest: number) {
   const level = confirmationStatus(endpoint, landed);
   return {
     confirmationStatus: level,
@@ -50,7 +50,7 @@ function status(endpoint: Endpoint, landed: Landed, newest: number) {
   };
 }
 
-function getSignatureStatuses(params: readonly unknown[], endpoint: Endpoint) {
+function getSignatureStatuses(params: readonly unknown[], endpoint: LocalEndpoint) {
   const list = required(params, 0);
   if (!Array.isArray(list)) throw invalidParams('Invalid params: expected an array of signatures');
   if (list.length > MAX_STATUSES)
@@ -83,7 +83,7 @@ const blockTime = (chain: Chain, { height }: Landed) => {
   return block === undefined ? null : Math.floor(block.time / 1000);
 };
 
-function getTransaction(params: readonly unknown[], endpoint: Endpoint) {
+function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const id = signature(required(params, 0));
   // Older clients send the encoding as the second parameter.
   const from: Settings =
@@ -133,7 +133,7 @@ function indexOf(chain: Chain, value: unknown, fallback: number): number {
   return landed === undefined ? fallback : chain.landed.indexOf(landed);
 }
 
-function getSignaturesForAddress(params: readonly unknown[], endpoint: Endpoint) {
+function getSignaturesForAddress(params: readonly unknown[], endpoint: LocalEndpoint) {
   const key = publicKey(required(params, 0));
   const from = settings(params, 1);
   const limit =

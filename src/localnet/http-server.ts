@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import { answerFaultFor } from './faults.ts';
 import { answer, errorAnswer, methodsOf, parseBody, prepare } from './json-rpc.ts';
-import type { Endpoint } from './params.ts';
+import type { LocalEndpoint } from './params.ts';
 import { exceedsRate } from './rate-limit.ts';
 
 /** Bytes that a request's body may have: a validator's own limit. */
@@ -35,7 +35,12 @@ function tooManyRequests(reply: FastifyReply, retryAfter: number) {
     .send('Too many requests');
 }
 
-async function serve(body: Buffer, endpoint: Endpoint, connection: Socket, reply: FastifyReply) {
+async function serve(
+  body: Buffer,
+  endpoint: LocalEndpoint,
+  connection: Socket,
+  reply: FastifyReply,
+) {
   let parsed: unknown;
   try {
     parsed = parseBody(body.toString('utf8'));
@@ -59,7 +64,7 @@ async function serve(body: Buffer, endpoint: Endpoint, connection: Socket, reply
 }
 
 /** Builds the HTTP side of an endpoint: JSON-RPC on POST /, a validator's plain-text GET /health, requests from any origin. It does not listen. */
-export function buildHttp(endpoint: Endpoint): FastifyInstance {
+export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>

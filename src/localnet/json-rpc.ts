@@ -4,7 +4,7 @@ import { cheatMethods } from './cheat-methods.ts';
 import { faultMethods } from './faults.ts';
 import { historyMethods } from './history.ts';
 import { toJson } from './json.ts';
-import type { Endpoint } from './params.ts';
+import type { LocalEndpoint } from './params.ts';
 import {
   internalError,
   invalidParams,
@@ -19,7 +19,7 @@ import { messageOf } from '../errors.ts';
 // JSON-RPC 2.0: requests, batches, notifications and error answers.
 
 /** A method: positional parameters in, the result out; throws RpcError. */
-export type Method = (params: readonly unknown[], endpoint: Endpoint) => unknown;
+export type Method = (params: readonly unknown[], endpoint: LocalEndpoint) => unknown;
 
 const METHODS: ReadonlyMap<string, Method> = new Map(
   Object.entries<Method>({
@@ -62,7 +62,7 @@ export function readCall(value: unknown): Call {
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
 /** Verifies the signatures of a body's transactions together, before the body is answered. */
-export async function prepare(body: unknown, { chain }: Endpoint): Promise<void> {
+export async function prepare(body: unknown, { chain }: LocalEndpoint): Promise<void> {
   if (!Array.isArray(body)) return;
   const sends: (readonly unknown[])[] = [];
   for (const { method, params } of callsOf(body))
@@ -94,7 +94,7 @@ export function positional(params: unknown): readonly unknown[] {
 }
 
 // null: a notification, which gets no answer.
-function answerOne(value: unknown, endpoint: Endpoint): string | null {
+function answerOne(value: unknown, endpoint: LocalEndpoint): string | null {
   const { id, method, params } = readCall(value);
   if (method === null) return errorAnswer(id, invalidRequest());
   try {
@@ -108,7 +108,7 @@ function answerOne(value: unknown, endpoint: Endpoint): string | null {
 }
 
 /** The answer to a parsed body, '' when it holds notifications only. */
-export function answer(body: unknown, endpoint: Endpoint): string {
+export function answer(body: unknown, endpoint: LocalEndpoint): string {
   if (!Array.isArray(body)) return answerOne(body, endpoint) ?? '';
   if (body.length === 0) return errorAnswer(null, invalidRequest());
   const answers = body

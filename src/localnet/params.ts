@@ -6,7 +6,7 @@ import type { Block, Chain } from './state.ts';
 // Reading parameters as a validator does: positions first, then an object of settings.
 
 /** One endpoint of the chain: the ordinary one, or the one that a fault sets back. */
-export interface Endpoint {
+export interface LocalEndpoint {
   readonly chain: Chain;
   readonly lagging: boolean;
 }
@@ -121,7 +121,7 @@ export interface View {
 export const API_VERSION = '3.1.0';
 
 /** The block that `commitment` means on an endpoint. */
-export function viewAt({ chain, lagging }: Endpoint, commitment: Commitment): View {
+export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment): View {
   const height = heightOf(chain, commitment, lagging ? chain.faults.lag : 0);
   const block = blockAt(chain, height);
   if (block === undefined) throw new Error(`the block at height ${height} is not kept`);
@@ -129,7 +129,7 @@ export function viewAt({ chain, lagging }: Endpoint, commitment: Commitment): Vi
 }
 
 /** The state for a request's commitment and minContextSlot. Throws -32016 when it is not that far, -32602. */
-export function viewOf(endpoint: Endpoint, from: Settings): View {
+export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));
   const least = from['minContextSlot'];
   if (
@@ -145,7 +145,7 @@ export function viewOf(endpoint: Endpoint, from: Settings): View {
 }
 
 /** Like viewOf, for methods that do not support `processed`, which is refused. */
-export function confirmedViewOf(endpoint: Endpoint, from: Settings): View {
+export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')
     throw invalidParams('Method does not support commitment below `confirmed`');
   return viewOf(endpoint, from);

@@ -1,4 +1,4 @@
-import type { Endpoint } from './params.ts';
+import type { LocalEndpoint } from './params.ts';
 import type { RateLimit } from './state.ts';
 
 // Limits on requests a second, as RPC providers have them.
@@ -38,7 +38,7 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
 
 /** Whether a body with these methods exceeds the chain's rate limit; if not, it is counted. */
 export function exceedsRate(
-  endpoint: Endpoint,
+  endpoint: LocalEndpoint,
   connection: object,
   methods: readonly string[],
 ): boolean {

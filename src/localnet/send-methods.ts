@@ -14,8 +14,8 @@ import { airdrop } from './faucet.ts';
 import { base58 } from './keys.ts';
 import {
   choice,
-  type Endpoint,
   flag,
+  type LocalEndpoint,
   publicKey,
   required,
   settings,
@@ -114,7 +114,7 @@ export async function verifyAhead(
     verified.set(byTransaction.get(transaction) ?? [], transaction);
 }
 
-function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {
+function sendTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const from = settings(params, 1);
   const ready = verified.get(params);
   const transaction = ready ?? decode(endpoint.chain, required(params, 0), encodingOf(from));
@@ -134,7 +134,7 @@ function sendTransaction(params: readonly unknown[], endpoint: Endpoint) {
 
 /** The reason why a simulation cannot start, or null. */
 function unfit(
-  { chain }: Endpoint,
+  { chain }: LocalEndpoint,
   transaction: WireTransaction,
   anyBlockhash: boolean,
 ): TransactionError | null {
@@ -143,7 +143,7 @@ function unfit(
   return hasLiveBlockhash(chain, transaction, head(chain).height) ? null : 'BlockhashNotFound';
 }
 
-function postAccounts(endpoint: Endpoint, wanted: unknown, simulation: Simulation | null) {
+function postAccounts(endpoint: LocalEndpoint, wanted: unknown, simulation: Simulation | null) {
   if (wanted === undefined || wanted === null) return null;
   const from = settings([wanted], 0);
   const addresses = from['addresses'];
@@ -167,7 +167,7 @@ function postAccounts(endpoint: Endpoint, wanted: unknown, simulation: Simulatio
   });
 }
 
-function simulateTransaction(params: readonly unknown[], endpoint: Endpoint) {
+function simulateTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
   const from = settings(params, 1);
   const transaction = decode(endpoint.chain, required(params, 0), encodingOf(from));
   const verify = flag(from['sigVerify'], 'sigVerify', false);
@@ -214,7 +214,7 @@ function simulateTransaction(params: readonly unknown[], endpoint: Endpoint) {
   };
 }
 
-function requestAirdrop(params: readonly unknown[], { chain }: Endpoint) {
+function requestAirdrop(params: readonly unknown[], { chain }: LocalEndpoint) {
   const owner = base58(publicKey(required(params, 0)));
   const lamports = u64(required(params, 1), 'lamports');
   const outcome = airdrop(chain, owner, lamports);

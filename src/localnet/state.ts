@@ -81,7 +81,7 @@ export interface Block {
 }
 
 /** A transaction that waits for a block by order of a fault. */
-export interface Held {
+export interface HeldTransaction {
   readonly transaction: WireTransaction;
   readonly height: number;
 }
@@ -144,7 +144,7 @@ export interface Chain {
   /** Index in `landed` of the first one that still has its payload. */
   firstPayload: number;
   transactionCount: number;
-  held: Held[];
+  held: HeldTransaction[];
   readonly faults: Faults;
   readonly events: EventEmitter<ChainEvents>;
   readonly store: Store | null;

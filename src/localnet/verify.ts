@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { SPKI_PREFIX } from '../chain/keypair.ts';
 import type { WireTransaction } from './wire-message.ts';
 
 // Signatures of batches, verified on a thread of their own. LiteSVM does it too, but on the one thread that everything else waits for,
@@ -18,11 +19,11 @@ interface Verdicts {
 }
 
 // The thread's program is a text because a Worker's file would have another name before and after compiling, and Node 20 loads no .ts file
-// into a Worker. The hex is the DER that precedes a raw 32-byte Ed25519 public key (RFC 8410). At most 10,000 keys are kept.
+// into a Worker. For the same reason it does not import chain/keypair.ts. At most 10,000 keys are kept.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');
-const prefix = Buffer.from('302a300506032b6570032100', 'hex');
+const prefix = Buffer.from('${SPKI_PREFIX.toString('hex')}', 'hex');
 const keys = new Map();
 function keyOf(signer) {
   const name = signer.toString('latin1');

@@ -53,13 +53,13 @@ export interface Details {
 }
 
 /** The end of a run: the error, or null, and the native record of it, which `detailsOf` reads. */
-export interface Outcome {
+export interface Execution {
   readonly err: TransactionError | null;
   readonly record: TransactionMetadata;
 }
 
 /** The end of a simulated run, with the accounts as they would be. */
-export interface Simulation extends Outcome {
+export interface Simulation extends Execution {
   readonly accounts: ReadonlyMap<Key, AccountState>;
 }
 
@@ -72,7 +72,7 @@ export interface Vm {
   /** Lamports of an account, 0 when it does not exist. */
   lamports(key: Key): bigint;
   /** Runs and commits a decoded transaction. A failed one has paid its fee, or was not charged at all. */
-  execute(transaction: Buffer, verifySignatures: boolean): Outcome;
+  execute(transaction: Buffer, verifySignatures: boolean): Execution;
   simulate(transaction: Buffer, verifySignatures: boolean): Simulation;
   /** Times in seconds since 1970. */
   setClock(clock: { slot: number; epoch: number; epochStart: number; time: number }): void;
@@ -117,7 +117,7 @@ function errorOf(failure: FailedTransactionMetadata): TransactionError {
   return { ProgramExecutionTemporarilyRestricted: { account_index: restricted.accountIndex } };
 }
 
-const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Outcome =>
+const outcomeOf = (result: TransactionMetadata | FailedTransactionMetadata): Execution =>
   result instanceof FailedTransactionMetadata
     ? { err: errorOf(result), record: result.meta() }
     : { err: null, record: result };

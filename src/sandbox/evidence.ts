@@ -4,7 +4,7 @@ import {
   readDeliveryTotals,
   readEvents,
   readPayments,
-  readSubscriptions,
+  readSubscriptionStatuses,
   type EventRecord,
   type PaymentRecord,
   type SubscriptionRecord,
@@ -61,7 +61,7 @@ export async function gatherEvidence(
   const [payments, events, subscriptions, deliveries] = await Promise.all([
     retrying(() => readPayments(processes.sql, appIds)),
     retrying(() => readEvents(processes.sql, appIds)),
-    retrying(() => readSubscriptions(processes.sql, appIds)),
+    retrying(() => readSubscriptionStatuses(processes.sql, appIds)),
     retrying(() => readDeliveryTotals(processes.sql, appIds)),
   ]);
   const pulls: ChainPull[] = [];

@@ -1,7 +1,7 @@
 // Invariants that hold at the end of every play. Each returns its breaches as sentences; an empty list means that it holds.
 import { contractEventTypes } from '../db/events.ts';
 import type { Evidence } from './evidence.ts';
-import type { Role, Subscriber } from './subscribers.ts';
+import type { SubscriberRole, Subscriber } from './subscribers.ts';
 
 type Invariant = (
   evidence: Evidence,
@@ -25,7 +25,10 @@ function repeated(values: readonly string[]): string[] {
 }
 
 /** The final state of a role's subscription, and its number of paid periods. */
-const endings: Record<Role, (at: number, periods: number) => { status: string; paid: number }> = {
+const endings: Record<
+  SubscriberRole,
+  (at: number, periods: number) => { status: string; paid: number }
+> = {
   steady: (_at, periods) => ({ status: 'active', paid: periods }),
   topsUp: (_at, periods) => ({ status: 'active', paid: periods }),
   staysDry: (at) => ({ status: 'expired', paid: at }),

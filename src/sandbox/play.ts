@@ -15,7 +15,7 @@ import {
   fundedPeriods,
   roles,
   subscribe,
-  type Role,
+  type SubscriberRole,
   type Stage,
   type Subscriber,
 } from './subscribers.ts';
@@ -48,7 +48,8 @@ export function cast(
   random: Random,
 ): Subscriber[] {
   return Array.from({ length: count }, (_, index) => {
-    const role: Role = roles[index] ?? (random.below(2) === 0 ? 'steady' : random.pick(roles));
+    const role: SubscriberRole =
+      roles[index] ?? (random.below(2) === 0 ? 'steady' : random.pick(roles));
     return {
       wallet: walletFromSeed(random.seed32()),
       token: '',

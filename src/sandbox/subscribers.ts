@@ -18,13 +18,13 @@ export const roles = [
   'merchantForces',
   'resumes',
 ] as const;
-export type Role = (typeof roles)[number];
+export type SubscriberRole = (typeof roles)[number];
 
 export interface Subscriber {
   wallet: Wallet;
   token: string;
   merchant: Merchant;
-  role: Role;
+  role: SubscriberRole;
   /** The period (0 is the first) in which the role's thing happens. */
   at: number;
   /** Set once it has subscribed. */

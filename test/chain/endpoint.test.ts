@@ -1,12 +1,12 @@
 // The health of one endpoint after its responses, used by failover and operators. The failover between endpoints: failover.test.ts.
 import t, { type Test } from 'tap';
-import { Endpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
+import { RpcEndpoint, type EndpointOptions } from '../../src/chain/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../src/chain/rpc-errors.ts';
 import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
 
 async function endpointOf(t: Test, behaviour: Behaviour, options: Partial<EndpointOptions> = {}) {
   const server = await startRpcServer(behaviour);
-  const endpoint = new Endpoint(`${server.url}/secret-path?api-key=secret`, {
+  const endpoint = new RpcEndpoint(`${server.url}/secret-path?api-key=secret`, {
     timeoutMs: 2000,
     ...options,
   });
@@ -141,7 +141,7 @@ void t.test(
 );
 
 void t.test('a URL that is not http or https is refused', (t) => {
-  t.throws(() => new Endpoint('ws://127.0.0.1', { timeoutMs: 1 }), TypeError);
-  t.throws(() => new Endpoint('nonsense', { timeoutMs: 1 }), TypeError);
+  t.throws(() => new RpcEndpoint('ws://127.0.0.1', { timeoutMs: 1 }), TypeError);
+  t.throws(() => new RpcEndpoint('nonsense', { timeoutMs: 1 }), TypeError);
   t.end();
 });

@@ -4,7 +4,7 @@ import t from 'tap';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
-import { type Outcome, settle, settleRows } from '../../src/domain/settlement.ts';
+import { type SubscriptionChange, settle, settleRows } from '../../src/domain/settlement.ts';
 import { applyCancelSeen, draftOf, type Draft } from '../../src/domain/transitions.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import type { Sql } from '../../src/db/connect.ts';
@@ -43,7 +43,7 @@ type Claim = Awaited<ReturnType<typeof claim>>;
 async function settleHeld(
   sql: Sql,
   held: Claim,
-  assess: (row: HeldSubscription) => Outcome | undefined,
+  assess: (row: HeldSubscription) => SubscriptionChange | undefined,
 ) {
   const [row] = await readSubscriptions(sql, [held.id]);
   return settleRows(sql, [{ ...held, row: row! }], now, assess);

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { type AccessQuestion, type AccessRecord, readAccess } from '../../db/access.ts';
 import { accessReasons, judgeAccess } from '../../domain/access.ts';
-import { ServiceError } from '../../errors.ts';
+import { invalidField } from '../../errors.ts';
 import { createBatch } from '../batch.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -61,12 +61,8 @@ export function accessRoutes(api: Api, { sql }: ApiDeps): void {
     },
     async (request) => {
       const { externalId = null, wallet = null, planId = null } = request.query;
-      if ((externalId === null) === (wallet === null)) {
-        const message = 'or wallet must be given, and not both';
-        throw new ServiceError('VALIDATION_ERROR', `externalId ${message}.`, [
-          { path: 'externalId', message },
-        ]);
-      }
+      if ((externalId === null) === (wallet === null))
+        throw invalidField('externalId', 'or wallet must be given, and not both');
       const appId = idOf(request.params.appId, 'app');
       const found = await find({ appId, externalId, wallet, planId });
       if (found === undefined) throw absent('app');

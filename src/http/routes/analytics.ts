@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { dailyFigures } from '../../db/analytics.ts';
 import { readClock } from '../../db/clock.ts';
 import { reportOf } from '../../domain/analytics.ts';
-import { ServiceError } from '../../errors.ts';
+import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
@@ -98,8 +98,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
           : to.getTime() - from.getTime() > mostDays * dayMs
             ? `must be at most ${mostDays} days before the end of the range`
             : undefined;
-      if (message !== undefined)
-        throw new ServiceError('VALIDATION_ERROR', `from ${message}.`, [{ path: 'from', message }]);
+      if (message !== undefined) throw invalidField('from', message);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok({
         from,

@@ -3,13 +3,13 @@ import { readClock } from '../../db/clock.ts';
 import { ensureMerchant } from '../../db/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/nonces.ts';
 import { isSignedBy, saysTheSame, signInMessage, signInPage } from '../../domain/sign-in.ts';
-import type { Tokens } from '../../domain/tokens.ts';
+import { roles, type Tokens } from '../../domain/tokens.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { oneOf, Time, Wallet } from '../fields.ts';
 
-const RoleName = oneOf(['merchant', 'subscriber'], 'The role of the session.');
+const Role = oneOf(roles, 'The role of the session.');
 
 /** Wallet sign-in: ask for a nonce, sign the message, get a JWT. */
 export function authRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
@@ -28,7 +28,7 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
           'The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page.',
         tags: ['sign-in'],
         body: Type.Object(
-          { wallet: Wallet, role: Type.Optional({ ...RoleName, default: 'merchant' }) },
+          { wallet: Wallet, role: Type.Optional({ ...Role, default: 'merchant' }) },
           { additionalProperties: false },
         ),
         response: {
@@ -102,7 +102,7 @@ function verifyRoute(api: Api, { sql }: ApiDeps, tokens: Tokens): void {
               token: Type.String({ description: 'A JWT, to send as Authorization: Bearer.' }),
               tokenType: Type.Literal('Bearer', { description: 'The authorization scheme.' }),
               expiresAt: Time,
-              role: RoleName,
+              role: Role,
               wallet: Wallet,
             }),
           ),

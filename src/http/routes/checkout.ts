@@ -9,7 +9,7 @@ import { findApp } from '../../db/apps.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
-import { ServiceError } from '../../errors.ts';
+import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -193,16 +193,15 @@ async function checkPlan(
   planId: string,
 ): Promise<PlanRow> {
   const found = await findPlan(sql, planId);
-  if (found?.appId !== appId) throw invalidPlan('is no plan of this app');
+  if (found?.appId !== appId) throw invalidField('planId', 'is no plan of this app');
   // A plan that was just published may not have been seen on chain yet.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
-    throw invalidPlan(`is a plan that is ${now}: only an active one takes subscriptions`);
+    throw invalidField(
+      'planId',
+      `is a plan that is ${now}: only an active one takes subscriptions`,
+    );
   return found;
-}
-
-function invalidPlan(message: string): ServiceError {
-  return new ServiceError('VALIDATION_ERROR', `planId ${message}.`, [{ path: 'planId', message }]);
 }
 
 /** The public view of a session, rate limited per address. The session id is the secret that grants access. */

@@ -9,7 +9,7 @@ import type { Cursors } from '../../domain/cursors.ts';
 import { openSecrets } from '../../domain/endpoints.ts';
 import { EventFeed, startFeed, type FeedPage } from '../../domain/event-feed.ts';
 import { createSample, sampleTypes } from '../../domain/samples.ts';
-import { ServiceError } from '../../errors.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -135,10 +135,8 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
       const { after, wait, limit } = request.query;
       const place =
         after === undefined ? null : cursors.unseal(after, scopeOf(request, request.params.appId));
-      if (place === undefined) {
-        const fault = { path: 'after', message: 'was not issued for the events of this app' };
-        throw new ServiceError('VALIDATION_ERROR', `${fault.path} ${fault.message}.`, [fault]);
-      }
+      if (place === undefined)
+        throw invalidField('after', 'was not issued for the events of this app');
       const { id } = await ownApp(deps, request, request.params.appId);
       const known = place === null ? null : (JSON.parse(place) as Place);
       const reader = known?.reader ?? randomUUID();

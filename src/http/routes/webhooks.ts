@@ -11,7 +11,7 @@ import { extraEventTypes } from '../../db/events.ts';
 import { isDuplicate } from '../../db/violations.ts';
 import { generateWebhookSecret, openSecrets, urlFault } from '../../domain/endpoints.ts';
 import { requeueForNext } from '../../domain/replay.ts';
-import { messageOf, ServiceError } from '../../errors.ts';
+import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -135,10 +135,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const fault = faultOf(deps, request.body.url);
-      if (fault !== undefined)
-        throw new ServiceError('VALIDATION_ERROR', `url ${fault}.`, [
-          { path: 'url', message: fault },
-        ]);
+      if (fault !== undefined) throw invalidField('url', fault);
       let requeuedDeliveries = 0;
       await answerOnce(deps, request, reply, 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);

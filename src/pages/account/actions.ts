@@ -1,9 +1,7 @@
 // A subscriber's actions on a subscription: the wallet signs, the service relays, and the page waits until the service has seen the effect.
-import { type Session, submit, type Subscription } from '../shared/session.ts';
-import type { components } from '../../client/openapi.ts';
+import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
-export type Standing = components['schemas']['Standing'];
 
 const pollMs = 1000;
 const seenMs = 60_000;

@@ -2,10 +2,16 @@ import { type ReactElement, type ReactNode, useEffect, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
-import { anonymous, type PublicPlan, type Session, type Subscription } from '../shared/session.ts';
+import {
+  anonymous,
+  type PublicPlan,
+  type Session,
+  type Standing,
+  type Subscription,
+} from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { act, done, readStanding, type Standing, type Verb } from './actions.ts';
+import { act, done, readStanding, type Verb } from './actions.ts';
 import { Payments } from './payments.tsx';
 
 const plans = new Map<string, Promise<PublicPlan>>();

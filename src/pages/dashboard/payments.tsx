@@ -1,4 +1,4 @@
-import { type ReactElement, useCallback, useState } from 'react';
+import { type ReactElement, useCallback, useMemo, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
 import { isCode, wordsOf } from '../shared/errors.ts';
 import { ListOf } from '../shared/list-parts.tsx';
@@ -47,18 +47,21 @@ export function Payments({ place }: { place: Place }): ReactElement {
   const plans = usePlans(place);
   const since = instantOf(first);
   const until = instantOf(last, 1);
+  const selection = useMemo(
+    () => ({
+      path: { appId: app.id },
+      query: {
+        ...(status !== undefined && { status: [status] }),
+        ...(planId !== undefined && { planId }),
+        ...(since !== undefined && { since }),
+        ...(until !== undefined && { until }),
+      },
+    }),
+    [app.id, status, planId, since, until],
+  );
   const open = useCallback(
-    () =>
-      session.client.pages('/merchant/apps/{appId}/transactions', {
-        path: { appId: app.id },
-        query: {
-          ...(status !== undefined && { status: [status] }),
-          ...(planId !== undefined && { planId }),
-          ...(since !== undefined && { since }),
-          ...(until !== undefined && { until }),
-        },
-      }),
-    [session, app.id, status, planId, since, until],
+    () => session.client.pages('/merchant/apps/{appId}/transactions', selection),
+    [session, selection],
   );
   const list = usePages(open, liveMs);
   const [exporting, setExporting] = useState(false);
@@ -68,15 +71,7 @@ export function Payments({ place }: { place: Place }): ReactElement {
     setExporting(true);
     setProblem(undefined);
     try {
-      const stream = await session.client.exportTransactions({
-        path: { appId: app.id },
-        query: {
-          ...(status !== undefined && { status: [status] }),
-          ...(planId !== undefined && { planId }),
-          ...(since !== undefined && { since }),
-          ...(until !== undefined && { until }),
-        },
-      });
+      const stream = await session.client.exportTransactions(selection);
       const url = URL.createObjectURL(await new Response(stream).blob());
       const link = Object.assign(document.createElement('a'), {
         href: url,

@@ -15,6 +15,7 @@ export type Plan = components['schemas']['Plan'];
 export type Checkout = components['schemas']['PublicCheckoutSession'];
 export type PublicPlan = components['schemas']['PublicPlan'];
 export type Payment = components['schemas']['OwnTransaction'];
+export type Standing = components['schemas']['Standing'];
 export type Role = 'merchant' | 'subscriber';
 
 export interface Session extends Connected {

@@ -1,18 +1,17 @@
 // The steps between the button and the subscription. The state comes from the chain: a page that was closed midway continues.
 import { useEffect, useRef, useState } from 'react';
-import type { components } from '../../client/openapi.ts';
 import { isCode } from '../shared/errors.ts';
 import {
   openSession,
   type PublicPlan,
   type Session,
   submit,
+  type Standing,
   type Subscription,
 } from '../shared/session.ts';
 import { knowsNetwork, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
 import { type Problem, problemOf, unsuccessful } from './problems.ts';
 
-export type Standing = components['schemas']['Standing'];
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
 export type View =

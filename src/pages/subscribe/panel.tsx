@@ -3,13 +3,13 @@ import { clusterName } from '../shared/installation.ts';
 import { formatUsdc } from '../shared/money.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
-import type { Checkout, PublicPlan, Session } from '../shared/session.ts';
+import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { useWallets } from '../shared/wallets.ts';
 import { WalletChoice } from '../shared/wallet-choice.tsx';
 import { Done } from './done.tsx';
-import type { Flow, Standing, Step } from './flow.ts';
+import type { Flow, Step } from './flow.ts';
 import { Short } from './short.tsx';
 
 const closed: Readonly<Record<string, string>> = {

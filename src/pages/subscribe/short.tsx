@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import { formatSol, formatUsdc } from '../shared/money.ts';
 import { Button, Notice } from '../shared/parts.tsx';
-import type { Standing } from './flow.ts';
+import type { Standing } from '../shared/session.ts';
 
 /** The amounts that the wallet lacks. */
 export function Short({
