@@ -6,6 +6,10 @@ export interface Held {
   claimId: string;
 }
 
+/** Subscriptions that are held under one claim. */
+export const heldUnder = (claimId: string, held: readonly { id: string }[]): Held[] =>
+  held.map(({ id }) => ({ id, claimId }));
+
 /** The claims as a table c (id, claim_id). */
 export function claimed(sql: Queryable, claims: readonly Held[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));

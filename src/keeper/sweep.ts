@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import { outageOf } from '../db/outage.ts';
 import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
@@ -84,33 +84,11 @@ function withPayment(
   return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
-export interface Sweep {
-  /** Takes the next step when it is due; resolves with true while the walk is late. */
-  turn(): Promise<boolean>;
-  /** Milliseconds until the next step. */
-  waitMs(): number;
-  /** A stream was off: everything is to be looked at soon. */
-  gap(): void;
-  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
-  look(ids: readonly string[], minSlot?: bigint): Promise<void>;
-}
-
-export interface SweepOptions {
-  /** Minutes in which every subscription is looked at once. */
-  readonly minutes: number;
-  /** Called with every subscription that is looked at. */
-  readonly onRead?: (rows: readonly HeldSubscription[]) => void;
-}
-
-/** Sweeps for `context`. */
-export function createSweep(context: Context, clock: ChainClock, options: SweepOptions): Sweep {
-  return new Walk(context, clock, options);
-}
-
-class Walk implements Sweep {
+/** The walk of this keeper through all subscriptions. */
+export class Sweep {
   readonly #context: Context;
-  readonly #clock: ChainClock;
-  readonly #options: SweepOptions;
+  /** Seconds in which every subscription is looked at once. */
+  readonly #everySeconds: number;
   #isGap = false;
   /** Once the walk has come round to here, everything has been looked at since the gap. */
   #goal: Mark | undefined;
@@ -118,12 +96,12 @@ class Walk implements Sweep {
   #missed: readonly string[] = [];
   #waitSeconds = 0;
 
-  constructor(context: Context, clock: ChainClock, options: SweepOptions) {
+  constructor(context: Context, { minutes }: { readonly minutes: number }) {
     this.#context = context;
-    this.#clock = clock;
-    this.#options = options;
+    this.#everySeconds = 60 * minutes;
   }
 
+  /** Takes the next step when it is due; resolves with true while the walk is late. */
   async turn(): Promise<boolean> {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
@@ -144,22 +122,25 @@ class Walk implements Sweep {
     return isLate;
   }
 
+  /** Milliseconds until the next step. */
   waitMs(): number {
     return Math.min(MOST_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
+  /** A stream was off: everything is to be looked at soon. */
   gap(): void {
     this.#isGap = true;
   }
 
+  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
   async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
-    const { sql, rules, log } = this.#context;
+    const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
-    this.#options.onRead?.(rows);
+    onRead(rows);
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
-    this.#clock.heard(snapshot.now);
-    this.#context.absence.read(rows.length);
+    clock.heard(snapshot.now);
+    absence.read(rows.length);
     const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);
     if (seen.length === 0) return;
@@ -178,7 +159,7 @@ class Walk implements Sweep {
 
   async #step(): Promise<SweepStep | undefined> {
     const { sql } = this.#context;
-    const everySeconds = this.#options.minutes * 60;
+    const everySeconds = this.#everySeconds;
     const last = this.#isGap ? await lastPlace(sql) : undefined;
     const step = await stepSweep(sql, {
       pace: { everySeconds, withinSeconds: SPREAD * everySeconds },

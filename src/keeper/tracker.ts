@@ -7,7 +7,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SignatureStatus } from '../chain/answers.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { TransactionVersions } from '../chain/transaction-version.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
@@ -51,8 +50,7 @@ export class Tracker implements Queue {
   /** Called when collectors may continue: there is room again after `room` said that there was none, or payments are due again. */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
-  readonly #resolver: Resolver;
-  readonly #versions: Pick<TransactionVersions, 'refused'>;
+  readonly #resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>;
   readonly #unsent: Tracked[] = [];
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
@@ -64,14 +62,9 @@ export class Tracker implements Queue {
   #beingSent = 0;
   #onEmpty: (() => void) | undefined;
 
-  constructor(
-    context: Context,
-    resolver: Resolver,
-    versions: Pick<TransactionVersions, 'refused'>,
-  ) {
+  constructor(context: Context, resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>) {
     this.#context = context;
     this.#resolver = resolver;
-    this.#versions = versions;
     const loop = (name: string, turn: () => Promise<boolean>, idleMs: () => number = () => 500) =>
       startLoop({
         name,
@@ -139,7 +132,7 @@ export class Tracker implements Queue {
     this.#tellRoom();
     if (ready.length > 0) {
       this.#beingSent += ready.length;
-      const sent = sendAll(this.#context, this.#versions, ready);
+      const sent = sendAll(this.#context, ready);
       const dropped = await sent.finally(() => (this.#beingSent -= ready.length));
       const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
       if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));

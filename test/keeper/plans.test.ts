@@ -4,7 +4,7 @@ import { createPlan } from '../../src/chain/plan-instructions.ts';
 import type { PlanAccount } from '../../src/chain/layouts.ts';
 import type { PlanRow } from '../../src/db/plans.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
-import { createPlanWatch, assessPlan } from '../../src/keeper/plans.ts';
+import { PlanWatch, assessPlan } from '../../src/keeper/plans.ts';
 import { startStage } from '../fixtures/billing.ts';
 
 const record: PlanRow = {
@@ -136,8 +136,8 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
   const stage = await startStage(t);
   const plan = await stage.plan();
   await stage.sql`update plans set status = 'pending', chain_created_at = null`;
-  const { context, clock } = stage.parts();
-  await createPlanWatch(context, clock).turn();
+  const { context } = stage.parts();
+  await new PlanWatch(context).turn();
   await stage.sql`update plans set observed_at = now() - interval '2 hours'`;
   const old = stage.parts({
     getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
@@ -145,7 +145,7 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
         ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
         : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
   });
-  await t.rejects(createPlanWatch(old.context, clock).turn(), RpcUnreachable);
+  await t.rejects(new PlanWatch(old.context).turn(), RpcUnreachable);
   t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
 });
 
