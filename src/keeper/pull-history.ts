@@ -13,9 +13,10 @@ import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts'
 import { putOffUntil } from '../domain/backoff.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
+import type { Found } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { asSigned, landedPull } from '../domain/landed-pull.ts';
-import { type FoundPull, type PullParties, pullsIn } from '../domain/pulls.ts';
+import { type PullParties, pullsIn } from '../domain/pulls.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import type { Context } from './preflight.ts';
 
@@ -95,43 +96,41 @@ export async function findPulls(
 }
 
 /**
- * Pulls of new registrations whose account shows no more than an earlier registration of it recorded, by subscription id. Those need no history, which
- * an endpoint may not keep for a whole period.
+ * Pulls of new registrations whose account shows no more than an earlier registration of it recorded. Those need no history, which an endpoint may not
+ * keep for a whole period.
  */
-export async function pullsInBooks(
+export async function findInBooks(
   sql: Sql,
   rows: readonly HeldSubscription[],
   accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
-): Promise<Map<string, FoundPull[]>> {
+): Promise<Found[]> {
   const asked = rows.flatMap((row) => {
     const account = accountOf(row);
     return row.paidThrough !== null || account === null
       ? []
       : [{ row, account, periodStart: timeOf(account.periodStart) }];
   });
-  if (asked.length === 0) return new Map();
+  if (asked.length === 0) return [];
   const recorded = await readPulled(
     sql,
     asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
   );
-  return new Map(
-    asked.flatMap(({ row, account }) => {
-      const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
-      const pulls = own.map((one) => ({
-        signature: one.txSignature,
-        at: unixSeconds(one.occurredAt),
-        periodStart: unixSeconds(one.periodStart),
-        periodEnd: unixSeconds(one.periodEnd),
-        gross: one.amountGross,
-        fee: one.platformFee,
-        net: one.amountNet,
-        source: one.source,
-        recorded: true,
-      }));
-      const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
-      return isAll ? [[row.id, pulls] as const] : [];
-    }),
-  );
+  return asked.flatMap(({ row, account }): Found[] => {
+    const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
+    const pulls = own.map((one) => ({
+      signature: one.txSignature,
+      at: unixSeconds(one.occurredAt),
+      periodStart: unixSeconds(one.periodStart),
+      periodEnd: unixSeconds(one.periodEnd),
+      gross: one.amountGross,
+      fee: one.platformFee,
+      net: one.amountNet,
+      source: one.source,
+      recorded: true,
+    }));
+    const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
+    return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
+  });
 }
 
 /**
