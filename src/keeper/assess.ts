@@ -6,10 +6,11 @@ import { setbackUntil } from '../domain/backoff.ts';
 import { addressesOf } from '../domain/chain-view.ts';
 import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
 import type { Decision, Findings, Found } from '../domain/decision.ts';
+import { findInBooks } from '../domain/pulls.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './preflight.ts';
-import { findInBooks, findPulls, partiesOf, type PullHistory } from './pull-history.ts';
+import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** The snapshot, what was found besides, and the decision for each row. */

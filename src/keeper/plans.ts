@@ -12,14 +12,13 @@ import {
   findPlansAt,
   movePlan,
   type PlanRow,
-  type PlanStatus,
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../db/plans.ts';
 import type { ChainView } from '../domain/chain-view.ts';
 import { planObstacle } from '../domain/obstacles.ts';
 import { unblockPlan } from '../domain/plan-block.ts';
-import { planMatches } from '../domain/plans.ts';
+import { assessPlan } from '../domain/plan-change.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;
@@ -28,33 +27,6 @@ const EVERY_SECONDS = 3600;
 /** Seconds between reads of a blocked plan. */
 const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
-
-/** How a plan's record changes by its account; null when it stays. Pure. */
-export function assessPlan(
-  record: PlanRow,
-  account: PlanAccount | null,
-  now: bigint,
-  ours: readonly string[],
-): { status: PlanStatus; endsAt: Date | null } | null {
-  const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
-  if (record.status === 'pending') {
-    if (
-      account === null ||
-      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
-    )
-      return null;
-    return { status: account.status, endsAt };
-  }
-  const recreated =
-    account !== null &&
-    record.chainCreatedAt !== null &&
-    account.createdAt !== unixSeconds(record.chainCreatedAt);
-  if (account === null || recreated) return { status: 'ended', endsAt: record.endsAt };
-  if (account.endTs !== 0n && now > account.endTs) return { status: 'ended', endsAt };
-  const status = account.status === 'sunset' ? 'sunset' : record.status;
-  const sameEnd = record.endsAt?.getTime() === endsAt?.getTime();
-  return status === record.status && sameEnd ? null : { status, endsAt };
-}
 
 /** Keeps the records of plans as their accounts are. */
 export class PlanWatch {

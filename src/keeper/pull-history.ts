@@ -1,19 +1,15 @@
 // The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
 import type { SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
-import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
+import { ChainDataError } from '../chain/layouts.ts';
 import { readListed } from '../chain/listed.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
-import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { Held } from '../db/claims.ts';
-import type { Sql } from '../db/connect.ts';
-import { readPulled } from '../db/payments.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts';
 import { putOffUntil } from '../domain/backoff.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
-import type { Found } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { asSigned, landedPull } from '../domain/landed-pull.ts';
 import { type PullParties, pullsIn } from '../domain/pulls.ts';
@@ -93,44 +89,6 @@ export async function findPulls(
     before = page.at(-1)?.signature;
     if (older >= 0 || page.length < PAGE) return { ...history, newestAt };
   }
-}
-
-/**
- * Pulls of new registrations whose account shows no more than an earlier registration of it recorded. Those need no history, which an endpoint may not
- * keep for a whole period.
- */
-export async function findInBooks(
-  sql: Sql,
-  rows: readonly HeldSubscription[],
-  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
-): Promise<Found[]> {
-  const asked = rows.flatMap((row) => {
-    const account = accountOf(row);
-    return row.paidThrough !== null || account === null
-      ? []
-      : [{ row, account, periodStart: timeOf(account.periodStart) }];
-  });
-  if (asked.length === 0) return [];
-  const recorded = await readPulled(
-    sql,
-    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
-  );
-  return asked.flatMap(({ row, account }): Found[] => {
-    const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
-    const pulls = own.map((one) => ({
-      signature: one.txSignature,
-      at: unixSeconds(one.occurredAt),
-      periodStart: unixSeconds(one.periodStart),
-      periodEnd: unixSeconds(one.periodEnd),
-      gross: one.amountGross,
-      fee: one.platformFee,
-      net: one.amountNet,
-      source: one.source,
-      recorded: true,
-    }));
-    const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
-    return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
-  });
 }
 
 /**

@@ -1,17 +1,14 @@
 // The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after a stream broke off. What it finds is only noted, by
 // making the subscription due: the rest happens under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { timeOf, unixSeconds } from '../chain/time.ts';
+import { timeOf } from '../chain/time.ts';
 import { outageOf } from '../db/outage.ts';
-import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
+import { readUnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
 import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscriptions.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
-import type { View } from '../domain/chain-view.ts';
-import { decide, sameInstance } from '../domain/decide.ts';
-import type { Rules } from '../domain/decision.ts';
+import { isNews, withPayment } from '../domain/news.ts';
 import type { Context } from './preflight.ts';
 import { readSnapshot } from './snapshot.ts';
 
@@ -44,44 +41,6 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   if (nextLap !== mark.lap) return nextLap > mark.lap;
   const byTime = place.dueAt.getTime() - mark.dueAt.getTime();
   return byTime > 0 || (byTime === 0 && place.id >= mark.id);
-}
-
-/** Whether the chain shows something that the row does not have. Pure. */
-function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
-  if (view instanceof Error) return false;
-  const { draft, needs } = decide(row, view, rules);
-  // A pull that was not found is looked up again after its setback, also when the account is gone.
-  const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
-  const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
-  if (needs !== undefined) return !isKnown;
-  const { nextPaymentDue, delegationRevokedAt } = draft.state;
-  const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
-  const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // Topped up or approved again: the payment need not wait for its next try.
-  const payable =
-    row.status === 'past_due' &&
-    nextPaymentDue !== null &&
-    (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
-  return told || repaired || payable;
-}
-
-/**
- * The row as it will be once its open attempt is recorded, when the account shows that payment and no other pull; otherwise the row as it is. So our own
- * payment is no news, and other changes in the same account are. Pure.
- */
-function withPayment(
-  row: HeldSubscription,
-  view: View,
-  underWay: UnderWay | undefined,
-): HeldSubscription {
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
-  if (account === null || underWay === undefined) return row;
-  const isIt =
-    account.periodStart === unixSeconds(underWay.periodStart) &&
-    account.amountPulled === underWay.amountGross;
-  if (!isIt || (row.paidThrough !== null && row.paidThrough > underWay.periodStart)) return row;
-  const paidThrough = timeOf(account.periodStart + periodSeconds(account.periodHours));
-  return { ...row, paidThrough, periodPulled: account.amountPulled };
 }
 
 /** The walk of this keeper through all subscriptions. */
