@@ -1,4 +1,6 @@
 import { type ChainAccount, isClosed } from './accounts.ts';
+import { chunks } from '../each.ts';
+import { ACCOUNTS_AT_ONCE } from './rpc-accounts.ts';
 import type { Rpc } from './rpc.ts';
 
 // An account that an endpoint does not show may still exist. Absence ends subscriptions and plans for good, so it takes witnesses.
@@ -53,8 +55,6 @@ export interface AbsenceOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** Accounts that getMultipleAccounts takes. */
-const AT_ONCE = 100;
 /** Accounts that vanish within this time (ms) vanish at once: more than 1% of what was read in it do not do so by themselves. */
 const TOGETHER_MS = 600_000;
 /** How long one endpoint alone must not have an account (ms): a mass shows before that. */
@@ -113,8 +113,7 @@ class Judge implements AbsenceJudge {
 
   async gone(addresses: readonly string[]): Promise<ReadonlySet<string>> {
     const believed = new Set<string>();
-    for (let start = 0; start < addresses.length; start += AT_ONCE) {
-      const some = addresses.slice(start, start + AT_ONCE);
+    for (const some of chunks(addresses, ACCOUNTS_AT_ONCE)) {
       const absence = await witnessAbsence(this.#rpc, some);
       const now = this.#now();
       for (const address of some) this.#note(address, absence, now);

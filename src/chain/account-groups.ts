@@ -1,4 +1,5 @@
 import type { ChainAccount } from './accounts.ts';
+import { ACCOUNTS_AT_ONCE } from './rpc-accounts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /** The accounts of a group in its order, and the slot that all of them are of. */
@@ -6,9 +7,6 @@ export interface AccountGroup {
   readonly slot: bigint;
   readonly accounts: readonly (ChainAccount | null)[];
 }
-
-/** getMultipleAccounts takes this many. */
-const ACCOUNTS_AT_ONCE = 100;
 
 /**
  * Reads groups of accounts, each in one request, so that its accounts are of one slot. Groups share requests, and an

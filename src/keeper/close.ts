@@ -5,6 +5,7 @@ import { subscriptionIn } from '../chain/accounts.ts';
 import { describeTransactionError } from '../chain/errors.ts';
 import { revokeDelegation } from '../chain/instructions.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions.ts';
 import { signTransaction } from '../chain/transactions.ts';
 import { heldUnder } from '../db/claims.ts';
@@ -107,7 +108,7 @@ async function closeAccounts(
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
     const { statuses } = await rpc.getSignatureStatuses(
-      open.slice(0, 256).map(({ signature }) => signature),
+      open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
     );
     open = open.filter(({ row, signature }, place) => {
       const status = statuses[place] ?? null;

@@ -10,6 +10,7 @@ import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/su
 import type { InFlight } from '../domain/in-flight.ts';
 import { isNotable } from '../domain/news.ts';
 import { amountPastDue } from '../domain/price.ts';
+import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
 import type { PlanWatch } from './plans.ts';
 import type { Context } from './preflight.ts';
@@ -150,8 +151,7 @@ export class Notifications {
     if (plansHeard.length > 0) await plans.look(plansHeard, newest);
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const notable = await this.#notable(subscriptions, [...wallets.keys(), ...named], named);
-    for (let start = 0; start < notable.length; start += LOOK_AT_ONCE)
-      await sweep.look(notable.slice(start, start + LOOK_AT_ONCE), newest);
+    for (const some of chunks(notable, LOOK_AT_ONCE)) await sweep.look(some, newest);
     if (notable.length > 0) onDue();
   }
 

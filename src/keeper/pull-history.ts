@@ -14,6 +14,7 @@ import type { OpenAttempt } from '../domain/in-flight.ts';
 import { asSigned, landedPull } from '../domain/landed-pull.ts';
 import { type PullParties, pullsIn } from '../domain/pulls.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { chunks } from '../each.ts';
 import type { Context } from './preflight.ts';
 
 /** Whose pulls are looked for: the keeper's and others' under this subscription. */
@@ -78,9 +79,8 @@ export async function findPulls(
     newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;
     const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
     const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
-    for (let start = 0; start < wanted.length; start += AT_ONCE) {
+    for (const some of chunks(wanted, AT_ONCE)) {
       if (performance.now() > deadline) return undefined;
-      const some = wanted.slice(start, start + AT_ONCE);
       for (const found of await Promise.all(some.map((one) => pullsOfListed(rpc, parties, one)))) {
         if ('unreadable' in found) history.unreadable.push(found);
         else history.pulls.push(...found.filter(({ periodStart }) => periodStart >= since));
