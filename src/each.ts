@@ -11,3 +11,8 @@ export async function each<T>(
     }),
   );
 }
+
+/** The items in their order, `size` at a time. */
+export function* chunks<T>(items: readonly T[], size: number): Generator<T[]> {
+  for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size);
+}

@@ -1,4 +1,6 @@
 import { type ChainAccount, isClosed } from './accounts.ts';
+import { chunks } from '../each.ts';
+import { ACCOUNTS_AT_ONCE } from './rpc-accounts.ts';
 import type { Rpc } from './rpc.ts';
 
 // An account that one RPC endpoint does not return may still exist. A missing account ends a subscription or plan for good, so several endpoints have to
@@ -54,8 +56,6 @@ export interface AbsenceOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** Limit of getMultipleAccounts. */
-const AT_ONCE = 100;
 /** Window (ms) for a mass disappearance: more than 1% of the accounts read in it do not vanish on their own. */
 const TOGETHER_MS = 600_000;
 /** Minimum absence (ms) of an account when only one endpoint responds. Longer than the window, so that a mass disappearance is detected first. */
@@ -114,8 +114,7 @@ class Judge implements AbsenceJudge {
 
   async gone(addresses: readonly string[]): Promise<ReadonlySet<string>> {
     const believed = new Set<string>();
-    for (let start = 0; start < addresses.length; start += AT_ONCE) {
-      const some = addresses.slice(start, start + AT_ONCE);
+    for (const some of chunks(addresses, ACCOUNTS_AT_ONCE)) {
       const absence = await witnessAbsence(this.#rpc, some);
       const now = this.#now();
       for (const address of some) this.#note(address, absence, now);

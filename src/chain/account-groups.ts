@@ -1,4 +1,5 @@
 import type { ChainAccount } from './accounts.ts';
+import { ACCOUNTS_AT_ONCE } from './rpc-accounts.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /** The accounts of a group in its order, and their common slot. */
@@ -6,9 +7,6 @@ export interface AccountGroup {
   readonly slot: bigint;
   readonly accounts: readonly (ChainAccount | null)[];
 }
-
-/** Limit of getMultipleAccounts. */
-export const ACCOUNTS_AT_ONCE = 100;
 
 /**
  * Reads groups of accounts. The accounts of a group come from one request and so from one slot; several groups share a request and its duplicate

@@ -77,6 +77,11 @@ export function addressAt(bytes: Buffer, offset: number): string {
   return remembered(texts, KEYS_KEPT, raw, () => bs58.encode(bytes.subarray(offset, offset + 32)));
 }
 
+/** The address of a public key; its own `toBase58` encodes it anew each time. */
+export function addressOf(key: PublicKey): string {
+  return addressAt(key.toBuffer(), 0);
+}
+
 /** An address with the bump seed that takes it off the curve. */
 export interface Derived {
   readonly address: string;

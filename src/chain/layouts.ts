@@ -1,6 +1,6 @@
 import { AccountLayout, AccountState } from '@solana/spl-token';
 import bs58 from 'bs58';
-import { addressAt } from './addresses.ts';
+import { addressAt, addressOf } from './addresses.ts';
 
 /** Account data of an unexpected length, kind or version. */
 export class ChainDataError extends Error {
@@ -190,10 +190,10 @@ export function decodeTokenAccount(data: Uint8Array): TokenAccount {
     throw new ChainDataError(`a token account's state is 1 or 2, this one has ${state}`);
   const hasDelegate = delegateOption === 1;
   return {
-    mint: decoded.mint.toBase58(),
-    owner: decoded.owner.toBase58(),
+    mint: addressOf(decoded.mint),
+    owner: addressOf(decoded.owner),
     amount: decoded.amount,
-    delegate: hasDelegate ? decoded.delegate.toBase58() : null,
+    delegate: hasDelegate ? addressOf(decoded.delegate) : null,
     delegatedAmount: hasDelegate ? decoded.delegatedAmount : 0n,
     state: state === AccountState.Frozen ? 'frozen' : 'initialized',
   };

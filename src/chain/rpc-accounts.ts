@@ -1,13 +1,16 @@
 // Account reads of the RPC client.
 import { CLOCK_SYSVAR } from './addresses.ts';
-import { ACCOUNTS_AT_ONCE } from './account-groups.ts';
 import type { ChainAccount } from './accounts.ts';
 import { accounts, big, inContext, oldestSlot } from './answers.ts';
 import type { Failover } from './failover.ts';
 import { type ClockAccount, decodeClock } from './layouts.ts';
+import { chunks } from '../each.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { EndpointFailure } from './rpc-errors.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
+
+/** Addresses that getMultipleAccounts takes. */
+export const ACCOUNTS_AT_ONCE = 100;
 
 /** The JSON-RPC configuration of an account read. */
 const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
@@ -68,13 +71,10 @@ export function accountMethods(
 
   return {
     async getMultipleAccounts(addresses, read = {}) {
-      const batches = [];
-      for (let start = 0; start < addresses.length; start += ACCOUNTS_AT_ONCE) {
-        batches.push(
-          accountsAt(addresses.slice(start, start + ACCOUNTS_AT_ONCE), read, (found) => found),
-        );
-      }
-      const answers = await Promise.all(batches);
+      const batches = [...chunks(addresses, ACCOUNTS_AT_ONCE)];
+      const answers = await Promise.all(
+        batches.map((batch) => accountsAt(batch, read, (found) => found)),
+      );
       return {
         slot: oldestSlot(answers),
         accounts: answers.flatMap(({ value }) => value),

@@ -19,7 +19,8 @@ import { signatureOf } from './message.ts';
 import type { Rpc } from './rpc.ts';
 import { EndpointFailure } from './rpc-errors.ts';
 
-const STATUSES_AT_ONCE = 256;
+/** Signatures that getSignatureStatuses takes. */
+export const STATUSES_AT_ONCE = 256;
 
 const base64 = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64');

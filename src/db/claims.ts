@@ -6,6 +6,10 @@ export interface ClaimKey {
   claimId: string;
 }
 
+/** Subscriptions that are held under one claim. */
+export const heldUnder = (claimId: string, held: readonly { id: string }[]): ClaimKey[] =>
+  held.map(({ id }) => ({ id, claimId }));
+
 /** The claims as a table c (id, claim_id). */
 export function claimed(sql: Queryable, claims: readonly ClaimKey[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));

@@ -108,7 +108,7 @@ export class Dispatcher {
     this.completer = new Completer({
       queue,
       onWritten: () => this.wakeIfHungry(),
-      onLost: (count) => this.metrics.claimsLost(count),
+      onLost: (count) => this.metrics.claimsLost.inc(count),
       onError: (error, failures) =>
         log.warn({ failures, err: error }, 'outcomes cannot be written and are kept'),
     });
@@ -178,8 +178,12 @@ export class Dispatcher {
       name: 'measuring',
       idleMs: gaugeMs,
       turn: async () => {
-        this.metrics.queue(await countDue(this.queue, dueCountLimit), this.poller.oldestMs);
-        this.metrics.defaultRows(await findDefaultRows(this.queue));
+        const { due, oldestDueSeconds, defaultRows } = this.metrics;
+        due.set(await countDue(this.queue, dueCountLimit));
+        oldestDueSeconds.set(this.poller.oldestMs / 1000);
+        const tables = await findDefaultRows(this.queue);
+        for (const [table, isUsed] of Object.entries(tables))
+          defaultRows.set({ table }, isUsed ? 1 : 0);
         return false;
       },
       // The main loop logs the same outage.
@@ -192,11 +196,11 @@ export class Dispatcher {
       deliveryDays: this.config.deliveryRetentionDays,
       eventDays: this.config.eventRetentionDays,
       onDropped: (table, month) => {
-        this.metrics.dropped(table);
+        this.metrics.monthsDropped.inc({ table });
         this.log.info({ table, month }, 'month dropped');
       },
       onLocked: (error, times) => {
-        this.metrics.monthLocked();
+        this.metrics.monthsLocked.inc();
         if (times === 1) this.log.warn({ err: error }, 'partitions cannot be made or dropped yet');
       },
       onError: (error, failures) =>
@@ -235,7 +239,7 @@ export class Dispatcher {
     const { client, clock, concurrency } = this;
     const { outcome, answer } = await deliver(delivery, { client, clock });
     this.completer.add(outcome);
-    this.metrics.attempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
+    this.metrics.countAttempt(outcome.status === 'pending' ? 'retried' : outcome.status, answer);
     concurrency.give(place, outcome.status === 'delivered', answer.durationMs);
     if (concurrency.inFlight === 0) this.onDrained();
     this.sendReady();

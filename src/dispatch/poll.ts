@@ -10,28 +10,29 @@ import type { DatabaseClock } from './clock.ts';
 const sweepShare = 0.1;
 const longestPauseMs = 10_000;
 
+export interface PollerParts {
+  queue: Sql;
+  clock: DatabaseClock;
+  claimer: Claimer;
+  pollMs: number;
+}
+
 export class Poller {
   /** Milliseconds since the oldest due delivery became due, at the last sweep. */
   oldestMs = 0;
-  private readonly queue: Sql;
-  private readonly clock: DatabaseClock;
-  private readonly claimer: Claimer;
-  private readonly pollMs: number;
+  private readonly parts: PollerParts;
   private nextSweep = 0;
   /** Earliest time of a sweep after a notification without names. */
   private earliestSweep = 0;
 
-  constructor(parts: { queue: Sql; clock: DatabaseClock; claimer: Claimer; pollMs: number }) {
-    this.queue = parts.queue;
-    this.clock = parts.clock;
-    this.claimer = parts.claimer;
-    this.pollMs = parts.pollMs;
+  constructor(parts: PollerParts) {
+    this.parts = parts;
   }
 
   /** Handles a notification: these endpoints, or any, have new deliveries. */
   notified(endpointIds: readonly string[] | undefined): void {
     if (endpointIds === undefined) this.nextSweep = Math.min(this.nextSweep, this.earliestSweep);
-    else for (const endpointId of endpointIds) this.claimer.found(endpointId, false);
+    else for (const endpointId of endpointIds) this.parts.claimer.found(endpointId, false);
   }
 
   /** Makes the next poll sweep. */
@@ -46,20 +47,21 @@ export class Poller {
 
   /** Sweeps if it is time. */
   async poll(): Promise<void> {
+    const { queue, clock, claimer, pollMs } = this.parts;
     const startedAt = performance.now();
     if (startedAt < this.nextSweep) return;
     this.nextSweep = Infinity;
     const [, found] = await Promise.all([
-      this.clock.sync(() => readClock(this.queue)),
-      findDueEndpoints(this.queue),
+      clock.sync(() => readClock(queue)),
+      findDueEndpoints(queue),
     ]);
     this.oldestMs = Math.max(0, ...found.map(({ overdueMs }) => overdueMs));
-    for (const { endpointId } of found) this.claimer.found(endpointId, true);
-    this.claimer.forget();
+    for (const { endpointId } of found) claimer.found(endpointId, true);
+    claimer.forget();
     const endedAt = performance.now();
     const pauseMs = Math.min(longestPauseMs, (endedAt - startedAt) / sweepShare);
     // A notification during the sweep may have set an earlier time.
-    this.nextSweep = Math.min(this.nextSweep, endedAt + Math.max(this.pollMs, pauseMs));
+    this.nextSweep = Math.min(this.nextSweep, endedAt + Math.max(pollMs, pauseMs));
     this.earliestSweep = endedAt + pauseMs;
     this.nextSweep = Math.max(this.nextSweep, this.earliestSweep);
   }

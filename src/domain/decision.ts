@@ -38,6 +38,9 @@ export interface Findings {
   readonly closingFailed?: true;
 }
 
+/** What was found out about one subscription. */
+export type Found = readonly [id: string, findings: Findings];
+
 /** A payment to collect now. Times are Unix seconds. */
 export interface Collectable {
   /** The keeper wallet that pulls; the plan names it. */

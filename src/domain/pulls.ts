@@ -4,8 +4,11 @@ import { programEvents, type TransferEvent } from '../chain/events.ts';
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
+import type { Sql } from '../db/connect.ts';
+import { readPulled } from '../db/payments.ts';
 import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Pull } from './chain-view.ts';
+import type { Found } from './decision.ts';
 import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
 
 /** A pull, and whether an earlier registration of the same address has recorded it. */
@@ -95,6 +98,44 @@ export function nextAfter(
 /** Start of the next collectable period; null when there is none. */
 export function startOfNext(period: PullPeriod): Date | null {
   return period.next === null ? null : timeOf(period.next);
+}
+
+/**
+ * Pulls of new registrations whose account shows no more than an earlier registration of it recorded. Those need no history, which an endpoint may not
+ * keep for a whole period.
+ */
+export async function findInBooks(
+  sql: Sql,
+  rows: readonly HeldSubscription[],
+  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
+): Promise<Found[]> {
+  const asked = rows.flatMap((row) => {
+    const account = accountOf(row);
+    return row.paidThrough !== null || account === null
+      ? []
+      : [{ row, account, periodStart: timeOf(account.periodStart) }];
+  });
+  if (asked.length === 0) return [];
+  const recorded = await readPulled(
+    sql,
+    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
+  );
+  return asked.flatMap(({ row, account }): Found[] => {
+    const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
+    const pulls = own.map((one) => ({
+      signature: one.txSignature,
+      at: unixSeconds(one.occurredAt),
+      periodStart: unixSeconds(one.periodStart),
+      periodEnd: unixSeconds(one.periodEnd),
+      gross: one.amountGross,
+      fee: one.platformFee,
+      net: one.amountNet,
+      source: one.source,
+      recorded: true,
+    }));
+    const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
+    return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
+  });
 }
 
 export interface PullParties {

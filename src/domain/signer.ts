@@ -30,9 +30,10 @@ interface Due {
 
 type Packed = Due & { readonly part: Part; readonly alone: boolean };
 
-/** Dependencies of the signer. */
+/** Dependencies of the signer: the RPC, the program, the keeper key and the costs of payments. */
 export interface SigningParts {
   readonly rpc: Pick<Rpc, 'getLatestBlockhash'>;
+  readonly fees: Fees;
   readonly programId: string;
   readonly mint: string;
   readonly keypair: Keypair;
@@ -41,13 +42,13 @@ export interface SigningParts {
 
 /** Packs and signs payments. */
 export class Signer {
-  readonly fees: Fees;
+  readonly #fees: Fees;
   readonly #versions: TransactionVersions;
   readonly #parts: SigningParts;
 
-  constructor(parts: SigningParts, fees: Fees, versions: TransactionVersions) {
+  constructor(parts: SigningParts, versions: TransactionVersions) {
     this.#parts = parts;
-    this.fees = fees;
+    this.#fees = parts.fees;
     this.#versions = versions;
   }
 
@@ -56,7 +57,7 @@ export class Signer {
     const [version, blockhash, price] = await Promise.all([
       this.#versions.current(),
       this.#parts.rpc.getLatestBlockhash(),
-      this.fees.price(),
+      this.#fees.price(),
     ]);
     const terms = { version, blockhash, price };
     try {
@@ -76,9 +77,9 @@ export class Signer {
   async #learn(batch: readonly Due[], terms: Terms): Promise<void> {
     for (const one of batch) {
       const shape = this.#shapeOf(one);
-      if (!this.fees.wantsSample(shape)) continue;
+      if (!this.#fees.wantsSample(shape)) continue;
       const { bytes } = this.#sign([this.#packed(one)], one.collect.keeper, terms);
-      await this.fees.sample(shape, bytes);
+      await this.#fees.sample(shape, bytes);
     }
   }
 
@@ -90,14 +91,14 @@ export class Signer {
       // A payment that expired before raises the priority fee of its whole transaction, so those are packed together. Payments of one plan share addresses.
       .sort(
         (a, b) =>
-          this.fees.expiries(periodOf(b)) - this.fees.expiries(periodOf(a)) ||
+          this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||
           a.row.planId.localeCompare(b.row.planId),
       );
     const keepers = new Set(payments.map(({ collect }) => collect.keeper));
     return [...keepers].flatMap((keeper) =>
       packPayments(
         payments.filter(({ collect }) => collect.keeper === keeper),
-        { version, keeper, loadedDataBytes: this.fees.sharedData() },
+        { version, keeper, loadedDataBytes: this.#fees.sharedData() },
       ).map((pack) => ({ payments: pack, signed: this.#sign(pack, keeper, terms) })),
     );
   }
@@ -117,7 +118,7 @@ export class Signer {
       net: collect.amounts.net,
       fee: collect.amounts.fee,
     };
-    const computeUnits = this.fees.units(this.#shapeOf(one));
+    const computeUnits = this.#fees.units(this.#shapeOf(one));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
     return { ...one, part, alone: row.failedPacks >= MOST_FAILED_PACKS };
   }
@@ -136,8 +137,8 @@ export class Signer {
       reference: pack.map(referenceOf).join('\n'),
       budget: {
         computeUnits,
-        loadedDataBytes: this.fees.sharedData() + pack.length * OWN_DATA_BYTES,
-        priorityFee: this.fees.priorityFee(pack.map(periodOf), price, computeUnits),
+        loadedDataBytes: this.#fees.sharedData() + pack.length * OWN_DATA_BYTES,
+        priorityFee: this.#fees.priorityFee(pack.map(periodOf), price, computeUnits),
       },
     });
   }

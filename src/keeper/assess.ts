@@ -5,11 +5,12 @@ import type { HeldSubscription } from '../db/subscriptions.ts';
 import { setbackUntil } from '../domain/backoff.ts';
 import { addressesOf } from '../domain/chain-view.ts';
 import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
-import type { Decision, Findings } from '../domain/decision.ts';
+import type { Decision, Findings, Found } from '../domain/decision.ts';
+import { findInBooks } from '../domain/pulls.ts';
 import { draftOf, isLive } from '../domain/transitions.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './preflight.ts';
-import { findPulls, partiesOf, pullsInBooks } from './pull-history.ts';
+import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** The snapshot, what was found besides, and the decision for each row. */
@@ -75,57 +76,42 @@ export async function assessAll<Row extends HeldSubscription>(
     ...(minSlot > 0n && { minSlot }),
   });
   const findings = new Map<string, Findings>();
+  const note = (found: readonly Found[]) => {
+    for (const [id, more] of found) findings.set(id, { ...findings.get(id), ...more });
+  };
+  const decisionOf = (row: Row) => assess(context, row, snapshot, findings.get(row.id));
   if (closed !== undefined)
-    for (const { id } of rows) if (!closed.has(id)) findings.set(id, { closingFailed: true });
+    note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
-  for (const [id, doubt] of await findDoubted(context, rows, snapshot, closed))
-    findings.set(id, { ...findings.get(id), ...doubt });
+  note(await findDoubted(context, rows, snapshot, closed));
 
-  const decisions = new Map(
-    rows.map((row) => [row, assess(context, row, snapshot, findings.get(row.id))]),
-  );
+  const decisions = new Map(rows.map((row) => [row, decisionOf(row)]));
   const asking = rows.filter((row) => decisions.get(row)?.needs === 'pulls');
-  if (asking.length > 0) await findInBooks(context, asking, snapshot, findings);
-  if (history)
-    await findInHistory(
-      context,
-      asking.filter(({ id }) => findings.get(id)?.pulls === undefined),
-      snapshot,
-      findings,
-    );
-  for (const row of asking)
-    decisions.set(row, assess(context, row, snapshot, findings.get(row.id)));
+  if (asking.length > 0) {
+    note(await findInBooks(context.sql, asking, (row) => accountOf(row, snapshot) ?? null));
+    const unknown = asking.filter(({ id }) => findings.get(id)?.pulls === undefined);
+    if (history && unknown.length > 0) note(await findInHistory(context, unknown, snapshot));
+    for (const row of asking) decisions.set(row, decisionOf(row));
+  }
   return { snapshot, findings, decisions };
-}
-
-async function findInBooks(
-  context: Context,
-  asking: readonly HeldSubscription[],
-  snapshot: Snapshot,
-  findings: Map<string, Findings>,
-): Promise<void> {
-  const booked = await pullsInBooks(context.sql, asking, (row) => accountOf(row, snapshot) ?? null);
-  for (const [id, pulls] of booked)
-    findings.set(id, { ...findings.get(id), pulls, pulledFinally: true });
 }
 
 async function findInHistory(
   context: Context,
   asking: readonly HeldSubscription[],
   snapshot: Snapshot,
-  findings: Map<string, Findings>,
-): Promise<void> {
-  if (asking.length === 0) return;
+): Promise<Found[]> {
   const final = await readSnapshot(context, asking, {
     commitment: 'finalized',
     periodsOnly: () => true,
   });
+  const found: Found[] = [];
   for (const row of asking) {
     const account = accountOf(row, snapshot);
     if (account === undefined) continue;
     const finalAccount = accountOf(row, final);
     if (account === null && finalAccount !== null) {
-      findings.set(row.id, { ...findings.get(row.id), closingNotFinal: true });
+      found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
     // The first period of a registration is the one that runs: earlier pulls belong to no period of it.
@@ -135,24 +121,21 @@ async function findInHistory(
     const isPaid =
       account !== null && row.paidThrough !== null && row.paidThrough > timeOf(account.periodStart);
     const since = row.paidThrough === null || isPaid ? first : unixSeconds(row.paidThrough);
-    const history = await findPulls(context.rpc, partiesOf(context, row), since);
-    context.reportUnreadable(history?.unreadable ?? []);
-    const pulls = history?.pulls.map((pull) => ({ ...pull, recorded: false }));
     const isFinal =
       account !== null &&
       finalAccount?.periodStart === account.periodStart &&
       finalAccount.amountPulled === account.amountPulled;
-    findings.set(row.id, {
-      ...findings.get(row.id),
-      ...(pulls === undefined
-        ? { tooMany: true }
-        : {
-            pulls,
-            ...(history !== undefined && history.unreadable.length > 0 && { unreadable: true }),
-          }),
-      ...(isFinal && { pulledFinally: true }),
-    });
+    const history = await findPulls(context.rpc, partiesOf(context, row), since);
+    context.reportUnreadable(history?.unreadable ?? []);
+    found.push([row.id, { ...findingsOf(history), ...(isFinal && { pulledFinally: true }) }]);
   }
+  return found;
+}
+
+function findingsOf(history: PullHistory | undefined): Findings {
+  if (history === undefined) return { tooMany: true };
+  const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false }));
+  return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
 }
 
 /** The accounts without which something ends, and those without which something is not paid. */
@@ -165,7 +148,7 @@ async function findDoubted(
   rows: readonly HeldSubscription[],
   snapshot: Snapshot,
   closed: Closed | undefined,
-): Promise<[id: string, doubt: Findings][]> {
+): Promise<Found[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
     // An account that no keeper has seen yet is waited for anyway.

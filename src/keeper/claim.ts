@@ -3,7 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/layouts.ts';
-import { type ChainClock, unixSeconds } from '../chain/time.ts';
+import { unixSeconds } from '../chain/time.ts';
+import { heldUnder } from '../db/claims.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
 import {
   claimDue,
@@ -12,19 +13,15 @@ import {
   readNextDue,
   releaseClaims,
 } from '../db/subscription-leases.ts';
-import {
-  type HeldSubscription,
-  type ReadSubscription,
-  readSubscriptions,
-} from '../db/subscriptions.ts';
+import { type ReadSubscription, readSubscriptions } from '../db/subscriptions.ts';
 import { setbackUntil } from '../domain/backoff.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
 import type { Signer } from '../domain/signer.ts';
-import { type Closed, type Closings, createClosings } from './close.ts';
+import { type Closed, Closings } from './close.ts';
 import { commit } from './commit.ts';
 import type { Context } from './preflight.ts';
-import { createPullLookups, type PullLookups } from './pull-history.ts';
+import { PullLookups } from './pull-history.ts';
 
 /** Subscriptions claimed at once: their accounts take some seven requests of 100. */
 const BATCH = 200;
@@ -41,38 +38,27 @@ export interface Queue {
   add(attempts: readonly OpenAttempt[]): void;
 }
 
-export interface CollectorParts {
-  clock: ChainClock;
-  signer: Signer;
-  queue: Queue;
-  /** Called with every subscription that is claimed, and again as it was written. */
-  onRead?: (rows: readonly HeldSubscription[]) => void;
-}
-
 /** Claims what is due and hands the committed attempts to the queue. Look-ups and closings run outside the turns. */
 export class Collector {
   readonly #context: Context;
-  readonly #parts: CollectorParts;
+  readonly #signer: Signer;
+  readonly #queue: Queue;
   readonly #closings: Closings;
   readonly #lookups: PullLookups;
   #after: DuePlace | undefined;
   #passedAt = -Infinity;
   #waitMs = 0;
 
-  constructor(context: Context, parts: CollectorParts) {
+  constructor(context: Context, signer: Signer, queue: Queue) {
     this.#context = context;
-    this.#parts = parts;
-    this.#closings = createClosings(
-      context,
-      parts.signer.fees,
-      parts.clock,
-      (claimId, rows, closed) =>
-        // Closing may have taken long: the lease is renewed at once.
-        this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false }),
+    this.#signer = signer;
+    this.#queue = queue;
+    this.#closings = new Closings(context, (claimId, rows, closed) =>
+      // Closing may have taken long: the lease is renewed at once.
+      this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false }),
     );
-    this.#lookups = createPullLookups(
+    this.#lookups = new PullLookups(
       context,
-      parts.clock,
       (claimId, row) =>
         this.#commit({ claimId, leasedAt: performance.now() }, [row], { history: true }),
       (claimId, row, error) => this.#fault(claimId, row, error),
@@ -82,17 +68,18 @@ export class Collector {
   /** Claims and commits one batch; resolves with true when there is probably more. Throws when chain or database cannot be reached. */
   async turn(): Promise<boolean> {
     this.#waitMs = MOST_WAIT_MS;
-    const { clock, queue, onRead } = this.#parts;
-    const { sql } = this.#context;
-    const limit = Math.min(BATCH, queue.room());
+    const { sql, clock, onRead } = this.#context;
+    const limit = Math.min(BATCH, this.#queue.room());
     if (limit <= 0) return false;
     const lease = { claimId: randomUUID(), leasedAt: performance.now() };
     const { claimId } = lease;
     const due = await this.#claim(claimId, await clock.now(), limit);
     if (due.length === 0) return false;
-    const ids = due.map(({ id }) => id);
-    const rows = await readSubscriptions(sql, ids);
-    onRead?.(rows);
+    const rows = await readSubscriptions(
+      sql,
+      due.map(({ id }) => id),
+    );
+    onRead(rows);
     try {
       await splitBatch(
         rows,
@@ -101,13 +88,10 @@ export class Collector {
       );
     } catch (error) {
       // The next claim does it again. Without Postgres the leases run out by themselves.
-      await releaseClaims(
-        sql,
-        ids.map((id) => ({ id, claimId })),
-      ).catch(() => undefined);
+      await releaseClaims(sql, heldUnder(claimId, due)).catch(() => undefined);
       throw error;
     }
-    return ids.length === limit;
+    return due.length === limit;
   }
 
   /** Milliseconds until the next turn, after one that left nothing to do. */
@@ -149,29 +133,22 @@ export class Collector {
     rows: readonly ReadSubscription[],
     how: { closed?: Closed; history: boolean },
   ): Promise<void> {
-    const { signer, clock, queue, onRead } = this.#parts;
-    const { taken, closable, asking, written } = await commit(
-      this.#context,
-      signer,
-      lease,
-      rows,
-      clock,
-      how,
-    );
-    queue.add(taken);
-    onRead?.(written);
+    const committed = await commit(this.#context, this.#signer, lease, rows, how);
+    const { taken, closable, asking, written } = committed;
+    this.#queue.add(taken);
+    this.#context.onRead(written);
     if (asking.length > 0) await this.#lookups.take(lease.claimId, asking);
     if (closable.length > 0) await this.#closings.take(lease.claimId, closable);
   }
 
   async #fault(claimId: string, row: ReadSubscription, error: unknown): Promise<void> {
-    const { sql, metrics, log } = this.#context;
+    const { sql, clock, metrics, log } = this.#context;
     metrics.alerts.inc({ reason: 'cannot_be_processed' });
     log.error(
       { err: error, subscription: row.id },
       'subscription cannot be processed; retried later',
     );
-    const until = setbackUntil(unixSeconds(await this.#parts.clock.now()), row.setbacks + 1);
+    const until = setbackUntil(unixSeconds(await clock.now()), row.setbacks + 1);
     await releaseClaims(sql, [{ id: row.id, claimId }], { until, setback: true });
   }
 }

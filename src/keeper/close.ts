@@ -3,14 +3,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/accounts.ts';
 import { describeTransactionError } from '../chain/errors.ts';
-import type { Fees } from '../chain/fees.ts';
 import { revokeDelegation } from '../chain/instructions.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions.ts';
 import { signTransaction } from '../chain/transactions.ts';
+import { heldUnder } from '../db/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import type { ReadSubscription } from '../db/subscriptions.ts';
+import { putOffUntil } from '../domain/backoff.ts';
 import type { Context } from './preflight.ts';
 
 const CLOSING_UNITS = 50_000;
@@ -19,77 +20,74 @@ const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
 /** Batches under way at once. */
 const MOST_CLOSINGS = 4;
-/** What finds no room is due again after this. */
-const PUT_OFF_SECONDS = 30n;
 
 /** Subscriptions by id whose account is closed, with the slot of that. */
 export type Closed = ReadonlyMap<string, bigint>;
 
-export interface Closings {
-  /** Begins to close the accounts of subscriptions held under a claim, or postpones them without room. Does not wait for the closing. */
-  take(claimId: string, rows: readonly ReadSubscription[]): Promise<void>;
-  /** Aborts and releases the claims; the next keeper reads how far it got. */
-  stop(): Promise<void>;
-}
+/** Closes accounts outside the turns of the collector. `finish` writes what became of a batch. */
+export class Closings {
+  readonly #context: Context;
+  readonly #finish: (
+    claimId: string,
+    rows: readonly ReadSubscription[],
+    closed: Closed,
+  ) => Promise<void>;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
 
-/** Closings for `context`; `finish` writes what became of a batch. */
-export function createClosings(
-  context: Context,
-  fees: Fees,
-  clock: ChainClock,
-  finish: (claimId: string, rows: readonly ReadSubscription[], closed: Closed) => Promise<void>,
-): Closings {
-  const { sql, log } = context;
-  const underWay = new Set<Promise<void>>();
-  const stopping = new AbortController();
-
-  async function close(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
-    try {
-      await finish(claimId, rows, await closeAccounts(context, fees, rows, stopping.signal));
-    } catch (error) {
-      if (!stopping.signal.aborted && !(error instanceof RpcUnreachable))
-        log.error({ err: error }, 'closing accounts failed');
-      // Without Postgres the leases run out by themselves.
-      await releaseClaims(
-        sql,
-        rows.map(({ id }) => ({ id, claimId })),
-      ).catch(() => undefined);
-    }
+  constructor(
+    context: Context,
+    finish: (claimId: string, rows: readonly ReadSubscription[], closed: Closed) => Promise<void>,
+  ) {
+    this.#context = context;
+    this.#finish = finish;
   }
 
-  return {
-    async take(claimId, rows) {
-      if (underWay.size >= MOST_CLOSINGS || stopping.signal.aborted) {
-        const claims = rows.map(({ id }) => ({ id, claimId }));
-        const until = timeOf(unixSeconds(await clock.now()) + PUT_OFF_SECONDS);
-        await releaseClaims(sql, claims, { until });
-        return;
-      }
-      const closing = close(claimId, rows).finally(() => underWay.delete(closing));
-      underWay.add(closing);
-    },
-    async stop() {
-      stopping.abort();
-      await Promise.all(underWay);
-    },
-  };
+  /** Begins to close the accounts of subscriptions held under a claim, or postpones them without room. Does not wait for the closing. */
+  async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+    const { sql, clock } = this.#context;
+    if (this.#underWay.size >= MOST_CLOSINGS || this.#stopping.signal.aborted) {
+      const until = putOffUntil(await clock.now());
+      await releaseClaims(sql, heldUnder(claimId, rows), { until });
+      return;
+    }
+    const closing = this.#close(claimId, rows).finally(() => this.#underWay.delete(closing));
+    this.#underWay.add(closing);
+  }
+
+  /** Aborts and releases the claims; the next keeper reads how far it got. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all(this.#underWay);
+  }
+
+  async #close(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+    const { sql, log } = this.#context;
+    const { signal } = this.#stopping;
+    try {
+      await this.#finish(claimId, rows, await closeAccounts(this.#context, rows, signal));
+    } catch (error) {
+      if (!signal.aborted && !(error instanceof RpcUnreachable))
+        log.error({ err: error }, 'closing accounts failed');
+      // Without Postgres the leases run out by themselves.
+      await releaseClaims(sql, heldUnder(claimId, rows)).catch(() => undefined);
+    }
+  }
 }
 
 /** Tries to close the accounts; returns those that are closed. Logs failures. Throws as the RPC client does, and when `signal` aborts. */
 async function closeAccounts(
-  context: Context,
-  fees: Fees,
+  { rpc, fees, keypairs, programId, log }: Context,
   rows: readonly ReadSubscription[],
   signal: AbortSignal,
 ): Promise<Closed> {
-  const { rpc, programId, log } = context;
   const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
   const { blockhash } = await rpc.getLatestBlockhash();
   const price = await fees.price();
   let open = rows.flatMap((row, place) => {
     // Only the wallet that paid the rent may close the account.
     const payer = subscriptionIn(accounts[place] ?? null, programId)?.payer ?? '';
-    const keypair = context.keypairs.get(payer);
+    const keypair = keypairs.get(payer);
     if (keypair === undefined) return [];
     const authority = keypair.address;
     const close = revokeDelegation(programId, {
@@ -110,7 +108,7 @@ async function closeAccounts(
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
     const { statuses } = await rpc.getSignatureStatuses(
-      open.slice(0, 256).map(({ signature }) => signature),
+      open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
     );
     open = open.filter(({ row, signature }, place) => {
       const status = statuses[place] ?? null;

@@ -1,6 +1,7 @@
 // Commits one claimed batch: reads, decides, signs, and writes each transaction with its payments before the first send, in the database transaction that
 // writes what else was decided.
-import { type ChainClock, timeOf } from '../chain/time.ts';
+import { timeOf } from '../chain/time.ts';
+import { heldUnder } from '../db/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
@@ -42,10 +43,9 @@ export async function commit(
   signer: Signer,
   lease: { claimId: string; leasedAt: number },
   batch: readonly ReadSubscription[],
-  clock: ChainClock,
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
-  const { sql } = context;
+  const { sql, clock } = context;
   const { snapshot, findings, decisions } = await assessAll(context, batch, how);
   clock.heard(snapshot.now);
   const rowsThat = (need: Decision['needs']) =>
@@ -103,8 +103,8 @@ export async function commit(
     if (taken.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
-  const unwritten = [...left].map((id) => ({ id, claimId: lease.claimId }));
-  if (unwritten.length > 0) await releaseClaims(sql, unwritten);
+  const unwritten = batch.filter(({ id }) => left.has(id));
+  if (unwritten.length > 0) await releaseClaims(sql, heldUnder(lease.claimId, unwritten));
   return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
 }
 

@@ -9,7 +9,7 @@ import { accountFilters } from '../chain/layouts.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
 import { followProgram, websocketUrl } from '../chain/subscribe.ts';
-import { type ChainClock, createChainClock } from '../chain/time.ts';
+import { createChainClock } from '../chain/time.ts';
 import { TokenAccounts } from '../chain/token-accounts.ts';
 import { TransactionVersions } from '../chain/transaction-version.ts';
 import { watchRpc, type WatchedRpc } from '../chain/watched-rpc.ts';
@@ -17,7 +17,6 @@ import { type Config, required } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import { createNotifier, deliveriesQueued, subscriptionsDue } from '../db/notify.ts';
 import { databaseTrouble } from '../db/readiness.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
 import { recordRefunds } from '../domain/refunds.ts';
 import { Signer } from '../domain/signer.ts';
 import { OperatorError } from '../errors.ts';
@@ -27,7 +26,7 @@ import { rpcObserver } from '../metrics.ts';
 import { Collector, recover } from './claim.ts';
 import { createMetrics, measure } from './metrics.ts';
 import { followsOf, Notifications } from './notifications.ts';
-import { createPlanWatch, type PlanWatch } from './plans.ts';
+import { PlanWatch } from './plans.ts';
 import {
   absenceJudge,
   type Balance,
@@ -39,8 +38,8 @@ import {
   verifyChain,
 } from './preflight.ts';
 import { createUnreadableReport } from './reports.ts';
-import { createResolver } from './resolve.ts';
-import { createSweep, type Sweep } from './sweep.ts';
+import { Resolver } from './resolve.ts';
+import { Sweep } from './sweep.ts';
 import { Tracker } from './tracker.ts';
 
 /** Milliseconds that payments in flight get at a stop; the next keeper takes over what is left. */
@@ -72,7 +71,6 @@ export class Keeper {
   readonly #context: Context;
   readonly #client: Rpc;
   readonly #watched: WatchedRpc;
-  readonly #clock: ChainClock;
   readonly #balance: Balance;
   readonly #tracker: Tracker;
   readonly #tokenAccounts: TokenAccounts;
@@ -109,12 +107,17 @@ export class Keeper {
     this.#client = openClient(config, rpcUrls, { log, metrics, observe: rpcObserver(registry) });
     this.#watched = watchRpc(this.#client, log, metrics);
     const { rpc } = this.#watched;
+    const versions = new TransactionVersions(rpc, config.transactionVersion, log);
     const context: Context = {
       sql,
       log,
       rpc,
+      clock: createChainClock(rpc),
+      fees: new Fees(rpc, log),
+      versions,
       metrics,
       reportUnreadable: createUnreadableReport(log, metrics),
+      onRead: (rows) => this.#tokenAccounts.watch(rows.map(followsOf)),
       absence: absenceJudge(config, rpc, { log, metrics }),
       deliveries: createNotifier(sql, deliveriesQueued),
       programId,
@@ -127,21 +130,11 @@ export class Keeper {
     };
     this.#context = context;
     this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
-    this.#clock = createChainClock(rpc);
     this.#balance = createBalance(context);
-    const fees = new Fees(rpc, log);
-    const versions = new TransactionVersions(rpc, config.transactionVersion, log);
-    const onRead = (rows: readonly HeldSubscription[]) =>
-      this.#tokenAccounts.watch(rows.map(followsOf));
-    this.#tracker = new Tracker(context, createResolver(context, fees, onRead), versions);
-    this.#sweep = createSweep(context, this.#clock, { minutes: config.sweepMinutes, onRead });
-    this.#plans = createPlanWatch(context, this.#clock);
-    this.#collector = new Collector(context, {
-      clock: this.#clock,
-      signer: new Signer(context, fees, versions),
-      queue: this.#tracker,
-      onRead,
-    });
+    this.#tracker = new Tracker(context, new Resolver(context));
+    this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
+    this.#plans = new PlanWatch(context);
+    this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { look: (ids, slot) => this.#sweep.look(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
@@ -223,7 +216,7 @@ export class Keeper {
       this.#loop('recording refunds', 3000, () => recordRefunds(context)),
       this.#loop('measuring', 5000, async () => {
         await measure(context, {
-          now: await this.#clock.now(),
+          now: await context.clock.now(),
           endpoints: this.#client.health(),
           followed: this.#tokenAccounts.followed(),
         });
@@ -256,7 +249,7 @@ export class Keeper {
 
   /** Follows the program over WebSocket and new registrations over NOTIFY; resolves with what ends both. */
   async #listen(): Promise<() => Promise<void>> {
-    const { sql, log, metrics, programId, mint } = this.#context;
+    const { sql, log, clock, metrics, programId, mint } = this.#context;
     const follower = followProgram({
       urls: this.#wsUrls,
       programId,
@@ -266,7 +259,7 @@ export class Keeper {
       onGap: () => this.#gap(),
       onSlot: (slot, root) => {
         this.#tracker.rooted(root);
-        if (this.#clock.slot(slot)) this.#jumped();
+        if (clock.slot(slot)) this.#jumped();
       },
       onRefused: (method) => metrics.refusals.inc({ method }),
       log,

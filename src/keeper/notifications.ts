@@ -1,10 +1,5 @@
 // Notices from the streams. They say where to read: each turn reads the accounts that came up, and makes subscriptions with news due.
-import {
-  decodeAuthority,
-  decodeSubscription,
-  kindOf,
-  type SubscriptionAccount,
-} from '../chain/layouts.ts';
+import { decodeAuthority, decodeSubscription, kindOf } from '../chain/layouts.ts';
 import { newestSlot } from '../chain/answers.ts';
 import { hasSilentCall } from '../chain/logs.ts';
 import { addressesIn } from '../chain/named-addresses.ts';
@@ -12,10 +7,10 @@ import type { ProgramNotice, TransactionNotice } from '../chain/subscribe.ts';
 import type { Follows } from '../chain/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
-import { sameInstance } from '../domain/decide.ts';
 import type { InFlight } from '../domain/in-flight.ts';
+import { isNotable } from '../domain/news.ts';
 import { amountPastDue } from '../domain/price.ts';
-import { hasUnknownPull } from '../domain/pulls.ts';
+import { chunks } from '../each.ts';
 import { messageOf } from '../errors.ts';
 import type { PlanWatch } from './plans.ts';
 import type { Context } from './preflight.ts';
@@ -28,18 +23,6 @@ const MOST_FAILURES = 10;
 const LOOK_AT_ONCE = 100;
 /** Turns for which a transaction that no endpoint returns is looked up. */
 const MOST_MISSES = 25;
-
-/** Whether an account in a notice shows something that the row does not. Our own payments do not. Pure. */
-function isNotable(
-  row: HeldSubscription,
-  account: SubscriptionAccount,
-  underWay: boolean,
-): boolean {
-  if (sameInstance(row, account) === null) return true;
-  if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
-    return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
-  return !underWay && hasUnknownPull(row, account);
-}
 
 /** What has come in, by subject, each with its slot. */
 class Heard {
@@ -168,8 +151,7 @@ export class Notifications {
     if (plansHeard.length > 0) await plans.look(plansHeard, newest);
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const notable = await this.#notable(subscriptions, [...wallets.keys(), ...named], named);
-    for (let start = 0; start < notable.length; start += LOOK_AT_ONCE)
-      await sweep.look(notable.slice(start, start + LOOK_AT_ONCE), newest);
+    for (const some of chunks(notable, LOOK_AT_ONCE)) await sweep.look(some, newest);
     if (notable.length > 0) onDue();
   }
 

@@ -1,24 +1,24 @@
 // Plans on chain. A pending plan turns active once its account has its terms; a merchant's sunset, end, close or re-creation is recorded.
 // A blocked plan is free again once its accounts allow payments. Subscriptions are left alone: the keeper reads the plan with each of them.
-import { planIn, tokenAccountIn } from '../chain/accounts.ts';
+import { readAccountGroups } from '../chain/account-groups.ts';
+import { type ChainAccount, planIn, tokenAccountIn } from '../chain/accounts.ts';
 import { tokenAccountAddress } from '../chain/addresses.ts';
 import { newestSlot } from '../chain/answers.ts';
 import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
-import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   activatePlan,
   endAbandonedPlans,
   findPlansAt,
   movePlan,
   type PlanRow,
-  type PlanStatus,
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../db/plans.ts';
 import type { ChainView } from '../domain/chain-view.ts';
 import { planObstacle } from '../domain/obstacles.ts';
 import { unblockPlan } from '../domain/plan-block.ts';
-import { planMatches } from '../domain/plans.ts';
+import { assessPlan } from '../domain/plan-change.ts';
 import type { Context } from './preflight.ts';
 
 const BATCH = 100;
@@ -27,83 +27,56 @@ const EVERY_SECONDS = 3600;
 /** Seconds between reads of a blocked plan. */
 const BLOCKED_SECONDS = 300;
 const PENDING_AGE_SECONDS = 10;
-/** Blocked plans of one request of 100 accounts: each has two. */
-const BLOCKED_AT_ONCE = 50;
 
-/** How a plan's record changes by its account; null when it stays. Pure. */
-export function assessPlan(
-  record: PlanRow,
-  account: PlanAccount | null,
-  now: bigint,
-  ours: readonly string[],
-): { status: PlanStatus; endsAt: Date | null } | null {
-  const endsAt = account === null || account.endTs === 0n ? null : timeOf(account.endTs);
-  if (record.status === 'pending') {
-    if (
-      account === null ||
-      !planMatches(record, account, { ...record, pullers: [record.puller, ...ours] })
-    )
-      return null;
-    return { status: account.status, endsAt };
+/** Keeps the records of plans as their accounts are. */
+export class PlanWatch {
+  readonly #context: Context;
+
+  constructor(context: Context) {
+    this.#context = context;
   }
-  const recreated =
-    account !== null &&
-    record.chainCreatedAt !== null &&
-    account.createdAt !== unixSeconds(record.chainCreatedAt);
-  if (account === null || recreated) return { status: 'ended', endsAt: record.endsAt };
-  if (account.endTs !== 0n && now > account.endTs) return { status: 'ended', endsAt };
-  const status = account.status === 'sunset' ? 'sunset' : record.status;
-  const sameEnd = record.endsAt?.getTime() === endsAt?.getTime();
-  return status === record.status && sameEnd ? null : { status, endsAt };
-}
 
-export interface PlanWatch {
   /** Reads one batch of plans that are due to be read; resolves with true when there may be more. */
-  turn(): Promise<boolean>;
-  /** Reads the plans at these addresses now, at `minSlot` or later. */
-  look(planPdas: string[], minSlot?: bigint): Promise<void>;
-}
+  async turn(): Promise<boolean> {
+    const { sql } = this.#context;
+    const plans = await takeUnwatchedPlans(sql, {
+      everySeconds: EVERY_SECONDS,
+      blockedSeconds: BLOCKED_SECONDS,
+      pendingAgeSeconds: PENDING_AGE_SECONDS,
+      limit: BATCH,
+    });
+    if (plans.length === 0) return false;
+    const ids = plans.map(({ id }) => id);
+    try {
+      await this.#read(plans);
+      await endAbandonedPlans(sql, ids);
+    } catch (error) {
+      await returnUnwatchedPlans(sql, ids);
+      throw error;
+    }
+    return plans.length === BATCH;
+  }
 
-/** Watches plans for `context`. */
-export function createPlanWatch(context: Context, clock: ChainClock): PlanWatch {
-  const { sql } = context;
-  return {
-    async turn() {
-      const plans = await takeUnwatchedPlans(sql, {
-        everySeconds: EVERY_SECONDS,
-        blockedSeconds: BLOCKED_SECONDS,
-        pendingAgeSeconds: PENDING_AGE_SECONDS,
-        limit: BATCH,
-      });
-      if (plans.length === 0) return false;
-      const ids = plans.map(({ id }) => id);
-      try {
-        await update(context, clock, plans);
-        await recheckBlocked(context, clock, plans);
-        await endAbandonedPlans(sql, ids);
-      } catch (error) {
-        await returnUnwatchedPlans(sql, ids);
-        throw error;
-      }
-      return plans.length === BATCH;
-    },
-    async look(planPdas, minSlot) {
-      const plans = await findPlansAt(sql, planPdas);
-      if (plans.length === 0) return;
-      await update(context, clock, plans, minSlot);
-      await recheckBlocked(context, clock, plans, minSlot);
-    },
-  };
+  /** Reads the plans at these addresses now, at `minSlot` or later. */
+  async look(planPdas: string[], minSlot?: bigint): Promise<void> {
+    const plans = await findPlansAt(this.#context.sql, planPdas);
+    if (plans.length > 0) await this.#read(plans, minSlot);
+  }
+
+  async #read(plans: readonly PlanRow[], minSlot?: bigint): Promise<void> {
+    await update(this.#context, plans, minSlot);
+    const blocked = plans.filter(({ collectionBlockedReason }) => collectionBlockedReason !== null);
+    if (blocked.length > 0) await recheckBlocked(this.#context, blocked, minSlot);
+  }
 }
 
 /** Reads the accounts of plans and records what changed. A plan whose account may be missing at one endpoint only is read again with the next turn. */
 async function update(
   context: Context,
-  clock: ChainClock,
   plans: readonly PlanRow[],
   minSlot?: bigint,
 ): Promise<void> {
-  const { sql, rpc, log, programId, absence } = context;
+  const { sql, rpc, clock, log, programId, absence } = context;
   // An endpoint that is behind would show a new plan as closed, which is final here.
   const seenAt = newestSlot([minSlot ?? 0n, ...plans.map(({ observedSlot }) => observedSlot)]);
   const { accounts, slot } = await rpc.getMultipleAccounts(
@@ -164,27 +137,13 @@ async function record(
 /** Ends the block of those of these plans that can be collected from again, or that have ended. Throws as RPC client and database do. */
 async function recheckBlocked(
   context: Context,
-  clock: ChainClock,
-  plans: readonly PlanRow[],
-  minSlot?: bigint,
-): Promise<void> {
-  const blocked = plans.filter(({ collectionBlockedReason }) => collectionBlockedReason !== null);
-  for (let start = 0; start < blocked.length; start += BLOCKED_AT_ONCE)
-    await recheck(context, clock, blocked.slice(start, start + BLOCKED_AT_ONCE), minSlot);
-}
-
-async function recheck(
-  context: Context,
-  clock: ChainClock,
   plans: readonly PlanRow[],
   minSlot: bigint | undefined,
 ): Promise<void> {
-  const { sql, rpc, log, rules } = context;
-  const { accounts } = await rpc.getMultipleAccounts(
-    plans.flatMap(({ planPda, owner, mint }) => [
-      planPda,
-      tokenAccountAddress(owner, mint).address,
-    ]),
+  const { sql, rpc, clock, log, rules } = context;
+  const accounts = await readAccountGroups(
+    rpc,
+    plans.map(({ planPda, owner, mint }) => [planPda, tokenAccountAddress(owner, mint).address]),
     { minSlot },
   );
   const live = await findPlansAt(
@@ -193,7 +152,7 @@ async function recheck(
   );
   const isLive = new Set(live.map(({ id }) => id));
   for (const [place, plan] of plans.entries()) {
-    const view = viewOf(context, accounts.slice(2 * place, 2 * place + 2));
+    const view = viewOf(context, accounts[place]?.accounts ?? []);
     const parties = { keepers: rules.keepers, merchant: plan.owner, mint: plan.mint };
     const isFree = view !== undefined && view.plan !== null && !planObstacle(view, 1n, parties);
     if (isLive.has(plan.id) && !isFree) continue;
@@ -205,7 +164,7 @@ async function recheck(
 /** The accounts that every payment of a plan needs; undefined where they cannot be decoded. */
 function viewOf(
   { programId }: Pick<Context, 'programId'>,
-  [plan = null, merchantTokens = null]: readonly Parameters<typeof tokenAccountIn>[0][],
+  [plan = null, merchantTokens = null]: readonly (ChainAccount | null)[],
 ): Pick<ChainView, 'plan' | 'merchantTokens'> | undefined {
   try {
     return { plan: planIn(plan, programId), merchantTokens: tokenAccountIn(merchantTokens) };

@@ -9,10 +9,14 @@ import { type ChainAccount, tokenAccountIn } from '../chain/accounts.ts';
 import { TOKEN_PROGRAM, tokenAccountAddress } from '../chain/addresses.ts';
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
+import type { Fees } from '../chain/fees.ts';
 import { createRpc, type Rpc, type RpcOptions } from '../chain/rpc.ts';
+import type { ChainClock } from '../chain/time.ts';
+import type { TransactionVersions } from '../chain/transaction-version.ts';
 import { type Config, required } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Notifier } from '../db/notify.ts';
+import type { HeldSubscription } from '../db/subscriptions.ts';
 import type { Rules } from '../domain/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -24,8 +28,14 @@ export interface Context {
   readonly sql: Sql;
   readonly log: Log;
   readonly rpc: Rpc;
+  readonly clock: ChainClock;
+  /** Learns of expired and landed payments, and of exceeded compute limits. */
+  readonly fees: Fees;
+  readonly versions: Pick<TransactionVersions, 'refused'>;
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
+  /** Gets each subscription that is read, and again as it was written. */
+  readonly onRead: (rows: readonly HeldSubscription[]) => void;
   /** Tells whether accounts that an endpoint does not have are gone. */
   readonly absence: AbsenceJudge;
   /** Wakes the dispatchers. */

@@ -1,20 +1,20 @@
 // The history of a subscription's account: pulls that the database does not know, and payments whose period the accounts alone do not show.
 import type { SignatureInfo, UnreadableTransaction } from '../chain/answers.ts';
-import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
+import { ChainDataError } from '../chain/layouts.ts';
 import { readListed } from '../chain/listed.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
-import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
-import type { Sql } from '../db/connect.ts';
-import { readPulled } from '../db/payments.ts';
+import type { ClaimKey } from '../db/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts';
+import { putOffUntil } from '../domain/backoff.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { asSigned, landedPull } from '../domain/landed-pull.ts';
-import { type FoundPull, type PullParties, pullsIn } from '../domain/pulls.ts';
+import { type PullParties, pullsIn } from '../domain/pulls.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { chunks } from '../each.ts';
 import type { Context } from './preflight.ts';
 
 /** Whose pulls are looked for: the keeper's and others' under this subscription. */
@@ -79,9 +79,8 @@ export async function findPulls(
     newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;
     const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
     const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
-    for (let start = 0; start < wanted.length; start += AT_ONCE) {
+    for (const some of chunks(wanted, AT_ONCE)) {
       if (performance.now() > deadline) return undefined;
-      const some = wanted.slice(start, start + AT_ONCE);
       for (const found of await Promise.all(some.map((one) => pullsOfListed(rpc, parties, one)))) {
         if ('unreadable' in found) history.unreadable.push(found);
         else history.pulls.push(...found.filter(({ periodStart }) => periodStart >= since));
@@ -90,46 +89,6 @@ export async function findPulls(
     before = page.at(-1)?.signature;
     if (older >= 0 || page.length < PAGE) return { ...history, newestAt };
   }
-}
-
-/**
- * Pulls of new registrations whose account shows no more than an earlier registration of it recorded, by subscription id. Those need no history, which
- * an endpoint may not keep for a whole period.
- */
-export async function pullsInBooks(
-  sql: Sql,
-  rows: readonly HeldSubscription[],
-  accountOf: (row: HeldSubscription) => SubscriptionAccount | null,
-): Promise<Map<string, FoundPull[]>> {
-  const asked = rows.flatMap((row) => {
-    const account = accountOf(row);
-    return row.paidThrough !== null || account === null
-      ? []
-      : [{ row, account, periodStart: timeOf(account.periodStart) }];
-  });
-  if (asked.length === 0) return new Map();
-  const recorded = await readPulled(
-    sql,
-    asked.map(({ row, periodStart }) => ({ subscriptionPda: row.subscriptionPda, periodStart })),
-  );
-  return new Map(
-    asked.flatMap(({ row, account }) => {
-      const own = recorded.filter(({ subscriptionPda }) => subscriptionPda === row.subscriptionPda);
-      const pulls = own.map((one) => ({
-        signature: one.txSignature,
-        at: unixSeconds(one.occurredAt),
-        periodStart: unixSeconds(one.periodStart),
-        periodEnd: unixSeconds(one.periodEnd),
-        gross: one.amountGross,
-        fee: one.platformFee,
-        net: one.amountNet,
-        source: one.source,
-        recorded: true,
-      }));
-      const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
-      return isAll ? [[row.id, pulls] as const] : [];
-    }),
-  );
 }
 
 /**
@@ -164,81 +123,75 @@ export async function pullOfLanded(
 const LOOKUPS_AT_ONCE = 8;
 /** Claims held at once. Where all are slow, the last look-up begins within 40 s, before its lease (45 s) ends, and renews it then. */
 const MOST_HELD = 32;
-/** A subscription that finds no room or no answer is due again after this. That counts as no setback, since nothing was read. */
-const PUT_OFF_SECONDS = 30n;
 
-export interface PullLookups {
+interface Lookup extends ClaimKey {
+  readonly row: ReadSubscription;
+}
+
+/** Looks up pulls outside the collect loop, since anyone can make an account's history long. */
+export class PullLookups {
+  readonly #context: Context;
+  readonly #finish: (claimId: string, row: ReadSubscription) => Promise<void>;
+  readonly #onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>;
+  readonly #held = new Set<Lookup>();
+  readonly #waiting: Lookup[] = [];
+  #running = 0;
+  #isStopped = false;
+
+  /** `finish` reads and writes the outcome, `onFault` gets what cannot be processed. */
+  constructor(
+    context: Context,
+    finish: (claimId: string, row: ReadSubscription) => Promise<void>,
+    onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>,
+  ) {
+    this.#context = context;
+    this.#finish = finish;
+    this.#onFault = onFault;
+  }
+
   /** Queues subscriptions held under a claim, or postpones those without room. Does not wait for the look-ups. */
-  take(claimId: string, rows: readonly ReadSubscription[]): Promise<void>;
+  async take(claimId: string, rows: readonly ReadSubscription[]): Promise<void> {
+    const lookups = rows.map((row) => ({ id: row.id, claimId, row }));
+    const taken = lookups.slice(0, this.#isStopped ? 0 : MOST_HELD - this.#held.size);
+    for (const one of taken) this.#held.add(one);
+    this.#waiting.push(...taken);
+    while (this.#running < LOOKUPS_AT_ONCE && this.#waiting.length > 0) void this.#run();
+    const others = lookups.slice(taken.length);
+    if (others.length > 0) await this.#putOff(others);
+  }
+
   /** Aborts: claims are released, and nothing more is written. */
-  stop(): Promise<void>;
-}
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#waiting.length = 0;
+    await releaseClaims(this.#context.sql, [...this.#held]).catch(() => undefined);
+  }
 
-interface Lookup {
-  claimId: string;
-  row: ReadSubscription;
-}
+  async #putOff(some: readonly Lookup[]): Promise<void> {
+    const { sql, clock } = this.#context;
+    await releaseClaims(sql, some, { until: putOffUntil(await clock.now()) });
+  }
 
-const claimOf = ({ claimId, row: { id } }: Lookup) => ({ id, claimId });
+  async #run(): Promise<void> {
+    this.#running += 1;
+    for (let one = this.#waiting.shift(); one !== undefined; one = this.#waiting.shift()) {
+      await this.#look(one);
+      this.#held.delete(one);
+    }
+    this.#running -= 1;
+  }
 
-/**
- * Looks up pulls outside the collect loop, since anyone can make an account's history long. `finish` reads and writes the outcome, `onFault` gets what
- * cannot be processed.
- */
-export function createPullLookups(
-  { sql }: Pick<Context, 'sql'>,
-  clock: ChainClock,
-  finish: (claimId: string, row: ReadSubscription) => Promise<void>,
-  onFault: (claimId: string, row: ReadSubscription, error: unknown) => Promise<void>,
-): PullLookups {
-  const held = new Set<Lookup>();
-  const waiting: Lookup[] = [];
-  let running = 0;
-  let stopped = false;
-
-  const putOff = async (ones: readonly Lookup[]) => {
-    const until = timeOf(unixSeconds(await clock.now()) + PUT_OFF_SECONDS);
-    await releaseClaims(sql, ones.map(claimOf), { until });
-  };
-
-  async function look(one: Lookup): Promise<void> {
+  async #look(one: Lookup): Promise<void> {
     const { claimId, row } = one;
     try {
-      const [kept] = await renewLeases(sql, [claimOf(one)], LEASE_SECONDS);
-      if (kept !== undefined) await finish(claimId, row);
+      const [kept] = await renewLeases(this.#context.sql, [one], LEASE_SECONDS);
+      if (kept !== undefined) await this.#finish(claimId, row);
     } catch (error) {
       // After a stop the claim is released already.
-      if (stopped) return;
+      if (this.#isStopped) return;
       // Without Postgres the lease runs out by itself.
-      if (error instanceof RpcUnreachable) await putOff([one]).catch(() => undefined);
-      else await onFault(claimId, row, error).catch(() => undefined);
+      if (error instanceof RpcUnreachable) await this.#putOff([one]).catch(() => undefined);
+      else await this.#onFault(claimId, row, error).catch(() => undefined);
     }
   }
-
-  async function run(): Promise<void> {
-    running += 1;
-    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
-      await look(one);
-      held.delete(one);
-    }
-    running -= 1;
-  }
-
-  return {
-    async take(claimId, rows) {
-      const taken = rows
-        .slice(0, stopped ? 0 : MOST_HELD - held.size)
-        .map((row) => ({ claimId, row }));
-      for (const one of taken) held.add(one);
-      waiting.push(...taken);
-      while (running < Math.min(LOOKUPS_AT_ONCE, running + waiting.length)) void run();
-      const others = rows.slice(taken.length).map((row) => ({ claimId, row }));
-      if (others.length > 0) await putOff(others);
-    },
-    async stop() {
-      stopped = true;
-      waiting.length = 0;
-      await releaseClaims(sql, [...held].map(claimOf)).catch(() => undefined);
-    },
-  };
 }

@@ -1,7 +1,6 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
 import { newestSlot, type SignatureStatus } from '../chain/answers.ts';
 import { createBlockTimes } from '../chain/block-times.ts';
-import type { Fees } from '../chain/fees.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
@@ -39,83 +38,141 @@ export interface Ends {
   readonly isDue: boolean;
 }
 
-export interface Resolver {
-  /** Settles attempts that are final on chain, landed or failed. */
-  landed(batch: readonly Landed[]): Promise<Ends>;
-  /** Settles those of some unseen attempts, of at most 256 transactions, that can never land any more. The others are in neither list. */
-  expired(batch: readonly Unsettled[]): Promise<Ends>;
-  /** Settles attempts whose transaction was never sent, and will not be. */
-  unsent(batch: readonly OpenAttempt[]): Promise<Ends>;
-}
-
 /** Tries that a payment which landed in a later period waits for a complete history of the periods between: 75 s. */
 const PATIENT_TRIES = 4;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
-/** What settling needs. */
-interface Parts {
-  readonly context: Context;
-  /** Learns of expired and landed payments, and of exceeded compute limits. */
-  readonly fees: Fees;
-  /** Gets subscriptions as they were written. */
-  readonly onWritten: (rows: readonly HeldSubscription[]) => void;
-  readonly blockTimes: ReturnType<typeof createBlockTimes>;
-}
+/** Settles attempts and reports what became of them. */
+export class Resolver {
+  readonly #context: Context;
+  readonly #blockTimes: ReturnType<typeof createBlockTimes>;
 
-/** Creates a resolver. `fees` learns of exceeded compute limits, `onWritten` of subscriptions as they were written. */
-export function createResolver(
-  context: Context,
-  fees: Fees,
-  onWritten: (rows: readonly HeldSubscription[]) => void = () => undefined,
-): Resolver {
-  const blockTimes = createBlockTimes(context.rpc);
-  const parts = { context, fees, onWritten, blockTimes };
-  return {
-    landed: (batch) => settleLanded(parts, batch),
-    expired: (batch) => settleExpired(parts, batch),
-    unsent: (batch) => settleUnsent(parts, batch),
-  };
-}
+  constructor(context: Context) {
+    this.#context = context;
+    this.#blockTimes = createBlockTimes(context.rpc);
+  }
 
-async function settleLanded(parts: Parts, batch: readonly Landed[]): Promise<Ends> {
-  const { context } = parts;
-  const { log, programId } = context;
-  const rows = batch.map(({ row }) => row);
-  const charged = new Set(
-    batch
-      .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
-      .map(({ id }) => id),
-  );
-  const minSlot = newestSlot(batch.map(({ status }) => status.slot));
-  const [snapshot, times] = await Promise.all([
-    // For a landed payment only the period matters; the one that failed needs the other accounts too.
-    readSnapshot(context, rows, {
-      periodsOnly: ({ id }) => !charged.has(id),
-      commitment: 'finalized',
-      minSlot,
-    }),
-    parts.blockTimes(batch.flatMap(({ status }) => (status.err === null ? [status.slot] : []))),
-  ]);
-  const ends = new Map<string, AttemptEnd>();
-  await each(batch, LOOKUPS_AT_ONCE, async (one) => {
-    const { row } = one;
-    const view = snapshot.of(row);
-    if (one.status.err === null) {
-      const at = times.get(one.status.slot) ?? null;
-      const pull = await pullOfLanded(context, one, row, { view, at });
-      const end = pull && (await paid(context, one, row, pull));
-      if (end === undefined)
+  /** Settles attempts that are final on chain, landed or failed. */
+  async landed(batch: readonly Landed[]): Promise<Ends> {
+    const { log, programId } = this.#context;
+    const rows = batch.map(({ row }) => row);
+    const charged = new Set(
+      batch
+        .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
+        .map(({ id }) => id),
+    );
+    const minSlot = newestSlot(batch.map(({ status }) => status.slot));
+    const [snapshot, times] = await Promise.all([
+      // For a landed payment only the period matters; the one that failed needs the other accounts too.
+      readSnapshot(this.#context, rows, {
+        periodsOnly: ({ id }) => !charged.has(id),
+        commitment: 'finalized',
+        minSlot,
+      }),
+      this.#blockTimes(batch.flatMap(({ status }) => (status.err === null ? [status.slot] : []))),
+    ]);
+    const ends = new Map<string, AttemptEnd>();
+    await each(batch, LOOKUPS_AT_ONCE, async (one) => {
+      const { row, status } = one;
+      const view = snapshot.of(row);
+      if (status.err !== null) {
+        ends.set(one.id, failedEnd(programId, one, status.err, view));
+        return;
+      }
+      const at = times.get(status.slot) ?? null;
+      const pull = await pullOfLanded(this.#context, one, row, { view, at });
+      const end = pull && (await paid(this.#context, one, row, pull));
+      if (end !== undefined) ends.set(one.id, end);
+      else
         log.warn(
           { signature: one.attempt.signature, tries: one.settleTries },
           'final payment waits: its transaction or the history before it is unreadable',
         );
-      else ends.set(one.id, end);
-      return;
+    });
+    return this.#conclude(batch, snapshot, ends);
+  }
+
+  /** Settles those of some unseen attempts, of at most 256 transactions, that can never land any more. The others are in neither list. */
+  async expired(batch: readonly Unsettled[]): Promise<Ends> {
+    const { rpc, sql } = this.#context;
+    // Order matters: first the finalized height, after which these cannot land, then their signatures.
+    const { slot, blockHeight } = await rpc.getHeight({ commitment: 'finalized' });
+    const past = batch.filter(({ attempt }) => attempt.lastValidBlockHeight < blockHeight);
+    if (past.length === 0) return { done: [], unknown: [], isDue: false };
+    const signatures = [...new Set(past.map(({ attempt }) => attempt.signature))];
+    const { statuses } = await rpc.getSignatureStatuses(signatures, {
+      history: true,
+      everywhere: true,
+      minSlot: slot,
+    });
+    const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
+    const unknown = past.filter(({ attempt }) => !seen.has(attempt.signature));
+    if (unknown.length === 0) return { done: [], unknown: [], isDue: false };
+    const ids = unknown.map(({ id }) => id);
+    const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
+    const snapshot = await readSnapshot(this.#context, [...rows.values()], {
+      commitment: 'finalized',
+      minSlot: slot,
+    });
+    const ends = new Map<string, AttemptEnd>();
+    await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
+      const row = rows.get(one.id);
+      const end = row && (await endOfUnknown(this.#context, one, row, snapshot.of(row)));
+      if (end !== undefined) ends.set(one.id, end);
+    });
+    return this.#conclude(unknown, snapshot, ends);
+  }
+
+  /** Settles attempts whose transaction was never sent, and will not be. */
+  async unsent(batch: readonly OpenAttempt[]): Promise<Ends> {
+    const { unixTimestamp: now } = await this.#context.rpc.getClock();
+    const unread = new ChainDataError('not read');
+    const ends = batch.map(({ id }): [string, AttemptEnd] => [id, { kind: 'unsent' }]);
+    return this.#conclude(batch, { now, of: () => unread }, new Map(ends));
+  }
+
+  async #conclude(
+    batch: readonly OpenAttempt[],
+    snapshot: Pick<Snapshot, 'now' | 'of'>,
+    ends: ReadonlyMap<string, AttemptEnd>,
+  ): Promise<Ends> {
+    const { sql, rules, deliveries, onRead } = this.#context;
+    const byId = new Map(batch.map((one) => [one.id, one]));
+    const { written, left, queued } = await settleRows(
+      sql,
+      batch.filter(({ id }) => ends.has(id)),
+      timeOf(snapshot.now),
+      (row, isRecorded) => {
+        const [one, end] = [byId.get(row.id), ends.get(row.id)];
+        const seen = { view: snapshot.of(row), now: snapshot.now, isRecorded };
+        return one && end && outcomeOf(rules, row, one, end, seen);
+      },
+    );
+    deliveries.notify(queued);
+    onRead(written.map(({ row, draft }) => ({ ...row, ...draft.state })));
+    for (const { draft, alert } of written) report(this.#context, draft, alert);
+    for (const [id, end] of ends) this.#tell(byId.get(id), end);
+    const isLeft = new Set(left.map(({ id }) => id));
+    const isDone = ({ id }: OpenAttempt) => ends.has(id) && !isLeft.has(id);
+    return {
+      done: batch.filter(isDone),
+      unknown: batch.filter((one) => !isDone(one)),
+      isDue: [...ends.values()].some(({ kind }) => kind === 'spared' || kind === 'unsent'),
+    };
+  }
+
+  #tell(one: OpenAttempt | undefined, end: AttemptEnd): void {
+    const { fees, metrics } = this.#context;
+    if (one === undefined) return;
+    if (end.kind === 'paid') fees.landed(one.id);
+    if (end.kind === 'expired') {
+      fees.expired({ subscription: one.id, periodStart: unixSeconds(one.attempt.periodStart) });
+      metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
     }
-    ends.set(one.id, failedEnd(programId, one, one.status.err, view));
-  });
-  return conclude(parts, batch, snapshot, ends);
+    const isOurs = end.kind === 'failed' && end.failure.kind === 'ours';
+    if (isOurs && end.failure.reason === 'compute_budget') fees.exceeded();
+  }
 }
 
 /**
@@ -140,37 +197,6 @@ async function paid(
   if (!isComplete && settleTries < PATIENT_TRIES) return undefined;
   const earlier = pulls.filter(({ periodStart }) => periodStart < pull.periodStart).reverse();
   return { kind: 'paid', pull, earlier };
-}
-
-async function settleExpired(parts: Parts, batch: readonly Unsettled[]): Promise<Ends> {
-  const { context } = parts;
-  const { rpc, sql } = context;
-  // Order matters: first the finalized height, after which these cannot land, then their signatures.
-  const { slot, blockHeight } = await rpc.getHeight({ commitment: 'finalized' });
-  const past = batch.filter(({ attempt }) => attempt.lastValidBlockHeight < blockHeight);
-  if (past.length === 0) return { done: [], unknown: [], isDue: false };
-  const signatures = [...new Set(past.map(({ attempt }) => attempt.signature))];
-  const { statuses } = await rpc.getSignatureStatuses(signatures, {
-    history: true,
-    everywhere: true,
-    minSlot: slot,
-  });
-  const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
-  const unknown = past.filter(({ attempt }) => !seen.has(attempt.signature));
-  if (unknown.length === 0) return { done: [], unknown: [], isDue: false };
-  const ids = unknown.map(({ id }) => id);
-  const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
-  const snapshot = await readSnapshot(context, [...rows.values()], {
-    commitment: 'finalized',
-    minSlot: slot,
-  });
-  const ends = new Map<string, AttemptEnd>();
-  await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
-    const row = rows.get(one.id);
-    const end = row && (await endOfUnknown(context, one, row, snapshot.of(row)));
-    if (end !== undefined) ends.set(one.id, end);
-  });
-  return conclude(parts, unknown, snapshot, ends);
 }
 
 /**
@@ -232,56 +258,4 @@ async function isOver(
 ): Promise<boolean> {
   if (other !== null) return newestAt !== null && newestAt >= other.periodStart;
   return (await absence.gone([pda])).has(pda);
-}
-
-async function settleUnsent(parts: Parts, batch: readonly OpenAttempt[]): Promise<Ends> {
-  const { unixTimestamp: now } = await parts.context.rpc.getClock();
-  const unread = new ChainDataError('not read');
-  const ends = batch.map(({ id }): [string, AttemptEnd] => [id, { kind: 'unsent' }]);
-  return conclude(parts, batch, { now, of: () => unread }, new Map(ends));
-}
-
-async function conclude(
-  parts: Parts,
-  batch: readonly OpenAttempt[],
-  snapshot: Pick<Snapshot, 'now' | 'of'>,
-  ends: ReadonlyMap<string, AttemptEnd>,
-): Promise<Ends> {
-  const { context, onWritten } = parts;
-  const byId = new Map(batch.map((one) => [one.id, one]));
-  const { written, left, queued } = await settleRows(
-    context.sql,
-    batch.filter(({ id }) => ends.has(id)),
-    timeOf(snapshot.now),
-    (row, isRecorded) => {
-      const [one, end] = [byId.get(row.id), ends.get(row.id)];
-      const seen = { view: snapshot.of(row), now: snapshot.now, isRecorded };
-      return one && end && outcomeOf(context.rules, row, one, end, seen);
-    },
-  );
-  context.deliveries.notify(queued);
-  onWritten(written.map(({ row, draft }) => ({ ...row, ...draft.state })));
-  for (const { draft, alert } of written) report(context, draft, alert);
-  for (const [id, end] of ends) tell(parts, byId.get(id), end);
-  const isLeft = new Set(left.map(({ id }) => id));
-  return {
-    done: batch.filter(({ id }) => ends.has(id) && !isLeft.has(id)),
-    unknown: batch.filter(({ id }) => !ends.has(id) || isLeft.has(id)),
-    isDue: [...ends.values()].some(({ kind }) => kind === 'spared' || kind === 'unsent'),
-  };
-}
-
-function tell(
-  { fees, context: { metrics } }: Parts,
-  one: OpenAttempt | undefined,
-  end: AttemptEnd,
-): void {
-  if (one === undefined) return;
-  if (end.kind === 'paid') fees.landed(one.id);
-  if (end.kind === 'expired') {
-    fees.expired({ subscription: one.id, periodStart: unixSeconds(one.attempt.periodStart) });
-    metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
-  }
-  const isOurs = end.kind === 'failed' && end.failure.kind === 'ours';
-  if (isOurs && end.failure.reason === 'compute_budget') fees.exceeded();
 }

@@ -4,7 +4,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { newestSlot } from '../chain/answers.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { timeOf } from '../chain/time.ts';
-import type { TransactionVersions } from '../chain/transaction-version.ts';
 import { type HeldSubscription, readCollectable, readSubscriptions } from '../db/subscriptions.ts';
 import type { ChainView } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
@@ -26,11 +25,7 @@ const ROUND_MS = 1000;
  * Sends each transaction that may be sent once; returns those that were never sent and must not be any more. What could not be sent in time is to be
  * sent in a later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
  */
-export async function sendAll(
-  context: Context,
-  versions: Pick<TransactionVersions, 'refused'>,
-  ready: readonly Outgoing[],
-): Promise<Outgoing[]> {
+export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<Outgoing[]> {
   const dropped: Outgoing[] = [];
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
@@ -44,7 +39,7 @@ export async function sendAll(
     // The check is too old where Postgres was slow: it is made again.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
-    if (isFresh) await sendRound(context, versions, allowed, checkedAt);
+    if (isFresh) await sendRound(context, allowed, checkedAt);
     if (unread.length > 0) await recheck(context, unread);
     left = isFresh ? unread : [...allowed, ...unread];
   }
@@ -75,12 +70,11 @@ function verdictOf(
 
 async function sendRound(
   context: Context,
-  versions: Pick<TransactionVersions, 'refused'>,
   some: readonly Outgoing[],
   checkedAt: number,
 ): Promise<void> {
   if (some.length === 0) return;
-  const sends = some.map((one) => sendOne(context, versions, one, checkedAt));
+  const sends = some.map((one) => sendOne(context, one, checkedAt));
   const waiting = new AbortController();
   try {
     await Promise.race([
@@ -93,8 +87,7 @@ async function sendRound(
 }
 
 async function sendOne(
-  { rpc, log, metrics }: Context,
-  versions: Pick<TransactionVersions, 'refused'>,
+  { rpc, versions, log, metrics }: Context,
   one: Outgoing,
   checkedAt: number,
 ): Promise<void> {

@@ -1,17 +1,14 @@
 // The sweep behind the streams: one walk through all subscriptions in SWEEP_MINUTES, at once after a stream broke off. What it finds is only noted, by
 // making the subscription due: the rest happens under a claim (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
-import { periodSeconds } from '../chain/period.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import { type ChainClock, timeOf, unixSeconds } from '../chain/time.ts';
+import { timeOf } from '../chain/time.ts';
 import { outageOf } from '../db/outage.ts';
-import { readUnderWay, type UnderWay } from '../db/payment-attempts.ts';
+import { readUnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
 import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscriptions.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
-import type { View } from '../domain/chain-view.ts';
-import { decide, sameInstance } from '../domain/decide.ts';
-import type { Rules } from '../domain/decision.ts';
+import { isNews, withPayment } from '../domain/news.ts';
 import type { Context } from './preflight.ts';
 import { readSnapshot } from './snapshot.ts';
 
@@ -46,71 +43,11 @@ function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   return byTime > 0 || (byTime === 0 && place.id >= mark.id);
 }
 
-/** Whether the chain shows something that the row does not have. Pure. */
-function isNews(row: HeldSubscription, view: View, rules: Rules): boolean {
-  if (view instanceof Error) return false;
-  const { draft, needs } = decide(row, view, rules);
-  // A pull that was not found is looked up again after its setback, also when the account is gone.
-  const isSeen = sameInstance(row, view.subscription) !== null || row.cancelRequestedAt !== null;
-  const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
-  if (needs !== undefined) return !isKnown;
-  const { nextPaymentDue, delegationRevokedAt } = draft.state;
-  const told = draft.happenings.some(({ type }) => type !== 'payment_failed');
-  const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // Topped up or approved again: the payment need not wait for its next try.
-  const payable =
-    row.status === 'past_due' &&
-    nextPaymentDue !== null &&
-    (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
-  return told || repaired || payable;
-}
-
-/**
- * The row as it will be once its open attempt is recorded, when the account shows that payment and no other pull; otherwise the row as it is. So our own
- * payment is no news, and other changes in the same account are. Pure.
- */
-function withPayment(
-  row: HeldSubscription,
-  view: View,
-  underWay: UnderWay | undefined,
-): HeldSubscription {
-  const account = view instanceof Error ? null : sameInstance(row, view.subscription);
-  if (account === null || underWay === undefined) return row;
-  const isIt =
-    account.periodStart === unixSeconds(underWay.periodStart) &&
-    account.amountPulled === underWay.amountGross;
-  if (!isIt || (row.paidThrough !== null && row.paidThrough > underWay.periodStart)) return row;
-  const paidThrough = timeOf(account.periodStart + periodSeconds(account.periodHours));
-  return { ...row, paidThrough, periodPulled: account.amountPulled };
-}
-
-export interface Sweep {
-  /** Takes the next step when it is due; resolves with true while the walk is late. */
-  turn(): Promise<boolean>;
-  /** Milliseconds until the next step. */
-  waitMs(): number;
-  /** A stream was off: everything is to be looked at soon. */
-  gap(): void;
-  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
-  look(ids: readonly string[], minSlot?: bigint): Promise<void>;
-}
-
-export interface SweepOptions {
-  /** Minutes in which every subscription is looked at once. */
-  readonly minutes: number;
-  /** Called with every subscription that is looked at. */
-  readonly onRead?: (rows: readonly HeldSubscription[]) => void;
-}
-
-/** Sweeps for `context`. */
-export function createSweep(context: Context, clock: ChainClock, options: SweepOptions): Sweep {
-  return new Walk(context, clock, options);
-}
-
-class Walk implements Sweep {
+/** The walk of this keeper through all subscriptions. */
+export class Sweep {
   readonly #context: Context;
-  readonly #clock: ChainClock;
-  readonly #options: SweepOptions;
+  /** Seconds in which every subscription is looked at once. */
+  readonly #everySeconds: number;
   #isGap = false;
   /** Once the walk has come round to here, everything has been looked at since the gap. */
   #goal: Mark | undefined;
@@ -118,12 +55,12 @@ class Walk implements Sweep {
   #missed: readonly string[] = [];
   #waitSeconds = 0;
 
-  constructor(context: Context, clock: ChainClock, options: SweepOptions) {
+  constructor(context: Context, { minutes }: { readonly minutes: number }) {
     this.#context = context;
-    this.#clock = clock;
-    this.#options = options;
+    this.#everySeconds = 60 * minutes;
   }
 
+  /** Takes the next step when it is due; resolves with true while the walk is late. */
   async turn(): Promise<boolean> {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
@@ -144,22 +81,25 @@ class Walk implements Sweep {
     return isLate;
   }
 
+  /** Milliseconds until the next step. */
   waitMs(): number {
     return Math.min(MOST_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
+  /** A stream was off: everything is to be looked at soon. */
   gap(): void {
     this.#isGap = true;
   }
 
+  /** Reads these now, as of `minSlot` or later: an endpoint that is behind the notice would show nothing new. */
   async look(ids: readonly string[], minSlot?: bigint): Promise<void> {
-    const { sql, rules, log } = this.#context;
+    const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
-    this.#options.onRead?.(rows);
+    onRead(rows);
     const snapshot = await readSnapshot(this.#context, rows, { minSlot });
-    this.#clock.heard(snapshot.now);
-    this.#context.absence.read(rows.length);
+    clock.heard(snapshot.now);
+    absence.read(rows.length);
     const isNew = (row: HeldSubscription) => isNews(row, snapshot.of(row), rules);
     const seen = rows.filter(isNew).map(({ id }) => id);
     if (seen.length === 0) return;
@@ -178,7 +118,7 @@ class Walk implements Sweep {
 
   async #step(): Promise<SweepStep | undefined> {
     const { sql } = this.#context;
-    const everySeconds = this.#options.minutes * 60;
+    const everySeconds = this.#everySeconds;
     const last = this.#isGap ? await lastPlace(sql) : undefined;
     const step = await stepSweep(sql, {
       pace: { everySeconds, withinSeconds: SPREAD * everySeconds },

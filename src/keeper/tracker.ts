@@ -5,18 +5,18 @@
 //          \        \-> never seen, blockhash expired, finally                    -> expired
 //           \-> never sent, a payment of it cancelled                              -> unsent: the others are signed again
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SignatureStatus } from '../chain/answers.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
-import type { TransactionVersions } from '../chain/transaction-version.ts';
+import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
+import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { Context } from './preflight.ts';
-import type { Ends, Resolver, Unsettled } from './resolve.ts';
+import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 /** Payments. */
@@ -33,7 +33,6 @@ const RESEND_SCAN_MS = 500;
 /** The pause between polls grows with the number in flight, since each poll looks through all of them. */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
-const STATUSES_AT_ONCE = 256;
 /** Payments that are settled in one database transaction. */
 const SETTLED_AT_ONCE = 256;
 /** Status caches of endpoints hold some 150 blocks; an older signature is looked up with history search. */
@@ -51,8 +50,7 @@ export class Tracker implements Queue {
   /** Called when collectors may continue: there is room again after `room` said that there was none, or payments are due again. */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
-  readonly #resolver: Resolver;
-  readonly #versions: Pick<TransactionVersions, 'refused'>;
+  readonly #resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>;
   readonly #unsent: Tracked[] = [];
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
@@ -64,14 +62,9 @@ export class Tracker implements Queue {
   #beingSent = 0;
   #onEmpty: (() => void) | undefined;
 
-  constructor(
-    context: Context,
-    resolver: Resolver,
-    versions: Pick<TransactionVersions, 'refused'>,
-  ) {
+  constructor(context: Context, resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>) {
     this.#context = context;
     this.#resolver = resolver;
-    this.#versions = versions;
     const loop = (name: string, turn: () => Promise<boolean>, idleMs: () => number = () => 500) =>
       startLoop({
         name,
@@ -139,7 +132,7 @@ export class Tracker implements Queue {
     this.#tellRoom();
     if (ready.length > 0) {
       this.#beingSent += ready.length;
-      const sent = sendAll(this.#context, this.#versions, ready);
+      const sent = sendAll(this.#context, ready);
       const dropped = await sent.finally(() => (this.#beingSent -= ready.length));
       const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
       if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));
@@ -195,8 +188,7 @@ export class Tracker implements Queue {
   }
 
   async #readStatuses(wanted: readonly Tracked[], history: boolean): Promise<void> {
-    for (let start = 0; start < wanted.length; start += STATUSES_AT_ONCE) {
-      const batch = wanted.slice(start, start + STATUSES_AT_ONCE);
+    for (const batch of chunks(wanted, STATUSES_AT_ONCE)) {
       const signatures = batch.map(({ signature }) => signature);
       const { statuses } = await this.#context.rpc.getSignatureStatuses(signatures, { history });
       const now = performance.now();
@@ -212,14 +204,14 @@ export class Tracker implements Queue {
 
   async #settle(): Promise<boolean> {
     const now = performance.now();
-    const batch: (Unsettled & { status: SignatureStatus })[] = [];
+    const batch: Landed[] = [];
     for (const one of this.inFlight.settleable(now)) {
       const { status, settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
       one.settleAt = now + SETTLE_AGAIN_MS;
       batch.push(...heldOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
-    const settle = async (some: readonly (typeof batch)[number][]) => {
+    const settle = async (some: readonly Landed[]) => {
       const ends = await this.#resolver.landed(some);
       reportSettled(this.#context, this.inFlight, ends.done);
       this.#conclude(ends);

@@ -292,7 +292,7 @@ void t.test(
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));
     let low = true;
-    const { context, collector, fees, taken, track } = stage.parts({
+    const { context, collector, taken, track } = stage.parts({
       simulateTransaction: async (...args) => {
         const found = await stage.rpc.simulateTransaction(...args);
         return low ? { ...found, unitsConsumed: (found.unitsConsumed ?? 0n) / 2n } : found;
@@ -303,11 +303,11 @@ void t.test(
     await collector.turn();
     low = false;
     const shape = { pulls: 2, tries: 0 };
-    const before = fees.units(shape);
+    const before = context.fees.units(shape);
     flight.add(taken);
     await stage.until('it has failed', async () => (await stage.row(subscription)).setbacks === 1);
     t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
-    t.ok(fees.units(shape) > before, 'the limit is raised');
+    t.ok(context.fees.units(shape) > before, 'the limit is raised');
     const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     t.match(alerts, [{ labels: { reason: 'compute_budget' }, value: 1 }]);
     await stage.startKeeper();

@@ -10,8 +10,8 @@ import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import { followProgram } from '../../src/chain/subscribe.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';
-import { createSweep } from '../../src/keeper/sweep.ts';
-import { createPlanWatch } from '../../src/keeper/plans.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
+import { PlanWatch } from '../../src/keeper/plans.ts';
 import { HOUR, silent, startStage, type Stage } from '../fixtures/billing.ts';
 
 void t.test(
@@ -23,12 +23,12 @@ void t.test(
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     await stage.quiet();
     await keeper.stop();
-    const { context, clock } = stage.parts();
-    const sweep = createSweep(context, clock, { minutes: 60 });
+    const { context } = stage.parts();
+    const sweep = new Sweep(context, { minutes: 60 });
     let woken = 0;
     const notices = new Notifications(context, {
       sweep,
-      plans: createPlanWatch(context, clock),
+      plans: new PlanWatch(context),
       inFlight: { explains: () => false, isOurs: () => false },
       onDue: () => (woken += 1),
     });
@@ -103,11 +103,11 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
   await stage.quiet();
   await keeper.stop();
-  const { context, clock, collector } = stage.parts(replaced(stage));
+  const { context, collector } = stage.parts(replaced(stage));
   let gaps = 0;
   const notices = new Notifications(context, {
-    sweep: createSweep(context, clock, { minutes: 60 }),
-    plans: createPlanWatch(context, clock),
+    sweep: new Sweep(context, { minutes: 60 }),
+    plans: new PlanWatch(context),
     inFlight: { explains: () => false, isOurs: () => false },
     onDue: () => undefined,
   });

@@ -1,100 +1,9 @@
 import t from 'tap';
 import { endAbandonedPlans, takeUnwatchedPlans } from '../../src/db/plans.ts';
 import { createPlan } from '../../src/chain/plan-instructions.ts';
-import type { PlanAccount } from '../../src/chain/layouts.ts';
-import type { PlanRow } from '../../src/db/plans.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
-import { createPlanWatch, assessPlan } from '../../src/keeper/plans.ts';
+import { PlanWatch } from '../../src/keeper/plans.ts';
 import { startStage } from '../fixtures/billing.ts';
-
-const record: PlanRow = {
-  id: 'plan',
-  appId: 'app',
-  name: 'Plan',
-  planPda: 'pda',
-  chainPlanId: '1',
-  owner: 'merchant',
-  mint: 'mint',
-  treasury: 'treasury',
-  puller: 'keeper',
-  amount: 5n,
-  periodHours: 24,
-  endsAt: null,
-  metadataUri: '',
-  graceHours: null,
-  trialHours: null,
-  retryHours: null,
-  pastDueDays: null,
-  chainCreatedAt: null,
-  status: 'pending',
-  observedAt: null,
-  observedSlot: 0n,
-  collectionBlockedReason: null,
-  createdAt: new Date(),
-  updatedAt: new Date(),
-};
-const account: PlanAccount = {
-  owner: 'merchant',
-  bump: 255,
-  status: 'active',
-  planId: 1n,
-  mint: 'mint',
-  amount: 5n,
-  periodHours: 24n,
-  createdAt: 1000n,
-  endTs: 0n,
-  destinations: ['merchant', 'treasury'],
-  pullers: ['keeper'],
-  metadataUri: '',
-};
-const active: PlanRow = { ...record, status: 'active', chainCreatedAt: new Date(1_000_000) };
-
-void t.test('a pending plan turns active with exactly its terms, and with no others', async (t) => {
-  t.match(assessPlan(record, account, 2000n, ['keeper']), { status: 'active' });
-  t.match(assessPlan(record, { ...account, status: 'sunset' }, 2000n, ['keeper']), {
-    status: 'sunset',
-  });
-  for (const other of [
-    { amount: 6n },
-    { periodHours: 25n },
-    { pullers: [] },
-    { destinations: ['merchant'] },
-    { mint: 'x' },
-    { owner: 'x' },
-    { endTs: 9n },
-  ]) {
-    t.equal(
-      assessPlan(record, { ...account, ...other }, 2000n, ['keeper']),
-      null,
-      JSON.stringify(Object.keys(other)),
-    );
-  }
-  t.equal(assessPlan(record, null, 2000n, ['keeper']), null);
-});
-
-void t.test(
-  'sunset, end, closing and re-creation are read from the chain; a sunset by PATCH is never undone',
-  async (t) => {
-    t.equal(assessPlan(active, account, 2000n, ['keeper']), null);
-    t.match(assessPlan(active, { ...account, status: 'sunset', endTs: 3000n }, 2000n, ['keeper']), {
-      status: 'sunset',
-      endsAt: new Date(3_000_000),
-    });
-    t.match(
-      assessPlan(active, { ...account, endTs: 3000n }, 3000n, ['keeper']),
-      { status: 'active' },
-      'the last second still belongs to it',
-    );
-    t.match(assessPlan(active, { ...account, endTs: 3000n }, 3001n, ['keeper']), {
-      status: 'ended',
-    });
-    t.match(assessPlan(active, null, 2000n, ['keeper']), { status: 'ended' });
-    t.match(assessPlan(active, { ...account, createdAt: 1001n }, 2000n, ['keeper']), {
-      status: 'ended',
-    });
-    t.equal(assessPlan({ ...active, status: 'sunset' }, account, 2000n, ['keeper']), null);
-  },
-);
 
 void t.test(
   'a plan that is published while the keeper runs turns active within seconds',
@@ -136,8 +45,8 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
   const stage = await startStage(t);
   const plan = await stage.plan();
   await stage.sql`update plans set status = 'pending', chain_created_at = null`;
-  const { context, clock } = stage.parts();
-  await createPlanWatch(context, clock).turn();
+  const { context } = stage.parts();
+  await new PlanWatch(context).turn();
   await stage.sql`update plans set observed_at = now() - interval '2 hours'`;
   const old = stage.parts({
     getMultipleAccounts: (addresses, { minSlot = 0n } = {}) =>
@@ -145,17 +54,13 @@ void t.test('an endpoint from before a plan was published does not end it', asyn
         ? Promise.reject(new RpcUnreachable('getMultipleAccounts', []))
         : Promise.resolve({ slot: 1n, accounts: addresses.map(() => null) }),
   });
-  await t.rejects(createPlanWatch(old.context, clock).turn(), RpcUnreachable);
+  await t.rejects(new PlanWatch(old.context).turn(), RpcUnreachable);
   t.match(await stage.sql`select status from plans where id = ${plan.id}`, [{ status: 'active' }]);
 });
 
 void t.test('a plan with the largest possible end does not stop the watch of others', async (t) => {
   const stage = await startStage(t);
   const late = 2n ** 63n - 1n;
-  t.same(assessPlan(active, { ...account, endTs: late }, 2000n, ['keeper']), {
-    status: 'active',
-    endsAt: new Date('9999-12-31T23:59:59Z'),
-  });
   const [endless, sunset] = [await stage.plan({ endTs: late }), await stage.plan()];
   const subscription = await stage.subscriber(endless);
   await stage.sql`update plans set ends_at = null`;

@@ -1,7 +1,7 @@
 // A payment that was signed before the subscriber cancelled on chain, and not sent yet. The program would take it until the period ends.
 import t from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/instructions.ts';
-import { createSweep } from '../../src/keeper/sweep.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
 import { agree, due, signAndDie } from '../fixtures/agreement.ts';
 import type { Stage, Subscription } from '../fixtures/billing.ts';
 
@@ -45,7 +45,7 @@ void t.test(
   async (t) => {
     const { stage, subscription } = await due(t);
     let sends = 0;
-    const { context, collector, taken, clock, track } = stage.parts({
+    const { context, collector, taken, track } = stage.parts({
       sendTransaction: async () => {
         sends += 1;
         return '';
@@ -58,7 +58,7 @@ void t.test(
     await stage.until('it was sent', async () => sends > 0);
     await cancel(stage, subscription);
     // What the stream leads to.
-    await createSweep(context, clock, { minutes: 60 }).look([subscription.id]);
+    await new Sweep(context, { minutes: 60 }).look([subscription.id]);
     await stage.until('the cancellation is told', async () =>
       (await typesOf(stage, subscription)).includes('cancel_requested'),
     );

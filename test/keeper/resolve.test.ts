@@ -8,7 +8,7 @@ import {
 } from '../../src/chain/instructions.ts';
 import type { Rpc } from '../../src/chain/rpc.ts';
 import { reconcile } from '../../src/commands/reconcile/compare.ts';
-import { createResolver } from '../../src/keeper/resolve.ts';
+import { Resolver } from '../../src/keeper/resolve.ts';
 import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
@@ -107,7 +107,7 @@ void t.test(
     await reopen(stage, plan, subscription);
     // The judge of a public cluster: the address is not empty.
     const absence = createAbsenceJudge(stage.rpc, { onAlarm: () => undefined });
-    const resolver = createResolver({ ...parts.context, absence }, parts.fees);
+    const resolver = new Resolver({ ...parts.context, absence });
     t.same(await resolver.expired([flying]), { done: [], unknown: [flying], isDue: false });
     t.equal(await attempt(), 'open', 'the history has not even the new account');
     isListed = true;

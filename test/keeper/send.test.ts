@@ -10,8 +10,6 @@ import { sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
 import { randomAddress } from '../fixtures/http.ts';
 
-const versions = { refused: () => undefined };
-
 /** `count` transactions of `size` claimed subscriptions each; the chain is not asked for them. */
 async function outgoing(stage: Stage, count: number, size = 1): Promise<Outgoing[]> {
   const plan = await stage.plan();
@@ -73,7 +71,7 @@ void t.test(
       const { context } = stage.parts({ sendTransaction });
       await cancelled(stage, idsOf(alone)[0]!, cancel);
       await cancelled(stage, idsOf(pack)[2]!, cancel);
-      const dropped = await sendAll(context, versions, [alone, pack, other]);
+      const dropped = await sendAll(context, [alone, pack, other]);
       t.same(begun, [other.signature]);
       t.same(dropped, [alone, pack], 'their other payments are signed again');
       t.same([alone.sends, pack.sends, other.sends], [0, 0, 1]);
@@ -88,11 +86,11 @@ void t.test(
     const [sent, foreign] = (await outgoing(stage, 2, 2)) as [Outgoing, Outgoing];
     const { begun, sendTransaction } = endpoint();
     const { context } = stage.parts({ sendTransaction });
-    await sendAll(context, versions, [sent]);
+    await sendAll(context, [sent]);
     foreign.isOwn = false;
     await cancelled(stage, idsOf(sent)[0]!);
     await cancelled(stage, idsOf(foreign)[0]!);
-    t.same(await sendAll(context, versions, [sent, foreign]), []);
+    t.same(await sendAll(context, [sent, foreign]), []);
     t.same(begun, [sent.signature]);
   },
 );
@@ -103,13 +101,13 @@ void t.test('a cancellation does not wait for a send that is on its way', async 
   const { begun, hold, release, within, sendTransaction } = endpoint();
   hold();
   const { context } = stage.parts({ sendTransaction });
-  const sending = sendAll(context, versions, [one!]);
+  const sending = sendAll(context, [one!]);
   await stage.until('it is on its way', async () => begun.length === 1);
   await cancelled(stage, idsOf(one!)[0]!);
   await sending;
   release();
   t.ok(within[0]! > 0 && within[0]! <= 100, 'no endpoint is asked later than that');
-  await sendAll(context, versions, [one!]);
+  await sendAll(context, [one!]);
   t.equal(begun.length, 1, 'and it is not sent again');
 });
 
@@ -136,7 +134,7 @@ void t.test(
         return args[0].join('').includes('select') ? delayed(query) : query;
       },
     });
-    await sendAll({ ...context, sql: slow }, versions, [late, fine]);
+    await sendAll({ ...context, sql: slow }, [late, fine]);
     t.equal(checks, 2);
     t.same(begun, [fine.signature]);
   },
@@ -150,7 +148,7 @@ void t.test('a keeper does not send a payment whose claim it lost', async (t) =>
   await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${idsOf(taken)[1]!}`;
   // A payment that is not held here any more, though its transaction still carries it.
   (split.payments as Map<string, Payment>).delete(idsOf(split)[0]!);
-  await sendAll(context, versions, [kept, taken, split]);
+  await sendAll(context, [kept, taken, split]);
   t.same(begun, [kept.signature]);
 });
 
@@ -168,10 +166,10 @@ void t.test(
     t.teardown(() => tracker.stop(0));
     const ids = [live.id, ...idsOf(gone)];
     await stage.sql`update subscriptions set notices = notices + 1 where id = any(${ids})`;
-    t.same(await sendAll(context, versions, [gone]), [gone]);
+    t.same(await sendAll(context, [gone]), [gone]);
     t.same(begun, []);
     const [standing] = tracker.inFlight.take(taken);
-    await sendAll(context, versions, [standing!]);
+    await sendAll(context, [standing!]);
     t.equal(begun.length, 1, 'what stands is sent');
   },
 );
@@ -189,7 +187,7 @@ void t.test(
       },
     });
     const listening = { refused: ({ message }: RpcError) => void told.push(message) };
-    await sendAll(context, listening, [refused, lost]);
+    await sendAll({ ...context, versions: listening }, [refused, lost]);
     t.match(told, [/failed to deserialize/]);
     t.same([refused.sends, lost.sends], [1, 1], 'either may have arrived');
   },

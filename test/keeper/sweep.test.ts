@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
 import { cancelSubscription } from '../../src/chain/instructions.ts';
-import { createSweep, type Sweep } from '../../src/keeper/sweep.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';
 
@@ -30,11 +30,10 @@ async function swept(t: Test, count: number) {
     looks,
     /** A keeper's sweep; `rpc` replaces methods of its client. */
     sweep: (rpc: Partial<Rpc> = {}) => {
-      const { context, clock } = stage.parts(rpc);
-      return createSweep(context, clock, {
-        minutes: MINUTES,
-        onRead: (read) => looks.push(read.map(({ id }) => id).sort()),
-      });
+      const { context } = stage.parts(rpc);
+      const onRead = (read: readonly { id: string }[]) =>
+        looks.push(read.map(({ id }) => id).sort());
+      return new Sweep({ ...context, onRead }, { minutes: MINUTES });
     },
     /** The lap began so many seconds ago, or begins in so many where that is negative; the lap before took so many subscriptions. */
     begin: (secondsAgo = 0, length = 0) => stage.sql`
@@ -263,9 +262,9 @@ void t.test(
     };
     await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
     const before = await stage.row(still);
-    const { context, clock } = stage.parts();
+    const { context } = stage.parts();
     const looked = stage.now();
-    await createSweep(context, clock, { minutes: MINUTES }).look([still.id, cancelled.id]);
+    await new Sweep(context, { minutes: MINUTES }).look([still.id, cancelled.id]);
     t.same(await stage.row(still), before);
     const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
     t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
@@ -292,16 +291,13 @@ void t.test('a state that was read is not undone by an endpoint that is behind',
     log: silent,
   });
   t.teardown(() => rpc.close());
-  const { context, clock, collector, taken } = stage.parts(rpc);
+  const { context, collector, taken } = stage.parts(rpc);
   t.equal(
     (await rpc.getMultipleAccounts([subscription.pda])).accounts[0]?.data.readBigInt64LE(147),
     0n,
     'it knows of no cancellation',
   );
-  await createSweep(context, clock, { minutes: MINUTES }).look(
-    [subscription.id],
-    await stage.rpc.getSlot(),
-  );
+  await new Sweep(context, { minutes: MINUTES }).look([subscription.id], await stage.rpc.getSlot());
   await collector.turn();
   t.same(taken, [], 'nothing is collected');
   t.same(
@@ -320,7 +316,7 @@ void t.test(
       await stage.subscriber(plan),
       await stage.subscriber(plan),
     ];
-    const { context, clock, collector, taken } = stage.parts();
+    const { context, collector, taken } = stage.parts();
     await collector.turn();
     t.equal(taken.length, 3);
     for (const { attempt } of taken) await stage.rpc.sendTransaction(attempt.transaction);
@@ -341,10 +337,10 @@ void t.test(
       (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`)
         .map(({ id }) => id)
         .sort();
-    await createSweep(context, clock, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).look(all);
     t.same(await noticed(), [cancelled.id, foreign.id].sort());
     await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${paid.id}`;
-    await createSweep(context, clock, { minutes: MINUTES }).look(all);
+    await new Sweep(context, { minutes: MINUTES }).look(all);
     t.same(await noticed(), all.sort(), 'nobody is going to record it');
   },
 );
@@ -358,7 +354,7 @@ void t.test(
       await stage.subscriber(plan, { usdc: 0n }),
       await stage.subscriber(plan, { usdc: 0n }),
     ];
-    const { context, clock, collect, taken } = stage.parts();
+    const { context, collect, taken } = stage.parts();
     await collect();
     t.same(
       [(await stage.row(toppedUp)).status, (await stage.row(poor)).status],
@@ -376,7 +372,7 @@ void t.test(
         }),
       ],
     );
-    await createSweep(context, clock, { minutes: MINUTES }).look([toppedUp.id, poor.id]);
+    await new Sweep(context, { minutes: MINUTES }).look([toppedUp.id, poor.id]);
     await collect();
     t.same(
       taken.map(({ id }) => id),

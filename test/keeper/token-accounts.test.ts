@@ -4,8 +4,8 @@ import { readSubscriptions } from '../../src/db/subscriptions.ts';
 import { TokenAccounts } from '../../src/chain/token-accounts.ts';
 import { amountPastDue } from '../../src/domain/price.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';
-import { createSweep } from '../../src/keeper/sweep.ts';
-import { createPlanWatch } from '../../src/keeper/plans.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
+import { PlanWatch } from '../../src/keeper/plans.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { payTokens, revokeApproval } from '../fixtures/tokens.ts';
 
@@ -26,11 +26,11 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   );
   await stage.quiet();
   await keeper.stop();
-  const { context, clock, collector } = stage.parts();
-  const sweep = createSweep(context, clock, { minutes: 60 });
+  const { context, collector } = stage.parts();
+  const sweep = new Sweep(context, { minutes: 60 });
   const notices = new Notifications(context, {
     sweep,
-    plans: createPlanWatch(context, clock),
+    plans: new PlanWatch(context),
     inFlight: { explains: () => false, isOurs: () => false },
     onDue: () => undefined,
   });

@@ -12,8 +12,8 @@ import {
 import { Notifications } from '../../src/keeper/notifications.ts';
 import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
 import { reconcile } from '../../src/commands/reconcile/compare.ts';
-import { createSweep } from '../../src/keeper/sweep.ts';
-import { createPlanWatch } from '../../src/keeper/plans.ts';
+import { Sweep } from '../../src/keeper/sweep.ts';
+import { PlanWatch } from '../../src/keeper/plans.ts';
 import { agree, AMOUNT } from '../fixtures/agreement.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, silent, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
@@ -422,16 +422,16 @@ void t.test(
     await stage.quiet();
     await keeper.stop();
     const parts = stage.parts(rpc);
-    const { context, clock } = parts;
+    const { context } = parts;
     let gaps = 0;
-    const walk = createSweep(context, clock, { minutes: 60 });
+    const walk = new Sweep(context, { minutes: 60 });
     const sweep = {
       look: (ids: readonly string[], slot?: bigint) => walk.look(ids, slot),
       gap: () => (gaps += 1),
     };
     const notices = new Notifications(context, {
       sweep,
-      plans: createPlanWatch(context, clock),
+      plans: new PlanWatch(context),
       inFlight: { explains: () => false, isOurs: () => false },
       onDue: () => undefined,
     });
