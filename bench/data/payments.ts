@@ -7,7 +7,7 @@ import type { Sql } from '../../src/db/connect.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
 import { connectClaims } from '../../src/db/queue-connection.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { type ReadSubscription, readSubscriptions } from '../../src/db/subscriptions.ts';
+import { type ReadSubscription, readSubscriptions } from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/chain-view.ts';
 import { settle } from '../../src/domain/settlement.ts';
 import { applyPayment, draftOf } from '../../src/domain/transitions.ts';

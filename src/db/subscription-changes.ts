@@ -1,4 +1,4 @@
-// A merchant's changes to a subscription: own ids, discount, pause and cancellation. registrations.ts registers and lists.
+// A merchant's changes to a subscription: own ids, discount, pause and cancellation. subscriptions.ts registers and lists.
 import type { Queryable, Transaction } from './connect.ts';
 
 /** The merchant's own ids of a subscription. */

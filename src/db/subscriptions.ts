@@ -1,260 +1,269 @@
-// The keeper's statements on subscriptions: read, write states, make due. Leases are in subscription-leases.ts.
-import { claimed, type ClaimKey } from './claims.ts';
+// Statements of the API on subscriptions: register and list. The keeper's statements are in subscription-work.ts.
 import type { Queryable } from './connect.ts';
-import type { SubscriptionStatus } from './registrations.ts';
+import { among, type Fragment, type Key, type Page, pageOf, type Span } from './lists.ts';
+import { type DiscountTerms, endedNow, type OwnIds } from './subscription-changes.ts';
 
-/** The columns that the keeper writes. Times are chain time. */
-export interface SubscriptionState {
-  status: SubscriptionStatus;
-  paidThrough: Date | null;
-  nextPaymentDue: Date | null;
-  /** The next_payment_due of the last renewal_upcoming. */
-  announcedDue: Date | null;
-  cancelRequestedAt: Date | null;
-  cancelRequestedBy: 'subscriber' | 'merchant' | null;
-  cancelledAt: Date | null;
-  pastDueSince: Date | null;
-  failedAttempts: number;
-  delegationRevokedAt: Date | null;
-  endReason: string | null;
-  dueAt: Date | null;
-  periodAnchor: Date | null;
-  observedSlot: bigint;
-  /** Base units pulled in the period that ends at paidThrough, as far as known. */
-  periodPulled: bigint;
-  setbacks: number;
-  /** Consecutive transactions that failed because of another payment in them. */
-  failedPacks: number;
-  /** Payments left with the discount; null: unlimited, 0: used up. */
-  discountPeriods: number | null;
-}
+export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 
-export interface HeldSubscription extends SubscriptionState {
+export interface SubscriptionRow extends DiscountTerms {
   id: string;
   appId: string;
   planId: string;
   subscriptionPda: string;
   subscriberWallet: string;
+  merchantWallet: string;
+  status: SubscriptionStatus;
+  /** The plan's amount: the most that the chain allows per period. */
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
-  discountPercent: number | null;
-  discountAmount: bigint | null;
-  /** Start of the pause; null unless paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  planPda: string;
-  planEndsAt: Date | null;
-  /** created_at of the on-chain Plan account; null until the plan was seen. */
-  planCreatedAt: Date | null;
-  merchantWallet: string;
-  mint: string;
-  treasury: string;
-  /** The merchant's own fee; null: the operator's default. */
-  feeBps: number | null;
-  /** The plan's own dunning; null: the default. */
-  retryHours: number[] | null;
-  pastDueDays: number | null;
-  notices: number;
-  /** The subscription has ended, and its address has a newer registration. */
-  isSuperseded: boolean;
-  /** Seconds since the registration, by the database's clock. */
-  ageSeconds: number;
-}
-
-/** A subscription with the further fields of its events. */
-export interface ReadSubscription extends HeldSubscription {
-  planName: string;
+  /** A period start of the on-chain account; null until a keeper or the registration has read it. */
+  periodAnchor: Date | null;
+  paidThrough: Date | null;
+  nextPaymentDue: Date | null;
+  cancelRequestedAt: Date | null;
+  cancelRequestedBy: 'subscriber' | 'merchant' | null;
+  cancelledAt: Date | null;
+  delegationRevokedAt: Date | null;
+  endReason: string | null;
   externalId: string | null;
-  /** JSON text. */
+  /** JSON text: as an object, postgres.js would camel-case its keys like column names. */
   metadata: string;
   /** The plan's graceHours; null: the default (domain/access.ts). */
   graceHours: number | null;
-  /** The wallet that the merchant signs in with. */
-  accountWallet: string;
-  /** Row version: Postgres's xmin, the transaction that wrote the row. The same version means that the row is unchanged. */
-  version: string;
-}
-
-/** Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular order. */
-export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
-  return sql<ReadSubscription[]>`
-    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
-      s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
-      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
-      extract(epoch from now() - s.created_at)::float8 as age_seconds,
-      s.status in ('cancelled', 'expired') and coalesce((
-        select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
-      ), false) as is_superseded,
-      p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
-      p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata, m.wallet as account_wallet, s.xmin::text as version
-    from subscriptions s
-    join plans p on p.id = s.plan_id
-    join apps a on a.id = s.app_id
-    join merchants m on m.id = a.merchant_id
-    where s.id = any(${ids}::uuid[])`;
-}
-
-/** A state to write, with the claim under which it was decided. */
-export interface StateChange {
-  id: string;
-  claimId: string;
-  /** `notices` as the keeper read it. If the counter has moved since, the row becomes due at once. */
-  notices: number;
-  state: SubscriptionState;
-  /** A transaction is in flight: renews the lease instead of releasing it. */
-  keep: boolean;
-  /** Takes a sequence number for an event in the same transaction. */
-  tells: boolean;
-}
-
-/** A written state, with the sequence and id of its event. */
-export interface Written {
-  id: string;
-  sequence: bigint;
-  /** Null without an event. */
-  eventId: string | null;
   createdAt: Date;
+  updatedAt: Date;
 }
 
-/** Writes states under their claims and releases the leases unless `keep`; returns the states that were written. */
-export async function writeStates(
-  sql: Queryable,
-  changes: StateChange[],
-  chainNow: Date,
-  leaseSeconds: number,
-): Promise<Written[]> {
-  const given = changes.map(({ id, claimId, notices, keep, tells, state }) => ({
-    id,
-    claim_id: claimId,
-    notices,
-    keep,
-    tells,
-    status: state.status,
-    paid_through: state.paidThrough,
-    next_payment_due: state.nextPaymentDue,
-    announced_due: state.announcedDue,
-    cancel_requested_at: state.cancelRequestedAt,
-    cancel_requested_by: state.cancelRequestedBy,
-    cancelled_at: state.cancelledAt,
-    past_due_since: state.pastDueSince,
-    failed_attempts: state.failedAttempts,
-    delegation_revoked_at: state.delegationRevokedAt,
-    end_reason: state.endReason,
-    due_at: state.dueAt,
-    period_anchor: state.periodAnchor,
-    observed_slot: state.observedSlot.toString(),
-    setbacks: state.setbacks,
-    failed_packs: state.failedPacks,
-    discount_periods: state.discountPeriods,
-    period_pulled: state.periodPulled.toString(),
-  }));
-  return sql<Written[]>`
-    update subscriptions s set
-      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due, announced_due = v.announced_due,
-      cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by, cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
-      ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at, ${chainNow}::timestamptz) end,
-      failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at, end_reason = v.end_reason,
-      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
-      period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
-      period_pulled = v.period_pulled, failed_packs = v.failed_packs, discount_periods = v.discount_periods,
-      lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep then s.claim_id end,
-      event_sequence = s.event_sequence + v.tells::int,
-      updated_at = case
-        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at, s.delegation_revoked_at, s.end_reason)
-          is distinct from
-          (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at, v.delegation_revoked_at, v.end_reason)
-        then now() else s.updated_at end
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
-      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
-      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
-      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int)
-    where s.id = v.id and s.claim_id = v.claim_id
-    returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
-      date_trunc('milliseconds', now()) as created_at`;
+export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
+  planId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  /** Chain time at which the first payment is due without a trial. */
+  dueAt: Date;
+  /** Chain time at which a trial begins: the start of the current period. */
+  trialFrom: Date;
+  /** Slot at which the account was read; older state is ignored. */
+  observedSlot: bigint;
+  /** init_id of the account. With the period start it distinguishes the account from a later one at the same address. */
+  initId: bigint;
+  periodStart: Date;
 }
 
-/**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The notice makes a keeper that holds a lease read again, and observed_slot
- * makes it ignore older chain state.
- */
-export async function makeDue(
-  sql: Queryable,
-  ids: string[],
-  { chainNow, slot }: { chainNow: Date; slot: bigint },
-): Promise<void> {
-  await sql`
-    with heard as (
-      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id for update
-    )
-    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}), observed_slot = greatest(s.observed_slot, ${slot})
-    from heard where s.id = heard.id`;
-}
-
-/** Rows per statement. */
-const RELEASED_AT_ONCE = 20_000;
-
-/**
- * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is later; returns how many. The caller holds the plan's
- * lock.
- */
-export async function releaseWaiting(
-  sql: Queryable,
-  planId: string,
-  chainNow: Date,
-): Promise<number> {
-  let released = 0;
-  for (;;) {
-    const { count } = await sql`
-      with waiting as (
-        select id from subscriptions
-        where plan_id = ${planId} and status in ('active', 'past_due') and next_payment_due <= ${chainNow} and due_at > ${chainNow}
-        order by id limit ${RELEASED_AT_ONCE} for update
-      )
-      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
-    released += count;
-    if (count < RELEASED_AT_ONCE) return released;
-  }
-}
-
-/** A payment that may still be sent, with the `notices` of the row. */
-export interface CollectableRow {
+/** The newest registration of an address. */
+export interface EarlierRegistration {
   id: string;
-  notices: number;
+  status: SubscriptionStatus;
+  periodHours: number;
+  endReason: string | null;
+  /** null where the account was not read at registration. */
+  chainInitId: bigint | null;
+  chainPeriodStart: Date | null;
 }
 
-/** The rows held under these claims whose payment may still be sent: live, not paused and not being cancelled. */
-export function readCollectable(
+/** The columns of a SubscriptionRow, from `subscriptions s`. */
+const columns = (
   sql: Queryable,
-  claims: readonly ClaimKey[],
-): Promise<CollectableRow[]> {
-  return sql<CollectableRow[]>`
-    select s.id, s.notices
-    from subscriptions s
-    join ${claimed(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
-    where s.status in ('active', 'past_due') and s.cancel_requested_at is null and s.paused_at is null`;
+) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours,
+  s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
+  coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
+  s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.delegation_revoked_at, s.end_reason,
+  s.external_id, s.metadata::text as metadata, s.created_at, s.updated_at`;
+
+/** The newest registration of an address, locked until the transaction ends. */
+export async function findNewestRegistration(
+  sql: Queryable,
+  subscriptionPda: string,
+): Promise<EarlierRegistration | undefined> {
+  const [row] = await sql<EarlierRegistration[]>`
+    select id, status, period_hours, end_reason, chain_init_id, chain_period_start from subscriptions
+    where subscription_pda = ${subscriptionPda} order by id desc limit 1 for no key update`;
+  return row;
 }
 
-/** Ids of the subscriptions with a due_at at these addresses or of these wallets. */
-export async function findFollowed(
+/** Ends a registration whose account was closed and reopened. Undefined when it has already ended. */
+export async function endReplacedRegistration(
   sql: Queryable,
-  { pdas, wallets }: { pdas: string[]; wallets: string[] },
-): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select s.id from subscriptions s
-    where (s.subscription_pda = any(${pdas}::text[]) or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
-  return rows.map(({ id }) => id);
+  id: string,
+): Promise<{ cancelledAt: Date } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date }[]>`
+    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
+      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), end_reason = 'resubscribed', past_due_since = null,
+      ended_at = ${endedNow(sql, id)},
+      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due')
+    returning cancelled_at`;
+  return row;
 }
 
-/** The oldest due_at, and the number of due subscriptions without a lease (counted up to 10,000). */
-export async function readBacklog(
+/**
+ * Stores a registration with the plan's terms (and a trial if the wallet had none in the app) and returns its id; undefined when the plan is not active.
+ * due_at is set even in a trial, so that the keeper reads the account at once. Throws a unique violation of one_live_registration_per_pda when the
+ * address is already registered.
+ */
+export async function insertRegistration(
   sql: Queryable,
-  chainNow: Date,
-): Promise<{ oldest: Date | null; waiting: number }> {
-  const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
-    select min(due_at) as oldest, count(*)::int as waiting from (
-      select due_at from subscriptions where due_at <= ${chainNow} and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
-    ) as waiting`;
-  return row ?? { oldest: null, waiting: 0 };
+  registration: NewRegistration,
+): Promise<string | undefined> {
+  const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
+  const { initId, periodStart, trialFrom, externalId = null, metadata = {} } = registration;
+  const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
+  // Without the lock, two concurrent registrations of a wallet would both get a trial.
+  await sql`
+    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0)) from plans where id = ${planId} and trial_hours is not null`;
+  const [row] = await sql<{ id: string }[]>`
+    insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
+      observed_slot, chain_init_id, chain_period_start, external_id, metadata, discount_percent, discount_amount, discount_periods)
+    select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda}, ${subscriberWallet}, amount, period_hours,
+      trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
+      ${initId}, ${periodStart}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb, ${discountPercent}::int,
+      ${discountAmount}::int8, ${discountPeriods}::int
+    from plans, uuid_v7() as new_id, lateral (
+      select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
+      where not exists (select from subscriptions where app_id = plans.app_id and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
+      union all select null limit 1
+    ) as trial
+    where id = ${planId} and status = 'active'
+    returning id`;
+  return row?.id;
+}
+
+/** Whether the wallet already had a trial in this app; each wallet gets one. */
+export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet} and trial_ends_at is not null`;
+  return rows.length > 0;
+}
+
+export async function findSubscription(
+  sql: Queryable,
+  id: string,
+): Promise<SubscriptionRow | undefined> {
+  const [row] = await sql<SubscriptionRow[]>`
+    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id join merchants m on m.id = a.merchant_id
+    where s.id = ${id}`;
+  return row;
+}
+
+/** Id of the live registration of an address; undefined without one. */
+export async function findLiveRegistration(
+  sql: Queryable,
+  subscriptionPda: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from subscriptions where subscription_pda = ${subscriptionPda} and status in ('active', 'past_due')`;
+  return row?.id;
+}
+
+/** A wallet's subscriptions, newest first. */
+export function listSubscriptionsOfWallet(
+  sql: Queryable,
+  wallet: string,
+  page: Page,
+): Promise<SubscriptionRow[]> {
+  const found = pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page);
+  return listPage(sql, found, sql`s.app_id`);
+}
+
+/** The span applies to the subscription's creation. */
+export interface SubscriptionFilters extends Span {
+  status: readonly string[] | null;
+  planId: string | null;
+  subscriberWallet: string | null;
+  externalId: string | null;
+  subscriptionPda: string | null;
+}
+
+/** An app's subscriptions, newest first. Reads the index of the most selective filter: address, external id, wallet, plan, else the app. */
+export function listSubscriptionsOfApp(
+  sql: Queryable,
+  appId: string,
+  {
+    status,
+    planId,
+    subscriberWallet: wallet,
+    externalId,
+    subscriptionPda,
+    ...span
+  }: SubscriptionFilters,
+  page: Page,
+): Promise<SubscriptionRow[]> {
+  const filters = among(sql, 'status', status);
+  const listed = (key: Key) =>
+    listPage(sql, pageOf(sql, key, { ...page, ...span }, filters), sql`${appId}::uuid`);
+  if (subscriptionPda !== null) {
+    const key = { column: 'subscription_pda', value: sql`${subscriptionPda}` };
+    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
+    if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
+    if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
+    if (externalId !== null) filters.push(sql`and external_id is not distinct from ${externalId}`);
+    return listed(key);
+  }
+  if (externalId === null && wallet === null) {
+    const key =
+      planId === null
+        ? { column: 'app_id', value: sql`${appId}::uuid` }
+        : {
+            column: 'plan_id',
+            value: sql`(select id from plans where id = ${planId} and app_id = ${appId})`,
+          };
+    return listed(key);
+  }
+  // "is not distinct from" instead of "=": the planner underestimates large plans by their average and would prefer the plan's index to the customer's.
+  if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
+  if (externalId === null) {
+    filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
+    const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
+    return listed(key);
+  }
+  filters.push(sql`and app_id = ${appId}::uuid`);
+  if (wallet !== null) filters.push(sql`and subscriber_wallet is not distinct from ${wallet}`);
+  const key = { column: 'external_id', value: sql`${externalId}` };
+  return listed(key);
+}
+
+/** The subscriptions of all apps of a merchant, newest first. */
+export function listSubscriptionsOfMerchant(
+  sql: Queryable,
+  merchantId: string,
+  { status, planId, subscriberWallet, externalId, subscriptionPda, ...span }: SubscriptionFilters,
+  page: Page,
+): Promise<SubscriptionRow[]> {
+  const filters = [
+    ...among(sql, 'status', status),
+    ...(planId === null ? [] : [sql`and plan_id is not distinct from ${planId}::uuid`]),
+    ...(subscriberWallet === null
+      ? []
+      : [sql`and subscriber_wallet is not distinct from ${subscriberWallet}`]),
+    ...(externalId === null ? [] : [sql`and external_id is not distinct from ${externalId}`]),
+    ...(subscriptionPda === null
+      ? []
+      : [sql`and subscription_pda is not distinct from ${subscriptionPda}`]),
+  ];
+  const ofApp = pageOf(
+    sql,
+    { column: 'app_id', value: sql`app.id` },
+    { ...page, ...span },
+    filters,
+  );
+  return sql<SubscriptionRow[]>`
+    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId}) as merchant_wallet
+    from (
+      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as each
+      where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
+    ) as s join plans p on p.id = s.plan_id
+    order by s.id desc`;
+}
+
+/** The rows of a page with the merchant's wallet. With a constant `app` the wallet is read once for all rows. */
+function listPage(sql: Queryable, page: Fragment, app: Fragment) {
+  return sql<SubscriptionRow[]>`
+    select ${columns(sql)}, p.grace_hours,
+      (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as merchant_wallet
+    from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
+    order by s.id desc`;
 }

@@ -10,7 +10,7 @@ import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { pullPeriod, periodSeconds } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { AttemptRow, Resolution } from '../db/payment-attempts.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import { setbackUntil } from './backoff.ts';
 import type { Pull, View } from './chain-view.ts';
 import { sameInstance } from './decide.ts';

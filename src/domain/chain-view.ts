@@ -7,7 +7,7 @@ import type {
   SubscriptionAccount,
   TokenAccount,
 } from '../chain/layouts.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 
 /** The fields from which the addresses are derived. */
 export type Addressed = Pick<

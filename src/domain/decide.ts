@@ -2,7 +2,7 @@
 // the row has not changed since, and deciding again from the written row and the same accounts changes nothing.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,

@@ -1,7 +1,7 @@
 // The end of a subscription on chain: its account is read until all pulls are recorded, and closed if a keeper paid its rent.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../chain/period.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
 import { awaitFinality, type Decision, type Findings, ourSetback, type Rules } from './decision.ts';
 import {

@@ -1,7 +1,7 @@
 // Index of the transactions in flight and their payments, by signature, by subscription and by the on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { ReadSubscription } from '../db/subscriptions.ts';
+import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Polled } from './poll-schedule.ts';
 import type { Held } from './settlement.ts';
 

@@ -1,6 +1,6 @@
 // When renewal_upcoming announces a payment: once per due time, while the subscription is active. Pure.
 import type { SubscriberReason } from '../chain/errors.ts';
-import type { SubscriptionState } from '../db/subscriptions.ts';
+import type { SubscriptionState } from '../db/subscription-work.ts';
 import type { renewalIssues } from './reasons.ts';
 
 const HOUR_MS = 3_600_000;

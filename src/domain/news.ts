@@ -3,7 +3,7 @@ import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { UnderWay } from '../db/payment-attempts.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { View } from './chain-view.ts';
 import { decide, sameInstance } from './decide.ts';
 import type { Rules } from './decision.ts';

@@ -6,7 +6,7 @@
 // A subscription of a blocked plan waits for its next period; unblocking makes it due at once.
 import type { Sql, Transaction } from '../db/connect.ts';
 import { lockPlans, markBlocked, unmarkBlocked } from '../db/plans.ts';
-import { releaseWaiting } from '../db/subscriptions.ts';
+import { releaseWaiting } from '../db/subscription-work.ts';
 import { storePlanEvent } from './events.ts';
 import type { BlockReason } from './reasons.ts';
 import type { Draft } from './transitions.ts';

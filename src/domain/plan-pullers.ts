@@ -9,7 +9,7 @@ import {
   readAccounts,
   readBlockhash,
   type Unsigned,
-} from './network.ts';
+} from './chain-reads.ts';
 import { pullersOf } from './plans.ts';
 
 /** Maximum number of pullers that the program stores. */

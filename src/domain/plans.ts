@@ -22,7 +22,7 @@ import {
   readAccounts,
   readBlockhash,
   type Unsigned,
-} from './network.ts';
+} from './chain-reads.ts';
 
 /** The wallets that an on-chain plan must name. */
 export interface PlanParties {

@@ -6,7 +6,7 @@ import { periodSeconds, type PullPeriod } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { Sql } from '../db/connect.ts';
 import { readPulled } from '../db/payments.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
 import type { Found } from './decision.ts';
 import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';

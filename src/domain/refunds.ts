@@ -26,7 +26,7 @@ import {
 import { invalidField, ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { appendEvents } from './events.ts';
-import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './network.ts';
+import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './chain-reads.ts';
 
 /** Refunds polled per batch. */
 const AWAITED_AT_ONCE = 20;

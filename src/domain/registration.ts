@@ -14,13 +14,13 @@ import {
   findNewestRegistration,
   insertRegistration,
   type NewRegistration,
-} from '../db/registrations.ts';
+} from '../db/subscriptions.ts';
 import type { DiscountTerms, OwnIds } from '../db/subscription-changes.ts';
 import { isDuplicate } from '../db/violations.ts';
 import { invalidField, ServiceError } from '../errors.ts';
 import { openCheckoutSession, refusedCheckout } from './checkout.ts';
 import { appendEvents } from './events.ts';
-import { type ChainReader, type Network, readAccounts } from './network.ts';
+import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */

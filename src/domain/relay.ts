@@ -10,7 +10,7 @@ import {
   type Purpose,
 } from '../db/offered-transactions.ts';
 import { invalidField } from '../errors.ts';
-import { type ChainSender, reaching, type Unsigned } from './network.ts';
+import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 
 /** Milliseconds that one request waits for confirmation; afterwards the caller repeats the request with the same transaction. */
 const patienceMs = 8000;

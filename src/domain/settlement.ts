@@ -15,7 +15,7 @@ import {
   readSubscriptions,
   writeStates,
   type Written,
-} from '../db/subscriptions.ts';
+} from '../db/subscription-work.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { BlockReason } from './reasons.ts';

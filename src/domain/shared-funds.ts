@@ -1,5 +1,5 @@
 // Payments of one batch from the same wallet. Each is decided on its own; together they may exceed the wallet's balance.
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { View } from './chain-view.ts';
 import { type Decision, retrySoon } from './decision.ts';
 import type { OpenAttempt } from './in-flight.ts';

@@ -8,7 +8,7 @@ import type { Blockhash, Rpc } from '../chain/rpc.ts';
 import type { Part, TransactionVersion } from '../chain/transaction-room.ts';
 import type { TransactionVersions } from '../chain/transaction-version.ts';
 import type { SignedTransaction } from '../chain/transactions.ts';
-import type { ReadSubscription } from '../db/subscriptions.ts';
+import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Collectable } from './decision.ts';
 
 /** A payment whose transaction failed this often because of other payments gets a transaction of its own. */

@@ -6,10 +6,10 @@ import { timeOf } from '../chain/time.ts';
 import { walletFee } from '../chain/wallet-transaction.ts';
 import type { Queryable } from '../db/connect.ts';
 import type { PlanRow } from '../db/plans.ts';
-import { hadTrial } from '../db/registrations.ts';
+import { hadTrial } from '../db/subscriptions.ts';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { amountDisplay } from './money.ts';
-import { type ChainReader, type Network, reaching, readAccounts } from './network.ts';
+import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { priceOf } from './price.ts';
 
 const tokenAccountLength = 165;

@@ -10,7 +10,7 @@ import {
   subscribeTransaction,
 } from '../chain/transactions.ts';
 import type { PlanRow } from '../db/plans.ts';
-import type { SubscriptionRow } from '../db/registrations.ts';
+import type { SubscriptionRow } from '../db/subscriptions.ts';
 import { invalidField, ServiceError } from '../errors.ts';
 import {
   type ChainReader,
@@ -18,7 +18,7 @@ import {
   readAccounts,
   readBlockhash,
   type Unsigned,
-} from './network.ts';
+} from './chain-reads.ts';
 import { partiesOf, planFaults } from './plans.ts';
 import { ownPlanFault } from './registration.ts';
 

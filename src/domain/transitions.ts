@@ -5,7 +5,7 @@
 //
 // Independent of the status, nothing is due during a trial (trialEndsAt) or a pause (pausedAt, set by the API).
 import type { PaymentRow } from '../db/payments.ts';
-import type { HeldSubscription, SubscriptionState } from '../db/subscriptions.ts';
+import type { HeldSubscription, SubscriptionState } from '../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { nextLook } from './look-ahead.ts';

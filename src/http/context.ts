@@ -7,7 +7,7 @@ import type { Sql } from '../db/connect.ts';
 import { findEndpoint, type EndpointRow } from '../db/endpoints.ts';
 import { isId } from '../db/ids.ts';
 import type { MerchantRow, Tier } from '../db/merchants.ts';
-import type { ChainSender, Network } from '../domain/network.ts';
+import type { ChainSender, Network } from '../domain/chain-reads.ts';
 import type { Environment } from '../domain/keys.ts';
 import type { SecretBox } from '../domain/secrets.ts';
 import { ServiceError } from '../errors.ts';

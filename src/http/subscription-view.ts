@@ -1,5 +1,5 @@
 // A subscription as the API returns it: its row with derived fields.
-import type { SubscriptionRow } from '../db/registrations.ts';
+import type { SubscriptionRow } from '../db/subscriptions.ts';
 import { accessUntil } from '../domain/access.ts';
 import { nextAmount } from '../domain/price.ts';
 import { discountView } from './discount.ts';

@@ -1,7 +1,7 @@
 // The decision about each subscription from a snapshot of its accounts, and from what has to be looked up besides.
 import { newestSlot } from '../chain/answers.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import { setbackUntil } from '../domain/backoff.ts';
 import { addressesOf } from '../domain/chain-view.ts';
 import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';

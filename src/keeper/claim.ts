@@ -13,7 +13,7 @@ import {
   readNextDue,
   releaseClaims,
 } from '../db/subscription-leases.ts';
-import { type ReadSubscription, readSubscriptions } from '../db/subscriptions.ts';
+import { type ReadSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import { setbackUntil } from '../domain/backoff.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';

@@ -10,7 +10,7 @@ import { computeUnitLimit, computeUnitPrice } from '../chain/system-instructions
 import { signTransaction } from '../chain/transactions.ts';
 import { heldUnder } from '../db/claims.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
-import type { ReadSubscription } from '../db/subscriptions.ts';
+import type { ReadSubscription } from '../db/subscription-work.ts';
 import { putOffUntil } from '../domain/backoff.ts';
 import type { Context } from './preflight.ts';
 

@@ -7,7 +7,7 @@ import {
   type HeldSubscription,
   readSubscriptions,
   type ReadSubscription,
-} from '../db/subscriptions.ts';
+} from '../db/subscription-work.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { type Assessment, recordKey, settle } from '../domain/settlement.ts';

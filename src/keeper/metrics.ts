@@ -6,7 +6,7 @@ import { UNREADABLE_REASONS } from '../chain/rpc-errors.ts';
 import type { Sql } from '../db/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
-import { readBacklog } from '../db/subscriptions.ts';
+import { readBacklog } from '../db/subscription-work.ts';
 
 /** Reasons for alerts other than a failed transaction. */
 const otherAlerts = [

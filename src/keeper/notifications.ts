@@ -6,7 +6,7 @@ import { addressesIn } from '../chain/named-addresses.ts';
 import type { ProgramNotice, TransactionNotice } from '../chain/subscribe.ts';
 import type { Follows } from '../chain/token-accounts.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
-import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
+import { findFollowed, type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import type { InFlight } from '../domain/in-flight.ts';
 import { isNotable } from '../domain/news.ts';
 import { amountPastDue } from '../domain/price.ts';

@@ -16,7 +16,7 @@ import type { TransactionVersions } from '../chain/transaction-version.ts';
 import { type Config, required } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
 import type { Notifier } from '../db/notify.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { Rules } from '../domain/decision.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';

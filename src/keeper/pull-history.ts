@@ -6,7 +6,7 @@ import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
 import type { ClaimKey } from '../db/claims.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
-import type { HeldSubscription, ReadSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
 import { putOffUntil } from '../domain/backoff.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';

@@ -3,7 +3,7 @@ import { newestSlot, type SignatureStatus } from '../chain/answers.ts';
 import { createBlockTimes } from '../chain/block-times.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { type HeldSubscription, readSubscriptions } from '../db/subscriptions.ts';
+import { type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import { type AttemptEnd, failedEnd, isCharged, outcomeOf } from '../domain/attempt-end.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';

@@ -10,7 +10,7 @@ import { readAccountGroups } from '../chain/account-groups.ts';
 import { CLOCK_SYSVAR } from '../chain/addresses.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
 import type { ReadOptions } from '../chain/rpc.ts';
-import type { HeldSubscription } from '../db/subscriptions.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/chain-view.ts';
 import type { Context } from './preflight.ts';
 

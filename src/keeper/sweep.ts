@@ -6,7 +6,7 @@ import { timeOf } from '../chain/time.ts';
 import { outageOf } from '../db/outage.ts';
 import { readUnderWay } from '../db/payment-attempts.ts';
 import type { DuePlace } from '../db/subscription-leases.ts';
-import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscriptions.ts';
+import { type HeldSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
 import { isNews, withPayment } from '../domain/news.ts';
 import type { Context } from './preflight.ts';

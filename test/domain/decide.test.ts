@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { periodSeconds, pullPeriod } from '../../src/chain/period.ts';
 import type { SubscriptionAccount } from '../../src/chain/layouts.ts';
-import type { HeldSubscription } from '../../src/db/subscriptions.ts';
+import type { HeldSubscription } from '../../src/db/subscription-work.ts';
 import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
 import { decide, sameInstance } from '../../src/domain/decide.ts';
 import type { Decision, Findings } from '../../src/domain/decision.ts';

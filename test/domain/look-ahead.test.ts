@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { SubscriptionState } from '../../src/db/subscriptions.ts';
+import type { SubscriptionState } from '../../src/db/subscription-work.ts';
 import { isToAnnounce, lookAheadAt, nextLook } from '../../src/domain/look-ahead.ts';
 
 const due = new Date('2026-03-01T00:00:00Z');

@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Sql } from '../../src/db/connect.ts';
 import { unmarkBlocked } from '../../src/db/plans.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { readSubscriptions, releaseWaiting } from '../../src/db/subscriptions.ts';
+import { readSubscriptions, releaseWaiting } from '../../src/db/subscription-work.ts';
 import { unblockPlan } from '../../src/domain/plan-block.ts';
 import { settle } from '../../src/domain/settlement.ts';
 import { draftOf } from '../../src/domain/transitions.ts';

@@ -2,13 +2,13 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { type SubscriptionChange, settle, settleRows } from '../../src/domain/settlement.ts';
 import { applyCancelSeen, draftOf, type Draft } from '../../src/domain/transitions.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import type { Sql } from '../../src/db/connect.ts';
-import type { HeldSubscription } from '../../src/db/subscriptions.ts';
+import type { HeldSubscription } from '../../src/db/subscription-work.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 

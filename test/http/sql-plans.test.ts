@@ -21,7 +21,7 @@ import {
 import { everything } from '../../src/domain/replay.ts';
 import { findMerchants } from '../../src/db/merchants.ts';
 import { listPlans } from '../../src/db/plans.ts';
-import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/registrations.ts';
+import { listSubscriptionsOfApp, listSubscriptionsOfWallet } from '../../src/db/subscriptions.ts';
 import { listTransactions } from '../../src/db/payments.ts';
 import { manyRows } from '../fixtures/many-rows.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

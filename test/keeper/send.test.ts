@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
-import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import type { Outgoing, Payment } from '../../src/domain/in-flight.ts';
 import { sendAll } from '../../src/keeper/send.ts';

@@ -19,7 +19,7 @@ import {
 } from '../../src/db/plans.ts';
 import { claimOne, listKnown, findOwner } from '../../src/db/reconciliation.ts';
 import * as leases from '../../src/db/subscription-leases.ts';
-import * as subscriptions from '../../src/db/subscriptions.ts';
+import * as subscriptions from '../../src/db/subscription-work.ts';
 import * as refunds from '../../src/db/refunds.ts';
 import { dailyFigures } from '../../src/db/analytics.ts';
 import { stepSweep } from '../../src/db/sweeps.ts';

@@ -1,7 +1,7 @@
 // Less than the plan's amount, on a real chain with a real keeper: trials, discounts and pauses.
 import t from 'tap';
 import { cancelSubscription } from '../../src/chain/instructions.ts';
-import { readCollectable } from '../../src/db/subscriptions.ts';
+import { readCollectable } from '../../src/db/subscription-work.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { pause, unpause } from '../../src/domain/pausing.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { initAuthority } from '../../src/chain/instructions.ts';
-import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { TokenAccounts } from '../../src/chain/token-accounts.ts';
 import { amountPastDue } from '../../src/domain/price.ts';
 import { Notifications } from '../../src/keeper/notifications.ts';

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { DEFAULT_BLOCK_MS, measureTopUps, percentile } from '../../bench/keeper/top-ups.ts';
 import { startChain } from '../../bench/keeper/scene.ts';
 import { authorityAddress } from '../../src/chain/addresses.ts';
-import { readSubscriptions } from '../../src/db/subscriptions.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { TokenAccounts } from '../../src/chain/token-accounts.ts';
 import { amountPastDue } from '../../src/domain/price.ts';
 import { HOUR, startStage } from '../fixtures/billing.ts';

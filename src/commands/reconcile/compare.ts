@@ -22,7 +22,7 @@ import {
   listTreasuries,
   type RecordedPayment,
 } from '../../db/reconciliation.ts';
-import { readSubscriptions } from '../../db/subscriptions.ts';
+import { readSubscriptions } from '../../db/subscription-work.ts';
 import type { Pull } from '../../domain/chain-view.ts';
 import {
   decoded,

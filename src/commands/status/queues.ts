@@ -15,7 +15,7 @@ import {
   type RecentError,
 } from '../../db/status.ts';
 import { countForeignSecrets } from '../../db/endpoints.ts';
-import { readBacklog } from '../../db/subscriptions.ts';
+import { readBacklog } from '../../db/subscription-work.ts';
 import { fingerprintsOf } from '../../domain/secrets.ts';
 
 export interface QueueStatus {

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { findSubscription } from '../../db/registrations.ts';
-import { readAccounts } from '../../domain/network.ts';
+import { findSubscription } from '../../db/subscriptions.ts';
+import { readAccounts } from '../../domain/chain-reads.ts';
 import { pause, unpause } from '../../domain/pausing.ts';
 import type { Api, ApiDeps } from '../context.ts';
 import { failures, success } from '../envelope.ts';

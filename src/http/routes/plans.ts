@@ -9,7 +9,7 @@ import {
   sunsetPlan,
   updatePlan,
 } from '../../db/plans.ts';
-import { readAccounts } from '../../domain/network.ts';
+import { readAccounts } from '../../domain/chain-reads.ts';
 import {
   adoptPlan,
   draftPlan,

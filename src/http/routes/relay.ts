@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import { findPlan } from '../../db/plans.ts';
-import { findLiveRegistration, findSubscription } from '../../db/registrations.ts';
+import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { refusedCheckout } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';

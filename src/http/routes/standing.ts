@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
-import { findLiveRegistration } from '../../db/registrations.ts';
+import { findLiveRegistration } from '../../db/subscriptions.ts';
 import { checkoutSessionOf } from '../../domain/checkout.ts';
 import { observePlan } from '../../domain/plans.ts';
 import { readStanding } from '../../domain/standing.ts';

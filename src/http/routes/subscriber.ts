@@ -6,7 +6,7 @@ import {
   findSubscription,
   listSubscriptionsOfWallet,
   type SubscriptionRow,
-} from '../../db/registrations.ts';
+} from '../../db/subscriptions.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration.ts';
 import { offerTransaction } from '../../domain/relay.ts';
 import {

@@ -6,7 +6,7 @@ import {
   listSubscriptionsOfMerchant,
   type SubscriptionFilters,
   type SubscriptionRow,
-} from '../../db/registrations.ts';
+} from '../../db/subscriptions.ts';
 import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
 import { forceCancel, requestCancel } from '../../domain/cancel.ts';
 import { cancelRequesters, endReasons } from '../../domain/reasons.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { findSubscription } from '../../db/registrations.ts';
+import { findSubscription } from '../../db/subscriptions.ts';
 import { listTimeline } from '../../db/timeline.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
