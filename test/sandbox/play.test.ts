@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util';
 import bs58 from 'bs58';
 import t from 'tap';
 import { run, start } from '../fixtures/command.ts';
+import { isLong } from '../fixtures/long.ts';
 
 interface Summary {
   subscribers: number;
@@ -32,24 +33,14 @@ void t.test(
   'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
   { timeout: 180_000 },
   async (t) => {
-    const args = [
-      'sandbox',
-      '--once',
-      '--json',
-      '--subscribers',
-      '16',
-      '--periods',
-      '5',
-      '--seed',
-      '2',
-      '--chaos',
-      '6',
-    ];
+    const [subscribers, periods, kills] = isLong ? [16, 5, 6] : [8, 4, 3];
+    const size = `--subscribers ${subscribers} --periods ${periods} --chaos ${kills}`;
+    const args = ['sandbox', '--once', '--json', '--seed', '2', ...size.split(' ')];
     const { code, stdout, stderr } = await run(t, args);
     t.equal(stderr, '');
     t.equal(code, 0);
     const summary = JSON.parse(stdout) as Summary;
-    t.match(summary, { subscribers: 16, periods: 5 });
+    t.match(summary, { subscribers, periods });
     for (const type of [...types, 'renewal_upcoming']) t.ok((summary.events[type] ?? 0) > 0, type);
     t.equal(Object.keys(summary.invariants).length, 12);
     for (const [name, holds] of Object.entries(summary.invariants)) t.ok(holds, name);
@@ -58,10 +49,10 @@ void t.test(
       summary.deliveries.attempts > summary.deliveries.delivered,
       'the failing merchant server cost attempts',
     );
-    t.ok(summary.chainSeconds > 5 * 29 * 86_400);
+    t.ok(summary.chainSeconds > periods * 29 * 86_400);
     t.equal(
       Object.values(summary.kills).reduce((total, count) => total + count, 0),
-      6,
+      kills,
     );
   },
 );

@@ -1,15 +1,16 @@
 // The short soak; the long one is `npm run soak`.
 import t from 'tap';
+import { isLong } from '../fixtures/long.ts';
 import { TROUBLES } from './faults.ts';
 import { soak } from './soak.ts';
 
 void t.test(
-  'four keepers, faults, kill -9 and wallets at random: the books and the chain agree',
+  'several keepers, faults, kill -9 and wallets at random: the books and the chain agree',
   { timeout: 280_000 },
   async (t) => {
     // How many of these few payments share a transaction depends on the load of the machine; a payment alone costs 5,000 lamports.
     const few = {
-      keepers: 4,
+      keepers: isLong ? 4 : 2,
       subscriptions: 60,
       payments: 150,
       patienceMs: 400,
