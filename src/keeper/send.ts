@@ -4,7 +4,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { newestSlot } from '../chain/answers.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { timeOf } from '../chain/time.ts';
-import { type HeldSubscription, readCollectable, readSubscriptions } from '../db/subscription-work.ts';
+import {
+  type HeldSubscription,
+  readCollectable,
+  readSubscriptions,
+} from '../db/subscription-work.ts';
 import type { ChainView } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { Outgoing, Payment } from '../domain/in-flight.ts';
