@@ -38,7 +38,7 @@ export interface Findings {
   readonly closingFailed?: true;
 }
 
-/** What was found out about one subscription. */
+/** The findings about one subscription. */
 export type Found = readonly [id: string, findings: Findings];
 
 /** A payment to collect now. Times are Unix seconds. */

@@ -35,7 +35,7 @@ import {
 import { pullsIn } from '../../domain/pulls.ts';
 import { settleRows } from '../../domain/settlement.ts';
 import { applyPayment, draftOf, isLive } from '../../domain/transitions.ts';
-import { each } from '../../each.ts';
+import { chunks, each } from '../../each.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments compared. */
@@ -221,8 +221,7 @@ async function compareOnChain(
   repair: boolean,
 ): Promise<Difference[]> {
   const differences: Difference[] = [];
-  for (let start = 0; start < pulls.length; start += PAGE) {
-    const page = pulls.slice(start, start + PAGE);
+  for (const page of chunks(pulls, PAGE)) {
     const known = await listKnown(
       reconciler.sql,
       page.map(({ pull }) => pull.signature),
