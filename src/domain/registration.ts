@@ -129,7 +129,7 @@ function judgeRegistration(
   }
   if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
     throw invalidField('planId', 'is not on chain with its terms any more');
-  if (seen.plan.endTs !== 0n && seen.now > seen.plan.endTs)
+  if (seen.plan.endTs !== 0n && seen.now >= seen.plan.endTs)
     throw invalidField('planId', 'has ended');
   const sameTerms =
     subscription.amount === plan.amount &&

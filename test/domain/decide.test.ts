@@ -478,9 +478,14 @@ const acts: Record<string, (world: World, size: number) => void> = {
       dueAt: null,
     };
   },
+  /** The end is later than the start of each registered account (registration refuses others), and never this very second. */
   endPlan(world, size) {
     if (world.plan?.endTs === 0n && size % 3 === 0)
-      world.plan = { ...world.plan, status: 'sunset', endTs: world.now + BigInt(size % 90_000) };
+      world.plan = {
+        ...world.plan,
+        status: 'sunset',
+        endTs: world.now + 1n + BigInt(size % 90_000),
+      };
   },
   closePlan(world) {
     if (world.plan === null || world.plan.endTs === 0n) return;

@@ -240,6 +240,33 @@ void t.test('registration checks the chain', async (t) => {
   });
 });
 
+void t.test(
+  'a subscription opened in the last second of its plan is VALIDATION_ERROR: it has no period to pay for',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const end = (await api.chainNow()) + 30n * 3600n;
+    const endsAt = new Date(Number(end) * 1000).toISOString();
+    const plan = await api.publishedPlan(merchant, { endsAt });
+    const { token, keypair } = await api.signIn('subscriber', api.funded());
+    const opening = await api.call<{ transaction: string; subscriptionPda: string }>(
+      'POST',
+      `/subscriber/plans/${plan.id}/subscribe`,
+      { token },
+    );
+    const { transaction, subscriptionPda } = opening.body.data;
+    api.localnet.timeTravel({ absoluteTimestamp: Number(end) * 1000 });
+    await api.submit(keypair, transaction);
+    t.equal(await api.chainNow(), end, 'the program lets a wallet subscribe in that second');
+    const body = { appId: merchant.appId, planId: plan.id, subscriptionPda };
+    t.match(await api.call('POST', '/subscriber/subscriptions', { token, body }), {
+      status: 400,
+      body: { error: { details: [{ path: 'planId', message: 'has ended' }] } },
+    });
+    t.same(await api.sql`select 1 from subscriptions`, []);
+  },
+);
+
 void t.test('an unreachable chain is a 500 with that message, and no row is stored', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();
