@@ -16,7 +16,7 @@ import type { Order, Report } from './worker.ts';
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '4' },
+    jobs: { type: 'string', default: '5' },
     timeout: { type: 'string', default: '300' },
   },
 });
