@@ -36,7 +36,7 @@ export interface ChainClockOptions {
 const MOST_SKIPPED = 8n;
 /** Milliseconds without a new slot after which a stream counts as silent. */
 const SILENCE_MS = 5000;
-/** Time (ms) after a jump in which readings expire sooner, because a lagging endpoint may show the time before the jump. */
+/** A reading within this time (ms) after a jump expires sooner, because a lagging endpoint may show the time before the jump. */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
@@ -58,7 +58,7 @@ export function createChainClock(
 
   const ageAllowed = (now: number) => {
     if (newest === undefined || now - newest.at > SILENCE_MS) return silentMs;
-    return now - jumpedAt < UNSETTLED_MS ? Math.min(maxAgeMs, UNSETTLED_AGE_MS) : maxAgeMs;
+    return askedAt - jumpedAt < UNSETTLED_MS ? Math.min(maxAgeMs, UNSETTLED_AGE_MS) : maxAgeMs;
   };
   const time = () =>
     reading === undefined ? 0 : Number(reading.seconds) * 1000 + monotonicMs() - reading.at;

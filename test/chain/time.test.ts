@@ -91,6 +91,34 @@ void t.test(
   },
 );
 
+void t.test(
+  'a reading right after a jump may be of an endpoint that lags: it is read again, however late the next caller comes',
+  async (t) => {
+    let ms = 0;
+    const { chain, rpc } = chainAt(100n);
+    const clock = createChainClock(rpc, { monotonicMs: () => ms });
+    clock.slot(1000n);
+    await clock.now();
+    ms += 1000;
+    t.equal(clock.slot(9000n), true);
+    ms += 50;
+    t.same(await clock.now(), at(100n), 'the endpoint shows the time before the jump');
+    chain.seconds = 5000n;
+    // As long as Postgres was silent, the keeper did not ask for the time.
+    for (let slot = 9003n; slot < 9063n; slot += 3n) {
+      ms += 1000;
+      clock.slot(slot);
+    }
+    t.same(await clock.now(), at(5000n));
+    for (let slot = 9063n; slot < 9363n; slot += 3n) {
+      ms += 1000;
+      clock.slot(slot);
+      await clock.now();
+    }
+    t.equal(chain.asked, 3, 'and then it is carried on as before');
+  },
+);
+
 void t.test('while no slot arrives the clock is read every five seconds', async (t) => {
   let ms = 0;
   const { chain, rpc } = chainAt(100n);
