@@ -56,8 +56,8 @@ export interface HeldSubscription extends SubscriptionState {
   retryHours: number[] | null;
   pastDueDays: number | null;
   notices: number;
-  /** The subscription has ended, and its address has a newer registration. */
-  isSuperseded: boolean;
+  /** The subscription has ended, and its address has a newer registration: of the same account, or of others that were opened there since. */
+  successor: 'same_account' | 'other_account' | null;
   /** Seconds since the registration, by the database's clock. */
   ageSeconds: number;
 }
@@ -76,6 +76,11 @@ export interface ReadSubscription extends HeldSubscription {
   version: string;
 }
 
+/** Whether two registrations n and s of one address are of one account: the same init_id and the same period boundaries, as far as both are known. */
+const isSameAccount = (sql: Queryable) => sql`coalesce(
+          n.chain_init_id = s.chain_init_id and extract(epoch from n.chain_period_start - s.chain_period_start)::int8 % (s.period_hours * 3600) = 0,
+          true)`;
+
 /** Subscriptions joined with the plan and merchant fields that the keeper needs, in no particular order. */
 export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSubscription[]> {
   return sql<ReadSubscription[]>`
@@ -84,9 +89,10 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
-      s.status in ('cancelled', 'expired') and coalesce((
-        select true from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id limit 1
-      ), false) as is_superseded,
+      case when s.status in ('cancelled', 'expired') then (
+        select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then 'other_account' end
+        from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
+      ) end as successor,
       p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at, p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata, m.wallet as account_wallet, s.xmin::text as version
     from subscriptions s

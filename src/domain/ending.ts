@@ -76,8 +76,8 @@ export function end(
 }
 
 /**
- * Decides about a subscription that has ended. Unknown pulls from before the end are still recorded, unless the address has a newer registration: the
- * account then counts the pulls of that one.
+ * Decides about a subscription that has ended. Unknown pulls from before the end are still recorded, unless its account has a newer registration: it then
+ * counts the pulls of that one. An account that was opened there since is not read; the pulls of the old one are in the history.
  */
 export function afterTheEnd(
   draft: Draft,
@@ -86,11 +86,11 @@ export function afterTheEnd(
   rules: Rules,
   findings: Findings,
 ): Decision {
-  const { isSuperseded } = draft.row;
+  const { successor } = draft.row;
   if (account === null) {
-    const waiting = isSuperseded ? undefined : lastLook(draft, view, findings);
+    const waiting = successor === 'same_account' ? undefined : lastLook(draft, view, findings);
     if (waiting !== undefined) return waiting;
-  } else if (!isSuperseded && hasUnknownPull(draft.state, account)) {
+  } else if (successor === null && hasUnknownPull(draft.state, account)) {
     const pulls = pullsFound(draft.row, findings);
     if (pulls === undefined && findings.tooMany === true) return ourSetback(draft, view);
     if (pulls === undefined) return { draft, needs: 'pulls' };

@@ -6,7 +6,9 @@ import {
   revokeDelegation,
   transferSubscription,
 } from '../../src/chain/instructions.ts';
+import { timeOf } from '../../src/chain/time.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
+import { checkRegistration, storeRegistration } from '../../src/domain/registration.ts';
 import { AMOUNT, agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -124,6 +126,61 @@ void t.test(
     ]);
   },
 );
+
+/** Closes the account, opens another at its address some minutes later and registers it as the API does. */
+async function openAnew(stage: Stage, { wallet, plan, pda }: Subscription): Promise<Subscription> {
+  const { net, sql, rpc, keeper, treasury } = stage;
+  const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [revokeDelegation(net.programId, closing)]);
+  net.passSeconds(600);
+  await stage.open(plan, wallet);
+  const network = {
+    programId: net.programId,
+    mint: net.mint,
+    puller: keeper.address,
+    treasury: treasury.address,
+  };
+  const request = {
+    appId: plan.appId,
+    planId: plan.id,
+    subscriptionPda: pda,
+    wallet: wallet.address,
+  };
+  const registration = await checkRegistration(sql, rpc, network, request);
+  const id = await sql.begin((tx) => storeRegistration(tx, registration));
+  return { id, pda, wallet, plan };
+}
+
+for (const isForced of [false, true])
+  void t.test(
+    `pulled while no keeper runs, and then ${isForced ? 'forced to an end, ' : ''}closed, opened and registered again: recorded under the old registration`,
+    async (t) => {
+      const { stage, subscription: old } = await paidAndLeft(t);
+      const { initId, periodStart } = (await stage.onChain(old))!;
+      await stage.sql`
+        update subscriptions set chain_init_id = ${initId}, chain_period_start = ${timeOf(periodStart)} where id = ${old.id}`;
+      await ownerPulls(stage, old);
+      if (isForced)
+        await stage.sql.begin((tx) => forceCancel(tx, { id: old.id, status: 'active' }));
+      await stage.send([old.wallet], [cancelSubscription(stage.net.programId, partiesOf(old))]);
+      stage.net.passSeconds(PERIOD + 5);
+      const anew = await openAnew(stage, old);
+      await stage.startKeeper();
+      await stage.until(
+        'there is nothing left to do for the old one',
+        async () => (await stage.row(old)).dueAt === null,
+      );
+      await stage.quiet();
+      t.same(await sourcesOf(stage, old), [OURS, THEIRS]);
+      t.same(await typesOf(stage, old), [
+        'subscription_created',
+        'payment_success',
+        isForced ? 'cancel_forced' : 'cancel_finalized',
+        'payment_success',
+      ]);
+      t.same(await sourcesOf(stage, anew), [OURS]);
+    },
+  );
 
 /** Paid, forced to an end, registered again, and a period later: both are due, and the ended one is in hands that are gone. */
 async function registeredAgain(t: Test) {
