@@ -9,7 +9,7 @@ import { generateKeypair } from '../src/chain/keypair.ts';
 import { LOCALNET_MINT } from '../src/localnet/genesis.ts';
 import { freePorts } from '../src/sandbox/ports.ts';
 import { bytesOf, walletFromSeed } from '../src/sandbox/wallet.ts';
-import { run, start } from './fixtures/command.ts';
+import { run, runShared, start } from './fixtures/command.ts';
 import { startTestChain } from './fixtures/localnet.ts';
 import { testDatabase } from './fixtures/postgres.ts';
 
@@ -45,7 +45,7 @@ void t.test('--help and --version answer on stdout with exit code 0', async (t) 
     'sandbox',
   ])
     t.match(help.stdout, command);
-  t.match(await run(t, ['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
+  t.match(await runShared(['--version']), { code: 0, stdout: /^\d+\.\d+\.\d+$/ });
 });
 
 void t.test('wrong usage is one line and exit code 2, with no stack trace', async (t) => {
@@ -55,7 +55,7 @@ void t.test('wrong usage is one line and exit code 2, with no stack trace', asyn
     ['sandbox', '--subscribers', 'many'],
     ['localnet', '--port', '99999'],
   ]) {
-    const { code, stderr } = await run(t, args);
+    const { code, stderr } = await runShared(args);
     t.equal(code, 2, args.join(' '));
     t.match(stderr, /error: /, args.join(' '));
     t.notMatch(stderr, /\n\s+at /, args.join(' '));
@@ -63,7 +63,7 @@ void t.test('wrong usage is one line and exit code 2, with no stack trace', asyn
 });
 
 void t.test('a wrong environment: every fault in one message, exit code 2', async (t) => {
-  const { code, stderr } = await run(t, ['serve'], { PORT: 'x', JWT_SECRET: 'short' });
+  const { code, stderr } = await runShared(['serve'], { PORT: 'x', JWT_SECRET: 'short' });
   t.equal(code, 2);
   for (const name of [
     'PORT',
@@ -107,8 +107,11 @@ void t.test(
       code: 1,
       stderr: /no schema yet\. Run "billing migrate" first/,
     });
-    t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: /^\{"applied":\["0001_/ });
-    t.match(await run(t, ['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
+    t.match(await runShared(['migrate', '--json'], env), {
+      code: 0,
+      stdout: /^\{"applied":\["0001_/,
+    });
+    t.match(await runShared(['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
     const dispatch = start(t, ['dispatch'], env);
     await dispatch.line('dispatch is running');
     dispatch.child.kill('SIGTERM');
@@ -202,7 +205,7 @@ void t.test(
 );
 
 void t.test('reconcile reports all missing settings at once', async (t) => {
-  const { code, stderr } = await run(t, ['reconcile'], {});
+  const { code, stderr } = await runShared(['reconcile']);
   t.equal(code, 2);
   for (const name of ['DATABASE_URL', 'SOLANA_RPC_URL', 'KEEPER_ADDRESS'])
     t.match(stderr, new RegExp(`${name}.* is required`));

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { ReservedSql } from 'postgres';
 import t, { type Test } from 'tap';
-import { run, start, type Outcome, type Running } from '../fixtures/command.ts';
+import { type Outcome, run, type Running, runShared, start } from '../fixtures/command.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startProxy } from '../fixtures/proxy.ts';
@@ -140,13 +140,13 @@ void t.test(
       [['reconcile'], 2, /SOLANA_RPC_URL is required/],
       [['merchants', 'list', '--fast'], 2, /unknown option '--fast'/],
     ];
-    const outcomes = await Promise.all(cases.map(([args]) => run(t, args, env)));
+    const outcomes = await Promise.all(cases.map(([args]) => runShared(args, env)));
     for (const [place, [args, code, message]] of cases.entries()) {
       const outcome = outcomes[place]!;
       t.match(outcome, { code, stderr: message, stdout: '' }, args.join(' '));
       isClear(t, args.join(' '), outcome);
     }
-    t.match(await run(t, ['reconcile'], chainEnv), { code: 1, stderr: /127\.0\.0\.1:1/ });
+    t.match(await runShared(['reconcile'], chainEnv), { code: 1, stderr: /127\.0\.0\.1:1/ });
   },
 );
 
@@ -221,11 +221,11 @@ void t.test(
       if (!/^[0-9a-f-]{36} {2}sk_test_\d{6} {2}\S+ {2}\S+Z {2}- {10}-$/.test(line)) t.fail(line);
     t.notMatch(table.stdout, '\u001b');
 
-    const json = await run(t, ['keys', 'list', '--json'], env);
+    const json = await runShared(['keys', 'list', '--json'], env);
     const ids = json.stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
     t.equal(new Set(ids).size, 2500);
     t.match(
-      await run(t, ['merchants', 'list'], env),
+      await runShared(['merchants', 'list'], env),
       { code: 0, stdout: /Beans \\x1b\[2J/ },
       'what merchants wrote moves no cursor',
     );

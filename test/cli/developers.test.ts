@@ -1,6 +1,6 @@
 // The command line of the commands for merchants' developers; their effects: test/commands/listen.test.ts.
 import t from 'tap';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 
 void t.test('a missing or unknown argument is named, with exit code 2', async (t) => {
   const cases: [string[], RegExp][] = [
@@ -11,7 +11,7 @@ void t.test('a missing or unknown argument is named, with exit code 2', async (t
   ];
   await Promise.all(
     cases.map(async ([args, message]) => {
-      t.match(await run(t, args), { code: 2, stdout: '', stderr: message }, args.join(' '));
+      t.match(await runShared(args), { code: 2, stdout: '', stderr: message }, args.join(' '));
     }),
   );
 });

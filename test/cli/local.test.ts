@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 
 void t.test(
   'wrong usage: one clear line and exit code 2; a port in use, exit code 1',
@@ -46,7 +46,7 @@ void t.test(
         new RegExp(`^billing: port ${port} is in use[^\\n]*\\n$`),
       ],
     ];
-    const outcomes = await Promise.all(cases.map(([args]) => run(t, args)));
+    const outcomes = await Promise.all(cases.map(([args]) => runShared(args)));
     for (const [place, [args, code, message]] of cases.entries())
       t.match(outcomes[place], { code, stderr: message, stdout: '' }, args.join(' '));
   },

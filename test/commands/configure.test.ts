@@ -1,7 +1,7 @@
 // The first daemon records the installation; another that differs refuses to start; `billing configure` changes it.
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { run } from '../fixtures/command.ts';
+import { run, runShared } from '../fixtures/command.ts';
 import { daemonEnv, startReady } from '../fixtures/daemons.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertMerchant, insertPlan } from '../fixtures/rows.ts';
@@ -21,7 +21,7 @@ void t.test(
     t.match(refused.stderr, /billing configure/);
     const changed = { ...env, PLATFORM_TREASURY: `${env.PLATFORM_TREASURY ?? ''},${other}` };
     t.equal((await run(t, ['serve'], changed)).code, 2);
-    t.match(await run(t, ['configure', '--yes'], changed), {
+    t.match(await runShared(['configure', '--yes'], changed), {
       code: 0,
       stdout: /PLATFORM_TREASURY is .* here[^]*Recorded/,
     });
@@ -39,16 +39,19 @@ void t.test('configure explains a change’s effect on plans, and asks', async (
     KEEPER_ADDRESS: keeper ?? '',
     PLATFORM_TREASURY: treasury ?? '',
   };
-  t.match(await run(t, ['configure'], env), { code: 0, stdout: /^Recorded/ });
-  t.match(await run(t, ['configure'], env), { code: 0, stdout: /already has this configuration/ });
+  t.match(await runShared(['configure'], env), { code: 0, stdout: /^Recorded/ });
+  t.match(await runShared(['configure'], env), {
+    code: 0,
+    stdout: /already has this configuration/,
+  });
   const merchant = await insertMerchant(sql);
   await insertPlan(sql, merchant);
   const next = { ...env, KEEPER_ADDRESS: generateKeypair().address };
-  t.match(await run(t, ['configure'], next), {
+  t.match(await runShared(['configure'], next), {
     code: 2,
     stdout: /1 of 1 plans name none of these keepers/,
     stderr: /Nothing was changed: without a terminal, add --yes/,
   });
-  t.match(await run(t, ['configure', '--yes'], next), { code: 0 });
+  t.match(await runShared(['configure', '--yes'], next), { code: 0 });
   t.match(await sql`select keepers from installation`, [{ keepers: [next.KEEPER_ADDRESS] }]);
 });

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { run, start } from '../fixtures/command.ts';
+import { runShared, start } from '../fixtures/command.ts';
 import { envOf, openDeliveries } from '../fixtures/deliveries.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { queueDeliveries, seedApp, until, finishDeliveries } from '../fixtures/webhooks.ts';
@@ -24,11 +24,11 @@ void t.test(
     const { sql, app, ids, env } = await withDeliveries(t, 60);
     await finishDeliveries(sql, 'failed', { ids: ids.slice(0, 3), attempts: 6 });
     const [plain, some, lines, failed, none] = await Promise.all([
-      run(t, ['deliveries'], env),
-      run(t, ['deliveries', '--limit', '2', '--app', app.appId], env),
-      run(t, ['deliveries', '--json', '--limit', '1000'], env),
-      run(t, ['deliveries', '--json', '--status', 'failed', '--webhook', app.endpointId], env),
-      run(t, ['deliveries', '--type', 'cancel_forced'], env),
+      runShared(['deliveries'], env),
+      runShared(['deliveries', '--limit', '2', '--app', app.appId], env),
+      runShared(['deliveries', '--json', '--limit', '1000'], env),
+      runShared(['deliveries', '--json', '--status', 'failed', '--webhook', app.endpointId], env),
+      runShared(['deliveries', '--type', 'cancel_forced'], env),
     ]);
     t.match(plain, { code: 0, stderr: /^These are the newest 50: --limit <n> shows more\.\n$/ });
     const rows = plain.stdout.split('\n');
@@ -67,7 +67,7 @@ void t.test(
     ];
     await Promise.all(
       cases.map(async ([args, code, words]) => {
-        const ended = await run(t, ['deliveries', ...args], env);
+        const ended = await runShared(['deliveries', ...args], env);
         t.match(ended, { code, stdout: '', stderr: words }, args.join(' '));
         t.notMatch(ended.stderr, /\n\s+at /, args.join(' '));
       }),

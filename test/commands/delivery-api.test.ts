@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { workOnReplays } from '../../src/domain/replay.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
 import { startTerminal } from '../fixtures/terminal.ts';
@@ -33,27 +33,26 @@ async function merchantWith(count: number, failed: number) {
 
 void t.test('deliveries: a table of the newest, JSON lines over all pages, filters', async (t) => {
   const { env, ids, merchant } = await merchantWith(130, 3);
-  const shown = await run(t, ['deliveries', '--limit', '2'], env);
+  const shown = await runShared(['deliveries', '--limit', '2'], env);
   t.equal(shown.code, 0, shown.stderr);
   t.match(shown.stdout, /^DELIVERY +QUEUED +STATUS +TYPE +TRIES +NEXT ATTEMPT +ENDPOINT$/m);
   t.same(shown.stdout.match(/^[0-9a-f-]{36}/gm), ids.slice(0, 2));
   t.match(shown.stderr, 'These are the newest 2: --limit <n> shows more.');
   const idsOf = (stdout: string) =>
     stdout.split('\n').map((line) => (JSON.parse(line) as { id: string }).id);
-  const all = await run(t, ['deliveries', '--json', '--limit', '1000'], env);
+  const all = await runShared(['deliveries', '--json', '--limit', '1000'], env);
   t.same(idsOf(all.stdout), ids);
   const file = join(t.testdir(), 'key');
   await writeFile(file, merchant.key);
   const keyed = ['--api-url', served.url, '--api-key-file', file];
-  const failed = await run(
-    t,
+  const failed = await runShared(
     ['deliveries', '--json', '--status', 'failed', '--since', '1h', ...keyed],
     {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
     },
   );
   t.same(idsOf(failed.stdout), ids.slice(0, 3), 'the flags come before DATABASE_URL');
-  t.match(await run(t, ['deliveries', '--until', '7d'], env), {
+  t.match(await runShared(['deliveries', '--until', '7d'], env), {
     code: 0,
     stdout: '',
     stderr: 'No delivery matches.\n',
@@ -63,14 +62,14 @@ void t.test('deliveries: a table of the newest, JSON lines over all pages, filte
 void t.test('replay by filters counts, asks, and waits until all are queued', async (t) => {
   const { env, ids, replayed } = await merchantWith(5, 3);
   const args = ['replay', '--status', 'failed', '--since', '30m'];
-  t.match(await run(t, [...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
-  t.match(await run(t, args, env), { code: 2, stderr: /add --yes to queue them/ });
+  t.match(await runShared([...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
+  t.match(await runShared(args, env), { code: 2, stderr: /add --yes to queue them/ });
   const asked = startTerminal(t, args, { env });
   await asked.waitFor('Queue 3 again? [y/N]');
   asked.press('ctrl-c');
   t.match(await asked.ended, { code: 130 });
   t.same(await replayed(), []);
-  const done = run(t, [...args, '--yes', '--json'], env);
+  const done = runShared([...args, '--yes', '--json'], env);
   // As the loop of `serve` does, in case another process's loop has it.
   await workOnReplays(served.sql);
   const { code, stdout } = await done;
@@ -93,10 +92,10 @@ void t.test(
       sql`insert into rate_budgets (subject, number, ends_at, spent, granted, most)
         values (${subject}, 1000, now() + interval '4 seconds', 98, 0, 100)`;
     await spent(`merchant:${merchant.merchantId}`);
-    t.match(await run(t, ['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 4\./ });
+    t.match(await runShared(['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 4\./ });
     t.same((await replayed()).toSorted(), ids.toSorted());
     const unknown = '01999999-0000-7000-8000-000000000001';
-    const failed = await run(t, ['replay', ids[0]!, unknown, ids[1]!, '--yes'], env);
+    const failed = await runShared(['replay', ids[0]!, unknown, ids[1]!, '--yes'], env);
     t.match(failed, {
       code: 1,
       stderr: `billing: There is no such delivery. 1 are queued; left are: ${unknown} ${ids[1]!}`,
@@ -107,17 +106,17 @@ void t.test(
 void t.test('replay by ids; wrong usage and another merchant’s', async (t) => {
   const { env, ids, replayed } = await merchantWith(2, 2);
   const other = await merchantWith(1, 1);
-  t.match(await run(t, ['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 2\./ });
+  t.match(await runShared(['replay', ...ids, '--yes'], env), { code: 0, stdout: /Queued 2\./ });
   t.same((await replayed()).toSorted(), ids.toSorted());
-  t.match(await run(t, ['replay', other.ids[0]!, '--yes'], env), {
+  t.match(await runShared(['replay', other.ids[0]!, '--yes'], env), {
     code: 1,
     stderr: 'billing: There is no such delivery.\n',
   });
-  t.match(await run(t, ['replay', '--webhook', ids[0]!], env), {
+  t.match(await runShared(['replay', '--webhook', ids[0]!], env), {
     code: 2,
     stderr: /Over the API a replay selects by app/,
   });
-  t.match(await run(t, ['replay', '--since', 'yesterday'], env), {
+  t.match(await runShared(['replay', '--since', 'yesterday'], env), {
     code: 2,
     stderr: /or 30m, 6h, 7d before now/,
   });

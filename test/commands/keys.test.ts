@@ -1,6 +1,6 @@
 // billing keys, beside a running serve that the keys are for.
 import t from 'tap';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { insertMerchant } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
 
@@ -16,7 +16,7 @@ void t.test(
   'a new key is printed once, only on stdout; it gives access to the API until it is revoked, which works once',
   async (t) => {
     const merchant = await insertMerchant(sql);
-    const made = await run(t, ['keys', 'create', merchant.wallet], env);
+    const made = await runShared(['keys', 'create', merchant.wallet], env);
     t.equal(made.code, 0);
     const key = made.stdout;
     t.match(key, /^sk_test_[1-9A-HJ-NP-Za-km-z]{40,44}$/);
@@ -31,7 +31,7 @@ void t.test(
       { id: string; prefix: string }[]
     >`select * from api_keys where merchant_id = ${merchant.id}`;
     t.notOk(JSON.stringify(stored).includes(key.slice(14)), 'it is stored nowhere');
-    const list = await run(t, ['keys', 'list', merchant.id], env);
+    const list = await runShared(['keys', 'list', merchant.id], env);
     t.match(
       list.stdout,
       new RegExp(
@@ -40,7 +40,7 @@ void t.test(
     );
     t.notOk(list.stdout.includes(key));
 
-    t.match(await run(t, ['keys', 'revoke', stored!.id.toUpperCase()], env), {
+    t.match(await runShared(['keys', 'revoke', stored!.id.toUpperCase()], env), {
       code: 0,
       stdout: /^Revoked sk_test_\w{6}\.\.\. /,
     });
@@ -48,7 +48,7 @@ void t.test(
     const [{ revokedAt }] = await sql<
       [{ revokedAt: Date }]
     >`select revoked_at from api_keys where id = ${stored!.id}`;
-    const again = await run(t, ['keys', 'revoke', stored!.id], env);
+    const again = await runShared(['keys', 'revoke', stored!.id], env);
     t.match(again, {
       code: 1,
       stdout: '',
@@ -60,7 +60,7 @@ void t.test(
 
 void t.test('--json: one object each; production keys carry their marker', async (t) => {
   const merchant = await insertMerchant(sql);
-  const made = await run(t, ['keys', 'create', merchant.id, '--json'], {
+  const made = await runShared(['keys', 'create', merchant.id, '--json'], {
     ...env,
     BILLING_ENV: 'production',
   });
@@ -69,14 +69,14 @@ void t.test('--json: one object each; production keys carry their marker', async
   t.equal(prefix, key!.slice(0, 14));
   t.same(rest, { merchantId: merchant.id, wallet: merchant.wallet });
   t.notOk(made.stderr.includes(key!));
-  t.match(JSON.parse((await run(t, ['keys', 'revoke', id!, '--json'], env)).stdout), {
+  t.match(JSON.parse((await runShared(['keys', 'revoke', id!, '--json'], env)).stdout), {
     id,
     prefix,
     revokedAt: String,
   });
-  const listed = (await run(t, ['keys', 'list', merchant.id, '--json'], env)).stdout;
+  const listed = (await runShared(['keys', 'list', merchant.id, '--json'], env)).stdout;
   t.match(JSON.parse(listed), { id, prefix, wallet: merchant.wallet, lastUsedAt: null });
-  t.match(await run(t, ['keys', 'list', (await insertMerchant(sql)).id], env), {
+  t.match(await runShared(['keys', 'list', (await insertMerchant(sql)).id], env), {
     code: 0,
     stdout: 'There are no keys.',
   });

@@ -8,7 +8,7 @@ import t from 'tap';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
 import { appendEvents } from '../../src/domain/events.ts';
 import { sampleTypes } from '../../src/domain/samples.ts';
-import { run, start } from '../fixtures/command.ts';
+import { runShared, start } from '../fixtures/command.ts';
 import { testApi } from '../fixtures/http.ts';
 import { isLong } from '../fixtures/long.ts';
 import { startProxy } from '../fixtures/proxy.ts';
@@ -183,7 +183,7 @@ void t.test(
     const before = await state();
     const some = ['payment_success', 'cancel_requested', 'plan_blocked', 'ping'] as const;
     const types = isLong ? sampleTypes : some;
-    const outcomes = await Promise.all(types.map((type) => run(t, ['trigger', type], env)));
+    const outcomes = await Promise.all(types.map((type) => runShared(['trigger', type], env)));
     for (const [place, type] of types.entries()) {
       t.equal(outcomes[place]?.code, 0, type);
       t.match(
@@ -228,7 +228,7 @@ void t.test(
         t.notOk('amountGross' in event.data || 'txSignature' in event.data, type);
     }
     await listening.line(/payment_success \(sample\)/);
-    const help = await run(t, ['trigger', '--help']);
+    const help = await runShared(['trigger', '--help']);
     for (const type of sampleTypes)
       t.match(help.stdout.replace(/\s+/g, ' '), type, 'the help names every type');
   },
@@ -238,14 +238,17 @@ void t.test(
   'a sample to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
-    t.match(await run(t, ['trigger', 'ping'], env), {
+    t.match(await runShared(['trigger', 'ping'], env), {
       code: 0,
       stdout: /the app has no webhook endpoint/,
       stderr: /billing listen/,
     });
     const endpoint = await startReceiver(t, status(500));
     await createEndpoint(endpoint.url);
-    t.match(await run(t, ['trigger', 'ping', '--json'], env), { code: 1, stdout: /"status":500/ });
+    t.match(await runShared(['trigger', 'ping', '--json'], env), {
+      code: 1,
+      stdout: /"status":500/,
+    });
     const production = await testApi(t, { environment: 'production' });
     const live = await production.merchant();
     const refused = await production.call('POST', `/merchant/apps/${live.appId}/events/sample`, {
@@ -391,7 +394,7 @@ void t.test(
         /does not answer/,
       ],
     ];
-    const outcomes = await Promise.all(cases.map(([args, given]) => run(t, args, given)));
+    const outcomes = await Promise.all(cases.map(([args, given]) => runShared(args, given)));
     for (const [place, [args, , code, message]] of cases.entries()) {
       const outcome = outcomes[place]!;
       t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
@@ -399,12 +402,12 @@ void t.test(
       t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));
     }
     const receiver = await startReceiver(t);
-    t.match(await run(t, ['trigger', 'ping'], { ...env, BILLING_API_URL: receiver.url }), {
+    t.match(await runShared(['trigger', 'ping'], { ...env, BILLING_API_URL: receiver.url }), {
       code: 1,
       stderr: /is not the billing API \(HTTP 200\)/,
     });
     await served.call('POST', '/merchant/apps', { token: merchant.key, body: { name: 'Tea' } });
-    t.match(await run(t, listen, env), {
+    t.match(await runShared(listen, env), {
       code: 2,
       stderr: /several apps: name one with --app\.\n {2}[0-9a-f-]{36} {2}Tea\n/,
     });
@@ -418,7 +421,7 @@ void t.test(
     const keyless = { BILLING_API_URL: env.BILLING_API_URL };
     const file = join(t.testdir(), 'key');
     await writeFile(file, `${merchant.key}\n`);
-    t.match(await run(t, ['trigger', 'ping', '--api-key-file', file], keyless), { code: 0 });
+    t.match(await runShared(['trigger', 'ping', '--api-key-file', file], keyless), { code: 0 });
 
     const asked = startTerminal(t, ['trigger', 'ping'], { env: keyless });
     await asked.waitFor('API key:');

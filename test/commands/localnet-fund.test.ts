@@ -1,7 +1,7 @@
 // `billing localnet fund` on a running local chain, and on none.
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 
@@ -9,7 +9,7 @@ void t.test('SOL and USDC are there when it ends, and add up', async (t) => {
   const chain = await startTestChain(t);
   const { address } = generateKeypair();
   const fund = (...flags: string[]) =>
-    run(t, ['localnet', 'fund', address, '--rpc-url', chain.rpcUrl, ...flags]);
+    runShared(['localnet', 'fund', address, '--rpc-url', chain.rpcUrl, ...flags]);
   t.match(await fund('--usdc', '100', '--sol', '1'), {
     code: 0,
     stdout: `${address} has 100.000000 USDC and 1 SOL.`,
@@ -41,5 +41,5 @@ void t.test('wrong usage exits with 2; an RPC that is not a local chain is refus
     ],
   ];
   for (const [args, code, message] of cases)
-    t.match(await run(t, ['localnet', 'fund', ...args]), { code, stdout: '', stderr: message });
+    t.match(await runShared(['localnet', 'fund', ...args]), { code, stdout: '', stderr: message });
 });

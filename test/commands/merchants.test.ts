@@ -1,7 +1,7 @@
 // billing merchants, with a running serve that applies the new settings.
 import t from 'tap';
 import { appendEvents } from '../../src/domain/events.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { insertMerchant, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
 import { finishDeliveries } from '../fixtures/webhooks.ts';
@@ -25,14 +25,14 @@ void t.test('show adds up a merchant’s amounts to the base unit', async (t) =>
     failureReason: 'insufficient_funds',
     attempt: 1,
   });
-  const { code, stdout } = await run(t, ['merchants', 'show', merchant.id], env);
+  const { code, stdout } = await runShared(['merchants', 'show', merchant.id], env);
   t.equal(code, 0);
   t.match(stdout, /^Collected +9007199264\.740993 USDC in 2 payments, 0\.100001 of it fees$/m);
   t.match(stdout, /^Subscriptions +1 active, 0 past due, 0 cancelled, 1 expired$/m);
   t.match(stdout, /^Fee +1% \(default\)$/m);
   t.match(stdout, new RegExp(`^${merchant.appId} +Coffee +-$`, 'm'));
   t.match(
-    JSON.parse((await run(t, ['merchants', 'show', merchant.wallet, '--json'], env)).stdout),
+    JSON.parse((await runShared(['merchants', 'show', merchant.wallet, '--json'], env)).stdout),
     {
       id: merchant.id,
       payments: 2,
@@ -54,32 +54,35 @@ void t.test(
         })
       ).headers.get('ratelimit-limit');
     t.equal(await limit(), '100');
-    t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
+    t.match(await runShared(['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
       code: 0,
       stdout: /is pro now \(1000 requests per minute\); it was free\.$/,
     });
     t.equal(await limit(), '1000');
-    t.match(await run(t, ['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
+    t.match(await runShared(['merchants', 'set-tier', merchant.wallet, 'pro'], env), {
       code: 0,
       stdout: /is pro already\.$/,
     });
 
-    t.match(await run(t, ['merchants', 'set-fee', merchant.wallet, '25'], env), {
+    t.match(await runShared(['merchants', 'set-fee', merchant.wallet, '25'], env), {
       code: 0,
       stdout: /is 0\.25% now, .*; it was 1% \(default\)\.$/,
     });
     t.same(await sql`select fee_bps from merchants where wallet = ${merchant.wallet}`, [
       { feeBps: 25 },
     ]);
-    const back = await run(t, ['merchants', 'set-fee', merchant.wallet, 'default', '--json'], env);
+    const back = await runShared(
+      ['merchants', 'set-fee', merchant.wallet, 'default', '--json'],
+      env,
+    );
     t.match(JSON.parse(back.stdout), { wallet: merchant.wallet, feeBps: null, before: 25 });
 
     t.equal(
-      (await run(t, ['merchants', 'list', '--tier', 'pro', '--json'], env)).stdout.split('\n')
+      (await runShared(['merchants', 'list', '--tier', 'pro', '--json'], env)).stdout.split('\n')
         .length,
       1,
     );
-    t.match((await run(t, ['merchants', 'list', '--tier', 'pro'], env)).stdout, merchant.wallet);
+    t.match((await runShared(['merchants', 'list', '--tier', 'pro'], env)).stdout, merchant.wallet);
   },
 );
 
@@ -134,7 +137,7 @@ void t.test(
     })();
     const other = await served.merchant();
     const erase = (...flags: string[]) =>
-      run(t, ['merchants', 'erase', made.wallet, ...flags], env);
+      runShared(['merchants', 'erase', made.wallet, ...flags], env);
     const everything = async () => {
       const tables = await sql<{ name: string }[]>`
         select relname as name from pg_class

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { run, start } from '../fixtures/command.ts';
+import { runShared, start } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertEvent, insertMerchant, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startTerminal } from '../fixtures/terminal.ts';
@@ -63,12 +63,15 @@ void t.test(
     const replays = async () =>
       (await sql`select 1 from all_deliveries where replay_of is not null`).length;
 
-    t.match(await run(t, args, env), {
+    t.match(await runShared(args, env), {
       code: 2,
       stdout: '3 match (3 failed).',
       stderr: /no terminal to ask on: add --yes/,
     });
-    t.match(await run(t, [...args, '--dry-run'], env), { code: 0, stdout: '3 match (3 failed).' });
+    t.match(await runShared([...args, '--dry-run'], env), {
+      code: 0,
+      stdout: '3 match (3 failed).',
+    });
     for (const [keys, code, words] of [
       [['n', 'enter'], 1, 'Nothing was queued.'],
       [['enter'], 1, 'Nothing was queued.'],

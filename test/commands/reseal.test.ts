@@ -1,6 +1,6 @@
 import t from 'tap';
 import { secretBox } from '../../src/domain/secrets.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { encryptionKey, seedApp } from '../fixtures/webhooks.ts';
 
@@ -19,7 +19,7 @@ void t.test(
     const sealedElsewhere = secretBox([otherKey]).seal(lost.secret, lost.endpointId);
     await sql`update webhook_endpoints set secret = ${sealedElsewhere} where id = ${lost.endpointId}`;
     const reseal = (ENCRYPTION_KEY: string) =>
-      run(t, ['keys', 'reseal', '--json'], { DATABASE_URL, ENCRYPTION_KEY });
+      runShared(['keys', 'reseal', '--json'], { DATABASE_URL, ENCRYPTION_KEY });
 
     const first = await reseal(`${newKey},${encryptionKey}`);
     t.equal(first.code, 1);
@@ -47,7 +47,7 @@ void t.test(
 
 void t.test('without keys it says which variable is missing', async (t) => {
   const { url: DATABASE_URL } = await testDatabase(t);
-  const { code, stderr } = await run(t, ['keys', 'reseal'], { DATABASE_URL });
+  const { code, stderr } = await runShared(['keys', 'reseal'], { DATABASE_URL });
   t.equal(code, 2);
   t.match(stderr, /^billing: ENCRYPTION_KEY is required: .+\n$/);
 });

@@ -1,7 +1,7 @@
 // billing status as an operator and a monitor run it.
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
@@ -14,7 +14,7 @@ void t.test(
     const chain = await startTestChain(t);
     const keeper = generateKeypair().address;
     chain.fund(keeper, { lamports: 1_500_000_000n });
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    chain.mineBlocks();
     const env = {
       DATABASE_URL: url,
       SOLANA_RPC_URL: chain.rpcUrl,
@@ -22,12 +22,12 @@ void t.test(
       KEEPER_ADDRESS: keeper,
     };
     const whole = { ...env, ENCRYPTION_KEY: 'an encryption key of 32 bytes ...' };
-    const well = await run(t, ['status'], whole);
+    const well = await runShared(['status'], whole);
     t.equal(well.code, 0, well.stderr);
     t.match(well.stdout, /^billing development, \S+Z: OK$/m);
     t.match(well.stdout, `${keeper}, 1.5 SOL`);
     t.ok(well.stdout.split('\n').length <= 24);
-    t.match(JSON.parse((await run(t, ['status', '--json'], whole)).stdout), {
+    t.match(JSON.parse((await runShared(['status', '--json'], whole)).stdout), {
       ok: true,
       state: 'ok',
       problems: [],
@@ -47,7 +47,7 @@ void t.test(
     );
     await insertEvent(sql, subscriptionId);
     await sql`update delivery_queue set due_at = now() - interval '10 minutes'`;
-    const late = await run(t, ['status', '--min-sol', '2'], env);
+    const late = await runShared(['status', '--min-sol', '2'], env);
     t.equal(late.code, 1);
     t.match(late.stdout, /3 PAST THEIR LIMITS/);
     t.match(late.stdout, /! a payment has been due for \d+ min; the limit is 15 min/);
@@ -62,10 +62,10 @@ void t.test(
       '--max-delivery-delay',
       '7200',
     ];
-    t.match(await run(t, lenient, env), { code: 0, stdout: /"ok":true/ });
+    t.match(await runShared(lenient, env), { code: 0, stdout: /"ok":true/ });
 
     const other = await startReceiver(t);
-    const chains = await run(t, [...lenient, '--min-sol', '0'], {
+    const chains = await runShared([...lenient, '--min-sol', '0'], {
       ...env,
       SOLANA_RPC_URL: `${other.url},${chain.rpcUrl}`,
     });
@@ -80,13 +80,14 @@ void t.test(
     const chain = await startTestChain(t);
     const keeper = generateKeypair().address;
     chain.fund(keeper, { lamports: 1_500_000_000n });
+    chain.mineBlocks();
     const gone = {
       DATABASE_URL: 'postgres://billing:hunter2@127.0.0.1:1/ledger',
       SOLANA_RPC_URL: chain.rpcUrl,
       SOLANA_CLUSTER: 'localnet',
       KEEPER_ADDRESS: keeper,
     };
-    const told = await run(t, ['status', '--json'], gone);
+    const told = await runShared(['status', '--json'], gone);
     // On a busy machine a line says after a second what it waits for.
     t.match(told, { code: 1, stderr: /^(billing: asking Postgres and the chain: \d+ s\n)*$/ });
     t.match(JSON.parse(told.stdout), {
@@ -97,11 +98,11 @@ void t.test(
       chain: { endpoints: [{ fault: null }] },
       keeper: { sol: 1.5 },
     });
-    const shown = await run(t, ['status'], gone);
+    const shown = await runShared(['status'], gone);
     t.match(shown.stdout, /! Postgres at 127\.0\.0\.1:1/);
     t.match(shown.stdout, /1\.5 SOL/);
     t.notMatch(told.stdout + told.stderr, 'hunter2');
-    t.match(await run(t, ['status', '--json'], {}), {
+    t.match(await runShared(['status', '--json'], {}), {
       code: 2,
       stdout: '',
       stderr: /DATABASE_URL is required/,
@@ -119,9 +120,9 @@ void t.test('an RPC endpoint that is far behind the others is a problem', async 
   };
   chain.mineBlocks(300);
   await chain.rpc('localnet_setFault', { kind: 'lag', slots: 150 });
-  t.match(await run(t, ['status', '--json'], env), { code: 0 }, 'some slots are no problem');
+  t.match(await runShared(['status', '--json'], env), { code: 0 }, 'some slots are no problem');
   await chain.rpc('localnet_setFault', { kind: 'lag', slots: 160 });
-  const told = await run(t, ['status', '--json'], env);
+  const told = await runShared(['status', '--json'], env);
   t.equal(told.code, 1);
   t.match(JSON.parse(told.stdout), {
     problems: [/^RPC .+ is \d+ slots behind; the limit is 150$/],
@@ -133,10 +134,10 @@ void t.test(
   async (t) => {
     const { url } = await testDatabase(t);
     const env = { DATABASE_URL: url };
-    const shown = await run(t, ['status'], env);
+    const shown = await runShared(['status'], env);
     t.match(shown, { code: 0, stdout: /: OK, NOT CHECKED: chain, keeper, secrets$/m });
     t.match(shown.stdout, /Secrets +not checked: ENCRYPTION_KEY is not set/);
-    const told = await run(t, ['status', '--json'], env);
+    const told = await runShared(['status', '--json'], env);
     t.match(JSON.parse(told.stdout), {
       ok: true,
       state: 'unchecked',
@@ -146,7 +147,7 @@ void t.test(
         secrets: 'ENCRYPTION_KEY is not set',
       },
     });
-    const demanded = await run(t, ['status', '--json', '--require', 'chain,keeper'], env);
+    const demanded = await runShared(['status', '--json', '--require', 'chain,keeper'], env);
     t.equal(demanded.code, 1);
     t.match(JSON.parse(demanded.stdout), {
       ok: false,
@@ -158,11 +159,14 @@ void t.test(
     });
     const keeper = generateKeypair().address;
     const dead = { ...env, SOLANA_RPC_URL: 'http://127.0.0.1:1', KEEPER_ADDRESS: keeper };
-    t.match(JSON.parse((await run(t, ['status', '--json', '--require', 'keeper'], dead)).stdout), {
-      state: 'past_limit',
-      unchecked: { keeper: 'its SOL is unknown: no RPC endpoint answers' },
-    });
-    t.match(await run(t, ['status', '--require', 'chain,sun'], env), {
+    t.match(
+      JSON.parse((await runShared(['status', '--json', '--require', 'keeper'], dead)).stdout),
+      {
+        state: 'past_limit',
+        unchecked: { keeper: 'its SOL is unknown: no RPC endpoint answers' },
+      },
+    );
+    t.match(await runShared(['status', '--require', 'chain,sun'], env), {
       code: 2,
       stderr: /--require.*It must be one of chain, keeper, secrets\./,
     });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { countReaders } from '../../src/db/event-readers.ts';
-import { run, start } from '../fixtures/command.ts';
+import { runShared, start } from '../fixtures/command.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { startServe } from '../fixtures/serve.ts';
 import { until } from '../fixtures/webhooks.ts';
@@ -32,7 +32,7 @@ void t.test('it says how many listen, at whichever serve they do', async (t) => 
 
   // One that asks no more.
   await served.sql`insert into event_readers (id, app_id, until) values (gen_random_uuid(), ${merchant.appId}, now())`;
-  const none = await run(t, ['trigger', 'ping'], at(served.url));
+  const none = await runShared(['trigger', 'ping'], at(served.url));
   t.match(none.stdout, /: the app has no webhook endpoint; 0 listeners get it\.$/);
   t.match(none.stderr, /To receive it here: billing listen/);
 
@@ -45,7 +45,7 @@ void t.test('it says how many listen, at whichever serve they do', async (t) => 
     [served.url, 2],
     [address, 4],
   ] as const) {
-    const both = await run(t, ['trigger', 'ping'], at(url));
+    const both = await runShared(['trigger', 'ping'], at(url));
     t.match(both, { code: 0, stderr: '', stdout: /; 2 listeners get it\.$/ });
     await receiver.got(got);
   }
@@ -54,7 +54,7 @@ void t.test('it says how many listen, at whichever serve they do', async (t) => 
   first.child.kill('SIGKILL');
   // Killed between two requests, it counts for the 30 s in which it may ask again.
   await until(async () => (await countReaders(served.sql, merchant.appId)) === 1, 40_000);
-  const left = await run(t, ['trigger', 'ping'], at(served.url));
+  const left = await runShared(['trigger', 'ping'], at(served.url));
   t.match(left.stdout, /; 1 listener gets it\.$/);
 
   // Its listener continues with its cursor at the same address, and still counts as one.
@@ -74,7 +74,7 @@ void t.test("a merchant's name cannot control the terminal", async (t) => {
   const evil = '\u001b[31mred\u009b2J\u202egnp';
   await served.sql`update apps set name = ${evil} where id = ${appId}`;
   const env = { BILLING_API_KEY: key, BILLING_API_URL: served.url };
-  const { code, stdout, stderr } = await run(t, ['trigger', 'payment_success'], env);
+  const { code, stdout, stderr } = await runShared(['trigger', 'payment_success'], env);
   t.equal(code, 0, stderr);
   t.match(stdout, /of \\x1b\[31mred\\x9b2J\\u202egnp:/);
   t.notMatch(stdout + stderr, /[\u001b\u0080-\u009f\u202a-\u202e]/);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { daemonRoles, grantRights, rights, scramVerifier } from '../../src/db/roles.ts';
-import { run } from '../fixtures/command.ts';
+import { runShared } from '../fixtures/command.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
 
@@ -168,7 +168,7 @@ void t.test(
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`
       select current_setting('server_version_num')::int as number`;
-    const first = await run(t, ['migrate', '--json', '--roles', directory], env);
+    const first = await runShared(['migrate', '--json', '--roles', directory], env);
     t.equal(first.code, 0, first.stderr);
     t.match(JSON.parse(first.stdout), {
       roles: { serve: `${name}_serve`, keeper: `${name}_keeper`, dispatch: `${name}_dispatch` },
@@ -198,7 +198,7 @@ void t.test(
 
     await sql.unsafe(`grant pg_read_all_stats to ${name}_owner with admin option`);
     await sql.unsafe(`revoke select on plans from ${name}_serve`);
-    const again = await run(t, ['migrate', '--roles', directory], env);
+    const again = await runShared(['migrate', '--roles', directory], env);
     t.equal(again.code, 0, again.stderr);
     t.notMatch(again.stdout, /A superuser should/, 'it may grant pg_read_all_stats now');
     t.same(await urls(), written, 'passwords stay');
@@ -211,12 +211,12 @@ void t.test(
 void t.test('billing migrate --roles: a failure contains the remedy', async (t) => {
   const { sql, name, directory, env } = await installation(t);
   await sql.unsafe(`alter role ${name}_owner nocreaterole`);
-  const refused = await run(t, ['migrate', '--roles', directory], env);
+  const refused = await runShared(['migrate', '--roles', directory], env);
   t.equal(refused.code, 1);
   t.match(refused.stderr, /cannot create roles.*alter role <user> createrole/s);
   await sql.unsafe(`alter role ${name}_owner createrole`);
-  const made = await run(t, ['migrate', '--roles', directory], env);
+  const made = await runShared(['migrate', '--roles', directory], env);
   t.equal(made.code, 0, made.stderr);
-  const elsewhere = await run(t, ['migrate', '--roles', join(directory, 'missing')], env);
+  const elsewhere = await runShared(['migrate', '--roles', join(directory, 'missing')], env);
   t.match(elsewhere, { code: 1, stderr: /missing\/serve_database_url cannot be written/ });
 });

@@ -1,61 +1,10 @@
-// The main job, end to end, as a person runs it. The longer proof is `npm run seeds` (seeds 1 to 20 and kills).
+// `billing sandbox` without its play. With it: test/commands/sandbox.test.ts and play.long.ts.
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import bs58 from 'bs58';
 import t from 'tap';
-import { run, start } from '../fixtures/command.ts';
-import { isLong } from '../fixtures/long.ts';
-
-interface Summary {
-  subscribers: number;
-  periods: number;
-  payments: { succeeded: number; failed: number };
-  events: Record<string, number>;
-  deliveries: { delivered: number; failed: number; attempts: number };
-  invariants: Record<string, boolean>;
-  chainSeconds: number;
-  elapsedMs: number;
-  kills: Record<string, number>;
-}
-
-const types = [
-  'subscription_created',
-  'payment_success',
-  'payment_failed',
-  'cancel_requested',
-  'cancel_finalized',
-  'cancel_forced',
-  'delegation_revoked',
-];
-
-void t.test(
-  'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
-  { timeout: 180_000 },
-  async (t) => {
-    const [subscribers, periods, kills] = isLong ? [16, 5, 6] : [8, 4, 3];
-    const size = `--subscribers ${subscribers} --periods ${periods} --chaos ${kills}`;
-    const args = ['sandbox', '--once', '--json', '--seed', '2', ...size.split(' ')];
-    const { code, stdout, stderr } = await run(t, args);
-    t.equal(stderr, '');
-    t.equal(code, 0);
-    const summary = JSON.parse(stdout) as Summary;
-    t.match(summary, { subscribers, periods });
-    for (const type of [...types, 'renewal_upcoming']) t.ok((summary.events[type] ?? 0) > 0, type);
-    t.equal(Object.keys(summary.invariants).length, 12);
-    for (const [name, holds] of Object.entries(summary.invariants)) t.ok(holds, name);
-    t.equal(summary.payments.succeeded, summary.events.payment_success);
-    t.ok(
-      summary.deliveries.attempts > summary.deliveries.delivered,
-      'the failing merchant server cost attempts',
-    );
-    t.ok(summary.chainSeconds > periods * 29 * 86_400);
-    t.equal(
-      Object.values(summary.kills).reduce((total, count) => total + count, 0),
-      kills,
-    );
-  },
-);
+import { runShared, start } from '../fixtures/command.ts';
 
 void t.test(
   'without --once, --json prints the addresses, and --no-play leaves the wallets idle; SIGINT ends it with 0',
@@ -115,7 +64,7 @@ void t.test(
           BILLING_API_URL: ready.apiUrl,
           BILLING_API_KEY: ready.merchants[0]?.apiKey,
         });
-        const asked = await run(t, ['deliveries', '--env-file', join(wallets, 'env')]);
+        const asked = await runShared(['deliveries', '--env-file', join(wallets, 'env')]);
         t.match(asked, { code: 0, stderr: 'No delivery matches.\n' });
       },
     );
