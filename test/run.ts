@@ -16,7 +16,7 @@ import type { Order, Report } from './worker.ts';
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '5' },
+    jobs: { type: 'string', default: '7' },
     timeout: { type: 'string', default: '300' },
   },
 });
@@ -24,14 +24,31 @@ const { values: flags, positionals } = parseArgs({
 const mostMemory = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** The files that take longest, by the start of their path; they start first, so that none runs alone at the end. */
-const longest = ['soak', 'sandbox', 'commands/trigger', 'keeper', 'commands', 'docs', 'contract'];
+/**
+ * By the start of their path, the files that start first: those that take longest, so that none runs alone at the end, and then those that mostly wait for
+ * blocks, beside which others compute.
+ */
+const first = [
+  'soak',
+  'keeper/top-up',
+  'commands/trigger',
+  'keeper/races',
+  'commands/sandbox',
+  'commands/listen',
+  'commands/serve',
+  'cli/admin',
+  'commands/outage',
+  'keeper',
+  'commands',
+  'docs',
+  'contract',
+];
 
 /** The test files, relative to the root. */
 async function testFiles(): Promise<string[]> {
   const rank = (file: string) => {
-    const found = longest.findIndex((path) => file.startsWith(`test/${path}`));
-    return found === -1 ? longest.length : found;
+    const found = first.findIndex((path) => file.startsWith(`test/${path}`));
+    return found === -1 ? first.length : found;
   };
   return (await readdir(join(root, 'test'), { recursive: true }))
     .filter((name) => (isLong ? /\.(test|long)\.tsx?$/ : /\.test\.tsx?$/).test(name))

@@ -12,13 +12,13 @@ void t.test(
     const few = {
       keepers: isLong ? 4 : 2,
       subscriptions: 60,
-      payments: 150,
+      payments: isLong ? 150 : 90,
       patienceMs: 400,
       mostLamports: 5000,
     };
     const { result, breaches } = await soak({ seed: 3, ...few, tell: (line) => t.comment(line) });
     t.same(breaches, []);
-    t.ok(result.payments.succeeded >= 150);
+    t.ok(result.payments.succeeded >= few.payments);
     t.ok(result.paymentsPerTransaction > 1.5, `${result.paymentsPerTransaction} in each`);
     t.ok((result.transactions['failed'] ?? 0) > 0, 'packs failed');
     const acted = (name: string) => t.ok((result.acts[name] ?? 0) > 0, name);
