@@ -28,6 +28,10 @@ const aDayAhead: Sickness = (accounts, addresses) =>
     return { ...account, data: [data.toString('base64'), 'base64'] };
   });
 
+/** Every subscription has been due for a second: the clock of the last confirmed block may show the second before. */
+const makeAllDue = (stage: Stage) =>
+  stage.sql`update subscriptions set due_at = ${new Date((stage.now() - 1) * 1000)}`;
+
 /** Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one, and a good one. */
 async function scene(t: Test, sickness: Sickness) {
   const stage = await startStage(t);
@@ -67,8 +71,7 @@ async function scene(t: Test, sickness: Sickness) {
       isSick = true;
       // Every subscription is looked at under a claim, as if a notice had come.
       await stage.sql`update sweeps set starts_at = now() - interval '2 hours'`;
-      const chainNow = new Date(stage.now() * 1000);
-      await stage.sql`update subscriptions set due_at = ${chainNow}`;
+      await makeAllDue(stage);
       await stage.sql`update plans set observed_at = null`;
       await stage.sql`select pg_notify('billing_due', '')`;
       return keeper;
@@ -165,7 +168,7 @@ for (const beside of [true, false])
       for (let round = 0; round < 12; round += 1) {
         await stage.quiet();
         await stage.sql`update plans set observed_at = null`;
-        await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+        await makeAllDue(stage);
         await stage.sql`select pg_notify('billing_due', '')`;
       }
       await nothingEnded(t, stage, subscriptions, 1);
