@@ -32,6 +32,12 @@ async function ownerPulls(stage: Stage, subscription: Subscription) {
   await stage.send([merchant], [transferSubscription(stage.net.programId, pull)]);
 }
 
+/** The subscriber closes the account, which its cancellation has ended. */
+async function closeAccount(stage: Stage, { wallet, plan, pda }: Subscription) {
+  const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [revokeDelegation(stage.net.programId, closing)]);
+}
+
 const sourcesOf = async (stage: Stage, subscription: Subscription) =>
   (await stage.payments(subscription)).map(({ source, platformFee }) => ({ source, platformFee }));
 const typesOf = async (stage: Stage, subscription: Subscription) =>
@@ -96,20 +102,11 @@ void t.test(
   'pulled while no keeper runs, and then the subscriber cancels and closes the account: recorded before the end',
   async (t) => {
     const { stage, subscription } = await paidAndLeft(t);
-    const { wallet, plan, pda } = subscription;
+    const { wallet } = subscription;
     await ownerPulls(stage, subscription);
     await stage.send([wallet], [cancelSubscription(stage.net.programId, partiesOf(subscription))]);
     stage.net.passSeconds(PERIOD + 5);
-    await stage.send(
-      [wallet],
-      [
-        revokeDelegation(stage.net.programId, {
-          authority: wallet.address,
-          plan: plan.pda,
-          subscription: pda,
-        }),
-      ],
-    );
+    await closeAccount(stage, subscription);
     await stage.startKeeper();
     await stage.until(
       'it is cancelled',
@@ -128,10 +125,10 @@ void t.test(
 );
 
 /** Closes the account, opens another at its address some minutes later and registers it as the API does. */
-async function openAnew(stage: Stage, { wallet, plan, pda }: Subscription): Promise<Subscription> {
+async function openAnew(stage: Stage, subscription: Subscription): Promise<Subscription> {
+  const { wallet, plan, pda } = subscription;
   const { net, sql, rpc, keeper, treasury } = stage;
-  const closing = { authority: wallet.address, plan: plan.pda, subscription: pda };
-  await stage.send([wallet], [revokeDelegation(net.programId, closing)]);
+  await closeAccount(stage, subscription);
   net.passSeconds(600);
   await stage.open(plan, wallet);
   const network = {

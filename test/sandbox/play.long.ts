@@ -1,19 +1,8 @@
 // The main job, end to end, as a person runs it. test/commands/sandbox.test.ts plays a smaller one on a terminal; the longer proof is `npm run seeds` (seeds 1
 // to 20 and kills).
 import t from 'tap';
+import type { Summary } from '../../src/sandbox/start.ts';
 import { run } from '../fixtures/command.ts';
-
-interface Summary {
-  subscribers: number;
-  periods: number;
-  payments: { succeeded: number; failed: number };
-  events: Record<string, number>;
-  deliveries: { delivered: number; failed: number; attempts: number };
-  invariants: Record<string, boolean>;
-  chainSeconds: number;
-  elapsedMs: number;
-  kills: Record<string, number>;
-}
 
 const types = [
   'subscription_created',
