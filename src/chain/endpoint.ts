@@ -133,7 +133,7 @@ export class RpcEndpoint {
       this.#failures = 0;
       return answer;
     } catch (error) {
-      throw this.#record(error);
+      throw this.#record(error, started);
     } finally {
       this.#inFlight -= 1;
       if (isTrial) this.#isOnTrial = false;
@@ -208,7 +208,7 @@ export class RpcEndpoint {
     return pool;
   }
 
-  #record(error: unknown): EndpointFailure | RpcError {
+  #record(error: unknown, started: number): EndpointFailure | RpcError {
     const failure = asFailure(error, this.name, this.#timeoutMs);
     if (failure instanceof RpcError || isUnreadable(failure.fault)) {
       this.#failures = 0;
@@ -218,8 +218,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were in flight together fail together and count as one failure.
-    else if (!HARMLESS.has(failure.fault) && now >= this.#downUntil) {
+    // Requests that were in flight together count as one failure, however late the last of them fails.
+    else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
     }

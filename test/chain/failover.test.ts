@@ -262,6 +262,31 @@ void t.test('a burst of failures counts as one', async (t) => {
 });
 
 void t.test(
+  'a request that was under way when the endpoint failed counts no second failure, also when it fails after the pause',
+  async (t) => {
+    const held: (() => void)[] = [];
+    const { failover, servers } = await setup(t, [
+      (_, response) => {
+        held.push(() => answer(response, '', 503));
+        return HANDLED;
+      },
+    ]);
+    const both = [failed(failover.call('m', [], text)), failed(failover.call('m', [], text))];
+    while (held.length < 2) await new Promise(setImmediate);
+    held[0]!();
+    await Promise.race(both);
+    // Longer than the pause after the first failure.
+    await new Promise((resolve) => setTimeout(resolve, 520));
+    held[1]!();
+    await Promise.all(both);
+    t.equal(failover.health()[0]?.failures, 1);
+    servers[0]!.behave((_, response) => answer(response, '', 503));
+    await failed(failover.call('m', [], text));
+    t.equal(failover.health()[0]?.failures, 2, 'a request made after the pause does');
+  },
+);
+
+void t.test(
   'Retry-After is respected: no request before its time, the other endpoint meanwhile',
   async (t) => {
     const limited: Behaviour = (_, response) => answer(response, '', 429, { 'retry-after': '1' });

@@ -1,4 +1,5 @@
 // The published client @solana/subscriptions on @solana/kit, unchanged, over HTTP and WebSocket: its builders drive the chain, its fetchers read it.
+import { setMaxListeners } from 'node:events';
 import {
   address,
   appendTransactionMessageInstructions,
@@ -262,6 +263,8 @@ void t.test(
   async (t) => {
     const { chain, rpc, rpcSubscriptions } = await setup(t);
     const abortController = new AbortController();
+    // Each subscription of the kit listens to it; beyond ten Node warns of a leak.
+    setMaxListeners(0, abortController.signal);
     const { signal: abortSignal } = abortController;
     const { address: owner } = chain.wallet({ usdc: 0n });
     chain.mineBlocks(2);
