@@ -3,12 +3,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import postgres from 'postgres';
 import { backoff } from '../backoff.ts';
 import { messageOf, OperatorError } from '../errors.ts';
+import { arrayTypes } from './arrays.ts';
 import { createSilence, type Silence } from './silence.ts';
+import { createSocketOpener, type OpenSocket, type TlsMode } from './socket.ts';
 
 /** Cap of the reconnect backoff, ms. */
 const reconnectMs = 1000;
 
-const types = { bigint: postgres.BigInt };
+const types = { bigint: postgres.BigInt, ...arrayTypes };
 
 /** A pool. Every function in src/db takes a pool or a transaction as `sql`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>;
@@ -58,6 +60,7 @@ export interface ConnectOptions {
 const indexed = { enable_seqscan: 'off', jit: 'off' };
 
 const silences = new WeakMap<object, Silence>();
+const openers = new WeakMap<object, OpenSocket>();
 
 /** A lazy pool: it connects on the first query. */
 export function connect(
@@ -67,6 +70,7 @@ export function connect(
   const options = {
     max,
     types,
+    fetch_types: false,
     transform: postgres.camel,
     connect_timeout: 5,
     // Seconds. The default of postgres.js grows to 20 s, which would delay every daemon after Postgres recovers.
@@ -86,15 +90,34 @@ export function connect(
           }),
     },
   };
-  return openPool((own) => postgres(url, { ...options, ...own }), limits?.silentMs);
+  const open = (own: object) => postgres(url, { ...options, ...own });
+  return openPool(
+    open,
+    createSocketOpener(open({}).options as unknown as TlsMode),
+    limits?.silentMs,
+  );
 }
 
 /** A pool made by `open` with the given options. With `silentMs` the pool drops connections that receive nothing for that long. */
-export function openPool(open: (own: object) => Sql, silentMs?: number): Sql {
-  const silence = silentMs === undefined ? undefined : createSilence(silentMs);
-  const watched = answered(open(silence === undefined ? {} : { socket: silence.open }), silence);
+export function openPool(
+  open: (own: object) => Sql,
+  openSocket: OpenSocket,
+  silentMs?: number,
+): Sql {
+  const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
+  const socket = silence?.open ?? openSocket;
+  // TLS is up to the socket.
+  const watched = answered(open({ socket, ssl: false, sslnegotiation: null }), silence);
   if (silence !== undefined) silences.set(watched, silence);
+  openers.set(watched, openSocket);
   return watched;
+}
+
+/** How a pool of `connect` opens its sockets, for another pool to the same database. */
+export function socketOpenerOf(sql: Sql): OpenSocket {
+  const opener = openers.get(sql);
+  if (opener === undefined) throw new Error('not a pool of connect()');
+  return opener;
 }
 
 /** The silence detector of a pool; undefined for a pool without limits. */
@@ -107,7 +130,15 @@ export function silenceOf(sql: Sql): Silence | undefined {
  * with which the server ended a connection and rejects the first statement of the next connection with it, without sending that statement.
  */
 function answered(sql: Sql, silence: Silence | undefined): Sql {
-  const survivor = Object.assign(sql, { begin: survivingLoss(sql, silence) });
+  const reserve = sql.reserve.bind(sql);
+  const survivor = Object.assign(sql, {
+    begin: survivingLoss(sql, silence),
+    // On a new connection without `fetch_types`, postgres.js would never give the connection out. It keeps one open after a statement.
+    reserve: async () => {
+      await sql`select 1`;
+      return reserve();
+    },
+  });
   return counted(survivor, silence);
 }
 
@@ -119,27 +150,45 @@ type Statement = Promise<unknown> & {
   cancel(): void;
 };
 
-function counted<T extends Queryable>(sql: T, silence: Silence | undefined): T {
+/** What the statements of a transaction and its end tell each other. */
+interface Connection {
+  isClosed: boolean;
+}
+
+function counted<T extends Queryable>(
+  sql: T,
+  silence: Silence | undefined,
+  connection?: Connection,
+): T {
   return new Proxy(sql, {
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
       // A fragment is a promise too, but it is never awaited.
-      if (made instanceof Promise) count(made as Statement, make as () => Statement, silence);
+      if (made instanceof Promise)
+        count(made as Statement, make as () => Statement, silence, connection);
       return made;
     },
   });
 }
 
-/** Replaces `then`, because postgres.js sends a statement when it is first awaited. */
-function count(made: Statement, again: () => Statement, silence: Silence | undefined): void {
+/** Replaces `then`, `catch` and `finally`, because postgres.js sends a statement when one of them is first called. */
+function count(
+  made: Statement,
+  again: () => Statement,
+  silence: Silence | undefined,
+  connection: Connection | undefined,
+): void {
   const sendFirst = made.then.bind(made);
   const run = async () => {
+    // postgres.js would send it outside the transaction, over the next connection.
+    if (connection?.isClosed === true) throw closed();
     // Only a statement that still waits for a connection can be cancelled without one.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
     } catch (error) {
+      if (connection !== undefined && isConnectionClosed(error)) connection.isClosed = true;
       if (!isStale(error)) throw error;
       const { options, isRaw } = made;
       return await Object.assign(again(), { options, isRaw });
@@ -148,7 +197,10 @@ function count(made: Statement, again: () => Statement, silence: Silence | undef
     }
   };
   let running: Promise<unknown> | undefined;
-  made.then = (...handlers) => (running ??= run()).then(...handlers);
+  const ran = () => (running ??= run());
+  made.then = (...handlers) => ran().then(...handlers);
+  made.catch = (handler) => ran().catch(handler);
+  made.finally = (handler) => ran().finally(handler);
 }
 
 /** The errors with which a server ends a connection. A statement that was sent gets CONNECTION_CLOSED instead, so these are safe to retry. */
@@ -157,6 +209,16 @@ function isStale(error: unknown): boolean {
     error instanceof postgres.PostgresError &&
     ['57P01', '57P02', '57P04', '57P05', '25P03'].includes(error.code)
   );
+}
+
+function closed(): Error {
+  return Object.assign(new Error('the connection of the transaction was closed'), {
+    code: 'CONNECTION_CLOSED',
+  });
+}
+
+function isConnectionClosed(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === 'CONNECTION_CLOSED';
 }
 
 type Work = (tx: Transaction) => unknown;
@@ -171,28 +233,27 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
     work: (tx: Transaction) => Promise<unknown>,
   ) => Promise<unknown>;
   const once = async (options: string, work: Work, onBegun: () => void) => {
-    let over = false;
-    const isOver = () => over;
+    const connection: Connection = { isClosed: false };
     let end = silence?.begin(() => undefined);
     const transaction = begin(options, async (tx) => {
       onBegun();
       end?.();
       try {
-        const result = work(counted(tx, silence));
+        const result = work(counted(tx, silence, connection));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
         // A closed connection rejects its queries first and the transaction afterwards.
         await nextTurn();
         throw error;
       } finally {
-        if (isOver()) await new Promise(() => undefined);
+        if (connection.isClosed) await new Promise(() => undefined);
         end = silence?.begin(() => undefined);
       }
     });
     try {
       return await transaction;
     } finally {
-      over = true;
+      connection.isClosed = true;
       end?.();
     }
   };

@@ -1,7 +1,7 @@
 // Connections for the dispatcher. Every execution is planned: a plan cached while the queue was empty takes 200 ms on a full queue. Every statement has
 // a time limit: TCP needs a quarter of an hour to detect a peer that vanished.
 import postgres from 'postgres';
-import { openPool, type Sql } from './connect.ts';
+import { openPool, socketOpenerOf, type Sql } from './connect.ts';
 
 // Before the first ANALYZE the planner assumes a short queue and would read and sort the whole backlog for each claim.
 const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
@@ -36,8 +36,6 @@ function connectPlanning(
     path,
     max,
     prepare: false,
-    // Parameters are JSON, so postgres.js need not read the array types first.
-    fetch_types: false,
     connection: {
       ...connection,
       jit: 'off',
@@ -53,6 +51,7 @@ function connectPlanning(
       postgres({ ...planned, ...own } as unknown as postgres.Options<{
         bigint: postgres.PostgresType<bigint>;
       }>),
+    socketOpenerOf(sql),
     limitMs,
   );
 }

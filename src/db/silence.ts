@@ -1,17 +1,11 @@
 // Detects connections on which Postgres no longer answers, and drops them. A frozen server, or a proxy that drops packets, sends no FIN, and TCP itself
 // needs a quarter of an hour to notice.
-import { connect as connectSocket, type Socket } from 'node:net';
-
-/** The argument of the `socket` option of postgres.js. */
-interface Target {
-  host: readonly string[];
-  port: readonly number[];
-  path?: string | false;
-}
+import type { Socket } from 'node:net';
+import type { OpenSocket } from './socket.ts';
 
 export interface Silence {
-  /** Opens a socket to the next host of the URL: the `socket` option of postgres.js. */
-  open: (target: Target) => Socket;
+  /** Opens a socket that is watched from then on. */
+  open: OpenSocket;
   /** Registers work as unanswered until the returned function is called. Runs `cancel` if that takes longer than the limit. */
   begin(cancel: () => void): () => void;
   /** Age of the oldest unanswered work in ms; 0 without any. */
@@ -26,13 +20,12 @@ export interface Silence {
 const looks = 20;
 
 /** When work stays unanswered for `silentMs`, every connection that received nothing in that time is dropped. */
-export function createSilence(silentMs: number): Silence {
+export function createSilence(silentMs: number, openSocket: OpenSocket): Silence {
   const sockets = new Map<Socket, { bytes: number; look: number }>();
   const waiting = new Set<{ look: number; cancel: () => void }>();
   const lookMs = silentMs / looks;
   let look = 0;
   let timer: NodeJS.Timeout | undefined;
-  let host = 0;
   let dropped = 0;
   let droppedAt = -Infinity;
 
@@ -63,14 +56,8 @@ export function createSilence(silentMs: number): Silence {
   };
 
   return {
-    open({ host: hosts, port: ports, path }) {
-      // Rotates over the hosts of the URL; postgres.js ends a connection to a host of the wrong kind and tries the next.
-      const at = host++ % hosts.length;
-      const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
-      const socket = typeof path === 'string' ? connectSocket(path) : connectSocket(place);
-      sockets.set(socket, { bytes: 0, look });
-      // postgres.js reads host and port from the socket to verify the certificate and for its errors.
-      return Object.assign(socket, place);
+    open(target) {
+      return openSocket(target, (socket) => sockets.set(socket, { bytes: 0, look }));
     },
     begin(cancel) {
       const work = { look, cancel };

@@ -57,7 +57,7 @@ interface Ended {
 async function readEnded(sql: Sql): Promise<Map<string, Ended>> {
   const rows = await sql<Ended[]>`
     select d.id, d.status, d.attempts,
-      array_agg((extract(epoch from a.started_at) * 1000 + a.duration_ms)::float8 order by a.number) as ended_at,
+      json_agg((extract(epoch from a.started_at) * 1000 + a.duration_ms)::float8 order by a.number) as ended_at,
       array_agg(a.http_status order by a.number) as statuses
     from all_deliveries d join delivery_attempts a on a.delivery_id = d.id group by d.id, d.status, d.attempts`;
   return new Map(rows.map((row) => [row.id, row]));
