@@ -5,7 +5,7 @@ import { backoff } from '../backoff.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import { arrayTypes } from './arrays.ts';
 import { createSilence, type Silence } from './silence.ts';
-import { createSocketOpener, type OpenSocket, type TlsMode } from './socket.ts';
+import { createSocketOpener, type TlsMode } from './socket.ts';
 
 /** Cap of the reconnect backoff, ms. */
 const reconnectMs = 1000;
@@ -59,15 +59,16 @@ export interface ConnectOptions {
 // next ANALYZE. jit is off because before Postgres 18 a disabled sequential scan costs so much that Postgres would JIT-compile it.
 const indexed = { enable_seqscan: 'off', jit: 'off' };
 
+type PoolOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }>;
+
 const silences = new WeakMap<object, Silence>();
-const openers = new WeakMap<object, OpenSocket>();
 
 /** A lazy pool: it connects on the first query. */
 export function connect(
   url: string,
   { max, name, byIndexes = false, limits }: ConnectOptions,
 ): Sql {
-  const options = {
+  const { options } = postgres(url, {
     max,
     types,
     fetch_types: false,
@@ -89,35 +90,29 @@ export function connect(
             idle_in_transaction_session_timeout: limits.idleInTransactionMs,
           }),
     },
-  };
-  const open = (own: object) => postgres(url, { ...options, ...own });
-  return openPool(
-    open,
-    createSocketOpener(open({}).options as unknown as TlsMode),
-    limits?.silentMs,
-  );
+  });
+  return openPool(options, limits?.silentMs);
 }
 
-/** A pool made by `open` with the given options. With `silentMs` the pool drops connections that receive nothing for that long. */
-export function openPool(
-  open: (own: object) => Sql,
-  openSocket: OpenSocket,
-  silentMs?: number,
-): Sql {
+/** The `options` of a pool, which postgres.js takes in place of a URL. */
+interface ReadOptions {
+  ssl?: unknown;
+  sslnegotiation?: unknown;
+  /** In the options of a pool of `openPool`. */
+  tls?: TlsMode;
+}
+
+/** A pool with the options of another pool or of `postgres()`. With `silentMs` the pool drops connections that receive nothing for that long. */
+export function openPool(options: ReadOptions, silentMs?: number): Sql {
+  const { ssl, sslnegotiation, tls = { ssl, sslnegotiation } } = options;
+  const openSocket = createSocketOpener();
   const silence = silentMs === undefined ? undefined : createSilence(silentMs, openSocket);
   const socket = silence?.open ?? openSocket;
-  // TLS is up to the socket.
-  const watched = answered(open({ socket, ssl: false, sslnegotiation: null }), silence);
+  // TLS is up to the socket, which postgres.js gives these options.
+  const own = { ...options, tls, ssl: false, sslnegotiation: null, socket };
+  const watched = answered(postgres(own as unknown as PoolOptions), silence);
   if (silence !== undefined) silences.set(watched, silence);
-  openers.set(watched, openSocket);
   return watched;
-}
-
-/** How a pool of `connect` opens its sockets, for another pool to the same database. */
-export function socketOpenerOf(sql: Sql): OpenSocket {
-  const opener = openers.get(sql);
-  if (opener === undefined) throw new Error('not a pool of connect()');
-  return opener;
 }
 
 /** The silence detector of a pool; undefined for a pool without limits. */
@@ -133,7 +128,7 @@ function answered(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
-    // On a new connection without `fetch_types`, postgres.js would never give the connection out. It keeps one open after a statement.
+    // Without `fetch_types`, postgres.js never hands out a connection that it has to open first. The statement opens one.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -150,7 +145,7 @@ type Statement = Promise<unknown> & {
   cancel(): void;
 };
 
-/** What the statements of a transaction and its end tell each other. */
+/** The connection of a transaction; its statements and its end set and read `isClosed`. */
 interface Connection {
   isClosed: boolean;
 }
@@ -182,7 +177,7 @@ function count(
   const sendFirst = made.then.bind(made);
   const run = async () => {
     // postgres.js would send it outside the transaction, over the next connection.
-    if (connection?.isClosed === true) throw closed();
+    if (connection?.isClosed === true) throw transactionClosed();
     // Only a statement that still waits for a connection can be cancelled without one.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
@@ -211,7 +206,7 @@ function isStale(error: unknown): boolean {
   );
 }
 
-function closed(): Error {
+function transactionClosed(): Error {
   return Object.assign(new Error('the connection of the transaction was closed'), {
     code: 'CONNECTION_CLOSED',
   });

@@ -1,7 +1,6 @@
 // Connections for the dispatcher. Every execution is planned: a plan cached while the queue was empty takes 200 ms on a full queue. Every statement has
 // a time limit: TCP needs a quarter of an hour to detect a peer that vanished.
-import postgres from 'postgres';
-import { openPool, socketOpenerOf, type Sql } from './connect.ts';
+import { openPool, type Sql } from './connect.ts';
 
 // Before the first ANALYZE the planner assumes a short queue and would read and sort the whole backlog for each claim.
 const ordered = { enable_sort: 'off', enable_bitmapscan: 'off', enable_seqscan: 'off' };
@@ -28,16 +27,12 @@ function connectPlanning(
   limitMs: number,
   settings: Record<string, string>,
 ): Sql {
-  const { connection, host, port, path, ...options } = sql.options;
   const planned = {
-    ...options,
-    host,
-    port,
-    path,
+    ...sql.options,
     max,
     prepare: false,
     connection: {
-      ...connection,
+      ...sql.options.connection,
       jit: 'off',
       ...ordered,
       ...settings,
@@ -46,12 +41,5 @@ function connectPlanning(
     },
     shared: { retries: 0, typeArrayMap: {} },
   };
-  return openPool(
-    (own) =>
-      postgres({ ...planned, ...own } as unknown as postgres.Options<{
-        bigint: postgres.PostgresType<bigint>;
-      }>),
-    socketOpenerOf(sql),
-    limitMs,
-  );
+  return openPool(planned, limitMs);
 }

@@ -15,21 +15,22 @@ interface Target {
   host: readonly string[];
   port: readonly number[];
   path?: string | false;
+  tls: TlsMode;
 }
 
 /** The `socket` option of postgres.js. `onOpened` gets the TCP socket. */
 export type OpenSocket = (target: Target, onOpened?: (tcp: Socket) => void) => Duplex;
 
 /** Opens each socket to the next host of the URL; postgres.js ends a connection to a host of the wrong kind and tries the next. */
-export function createSocketOpener(mode: TlsMode): OpenSocket {
+export function createSocketOpener(): OpenSocket {
   let opened = 0;
-  return ({ host: hosts, port: ports, path }, onOpened) => {
+  return ({ host: hosts, port: ports, path, tls }, onOpened) => {
     const at = opened++ % hosts.length;
     const place = { host: hosts[at] ?? 'localhost', port: ports[at] ?? 5432 };
     const tcp = typeof path === 'string' ? connect(path) : connect(place);
     onOpened?.(tcp);
     // postgres.js reads host and port from the socket for its errors.
-    return Object.assign(new PostgresSocket(tcp, place.host, mode), place);
+    return Object.assign(new PostgresSocket(tcp, place.host, tls), place);
   };
 }
 
@@ -112,7 +113,7 @@ class PostgresSocket extends Duplex {
     this.#tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // After what was written in this turn: see closeUnlessGreeted.
+    // postgres.js may hold a message until the end of this turn. It writes it before the socket reports its end: see #closeUnlessGreeted.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -136,10 +137,10 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Closes the socket when postgres.js does not write the first message of the protocol to it. It collects short messages until the end of the turn of the
-   * event loop. When the connection is lost in that turn it keeps them, and writes nothing to later sockets until 1,024 bytes have come together, which are
-   * no valid start then. For the statement that waits it opens a socket again, so after a few closed ones it starts afresh, without an error for anybody.
-   * The fault is described in github.com/LanternOps/breeze/issues/3225.
+   * Closes the socket when postgres.js does not start it with the first message of the protocol. postgres.js holds short messages until the end of the
+   * turn of the event loop. If the connection closes in that turn, it keeps them and sends nothing over the next sockets until it holds 1,024 bytes, which
+   * Postgres would refuse. It opens a new socket whenever one closes under a waiting statement, so after a few it has dropped what it held and starts the
+   * protocol. The statement only waits some milliseconds longer. The fault is described in github.com/LanternOps/breeze/issues/3225.
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>

@@ -161,15 +161,16 @@ void t.test(
   'a statement that waits for a connection longer than the limit is cancelled',
   async (t) => {
     const { sql } = await wired(t, { silentMs: 300, max: 1 });
-    let isHeld = true;
+    let isFree = false;
     const holding = sql.begin(async (tx) => {
-      for (let n = 0; isHeld && n < 100; n += 1) await tx`select pg_sleep(0.1)`;
+      for (let n = 0; n < 9; n += 1) await tx`select pg_sleep(0.1)`;
+      isFree = true;
     });
     await t.rejects(
       sql`select 1`.then((rows) => [...rows]),
       { code: '57014' },
     );
-    isHeld = false;
+    t.notOk(isFree, 'before the connection is free');
     await holding;
   },
 );

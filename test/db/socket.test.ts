@@ -1,9 +1,9 @@
-// What postgres.js 3.4 does when a connection is reset or closed at a bad moment must reach nobody: each statement gets its own rows or an error, soon.
+// A connection to Postgres may be reset or closed at any moment. Each statement then gets its own rows or an error, and soon (faults of postgres.js 3.4).
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { connect, type Sql } from '../../src/db/connect.ts';
+import { connect, type Queryable } from '../../src/db/connect.ts';
 import { isLost } from '../../src/db/outage.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startProxy } from '../fixtures/proxy.ts';
@@ -22,7 +22,7 @@ async function wired(t: Test, tls: boolean, max = 1) {
   return { sql, wire };
 }
 
-const numbered = async (sql: Sql, n: number) => {
+const numbered = async (sql: Queryable, n: number) => {
   const [row] = await sql<{ n: number }[]>`select ${n}::int as n`;
   return row?.n;
 };
@@ -95,7 +95,7 @@ for (const tls of [false, true]) {
             const got = inTransaction
               ? await sql.begin(async (tx) => {
                   await tx`select 1`;
-                  return numbered(tx as unknown as Sql, n);
+                  return numbered(tx, n);
                 })
               : await numbered(sql, n);
             if (got === n) right += 1;
