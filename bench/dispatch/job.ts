@@ -69,9 +69,9 @@ export function createSender(log: Sql, origins: string[], connections: number): 
     await log`
       insert into attempts (job_id, number, started_at, duration_ms, http_status, response, address)
       select job_id, 1, to_timestamp(started_at / 1000), duration_ms, http_status, decode(response, 'hex'), '127.0.0.1'
-      from unnest(${list(rows.map((row) => row.jobId))}::uuid[], ${list(rows.map((row) => row.startedAt))}::float8[],
-        ${list(rows.map((row) => row.durationMs))}::int[], ${list(rows.map((row) => row.httpStatus))}::int[],
-        ${list(rows.map((row) => row.response))}::text[]) as given (job_id, started_at, duration_ms, http_status, response)`;
+      from unnest(${list(rows.map((row) => row.jobId))}::text::uuid[], ${list(rows.map((row) => row.startedAt))}::text::float8[],
+        ${list(rows.map((row) => row.durationMs))}::text::int[], ${list(rows.map((row) => row.httpStatus))}::text::int[],
+        ${list(rows.map((row) => row.response))}::text::text[]) as given (job_id, started_at, duration_ms, http_status, response)`;
   };
   const drain = async () => {
     await setImmediate();
