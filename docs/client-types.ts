@@ -10,12 +10,14 @@ interface Operation {
 
 const target = new URL('../src/client/openapi.ts', import.meta.url);
 
-const { paths, ...rest } = withoutExamples(await openApiDocument('0.0.0')) as {
+const document = withoutExamples(await openApiDocument('0.0.0')) as {
   paths: Record<string, Record<string, Operation>>;
+  components: { responses?: object };
 };
-const document = { ...rest, paths };
+const { paths, components } = document;
 
 // Error responses are omitted, because they share one schema and the client turns them into errors. Response headers are omitted too.
+delete components.responses;
 for (const { responses } of Object.values(paths).flatMap((path) => Object.values(path))) {
   for (const [status, response] of Object.entries(responses)) {
     if (!status.startsWith('2')) Reflect.deleteProperty(responses, status);

@@ -21,48 +21,56 @@ follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`.
 \`RateLimit-Reset\`; with status 429, \`Retry-After\` is the number of seconds to wait. Requests are checked in this order: credentials (401), rate
 (429), role (403), input (400), existence (404), ownership (403).`;
 
-/** Examples of error responses by status. */
+/** The error responses by status, each a component of the document. */
 const refusals: Record<
   string,
-  { code: ErrorCode; about: string; says: string; details?: Fault[] }
+  { name: string; code: ErrorCode; about: string; says: string; details?: Fault[] }
 > = {
   '400': {
+    name: 'ValidationError',
     code: 'VALIDATION_ERROR',
     about: 'the request is not valid.',
     says: 'limit must be a whole number from 1 to 100.',
     details: [{ path: 'limit', message: 'must be a whole number from 1 to 100' }],
   },
   '401': {
+    name: 'Unauthorized',
     code: 'UNAUTHORIZED',
     about: 'the credentials are missing, invalid, expired or revoked.',
     says: 'The API key is unknown or has been revoked.',
   },
   '403': {
+    name: 'Forbidden',
     code: 'FORBIDDEN',
     about: 'the role of the caller does not allow this, or the object belongs to another merchant.',
     says: 'This app belongs to another account.',
   },
   '404': {
+    name: 'NotFound',
     code: 'NOT_FOUND',
     about: 'the object does not exist.',
     says: 'There is no such app.',
   },
   '409': {
+    name: 'Conflict',
     code: 'CONFLICT',
     about: 'the object already exists, or its state does not allow this.',
     says: 'This Idempotency-Key was used for another request.',
   },
   '429': {
+    name: 'RateLimited',
     code: 'RATE_LIMITED',
     about: 'wait for the seconds in Retry-After.',
     says: 'More than 100 requests in a minute: wait 42 s.',
   },
   '500': {
+    name: 'InternalError',
     code: 'INTERNAL_ERROR',
     about: 'a fault of the service.',
     says: 'Something went wrong on our side. If you report it, name the request 3f1c8f0e-8f0b-4f0a-9f57-0d9a4c0f3c55.',
   },
   '503': {
+    name: 'Unavailable',
     code: 'INTERNAL_ERROR',
     about: 'the database or the chain is unavailable; try again after Retry-After seconds.',
     says: 'The database is unavailable. Try again in a moment.',
@@ -210,7 +218,7 @@ const tags: [string, string][] = [
 ];
 
 interface Response extends Json {
-  description: string;
+  description?: string;
   content?: Record<string, Json & { schema: Json }>;
 }
 interface Operation {
@@ -245,7 +253,12 @@ function tidy(document: Json): Json {
     ...document,
     paths,
     webhooks: events,
-    components: { ...(document.components as Json), schemas, headers },
+    components: {
+      ...(document.components as Json),
+      schemas,
+      headers,
+      responses: refusalResponses(),
+    },
   };
 }
 
@@ -262,22 +275,42 @@ function complete(operation: Operation, schemas: Record<string, Json>): void {
   const takes = (name: string) => parameters.some((parameter) => parameter.name === name);
   for (const [status, response] of Object.entries(operation.responses)) {
     const refused = refusals[status];
+    if (refused !== undefined) {
+      operation.responses[status] = { $ref: `#/components/responses/${refused.name}` };
+      continue;
+    }
     const names: (keyof typeof headers)[] = [...everywhere];
-    if (status === '429' || status === '503') names.push('Retry-After');
     if (status === '200' && takes('cursor')) names.push('Link', 'X-Next-Cursor');
     if (status.startsWith('2') && takes('idempotency-key')) names.push('Idempotency-Replayed');
-    response.headers = Object.fromEntries(
-      names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-    );
-    if (refused !== undefined) response.description = `${refused.code}: ${refused.about}`;
-    else if (response.description === 'Default Response') response.description = 'Done.';
+    response.headers = headersNamed(names);
+    if (response.description === 'Default Response') response.description = 'Done.';
     for (const media of Object.values(response.content ?? {}))
-      media.example =
-        refused === undefined
-          ? exampleOf(media.schema, schemas)
-          : refusal(refused.code, refused.says, refused.details);
+      media.example = exampleOf(media.schema, schemas);
   }
   const body = operation.requestBody?.content['application/json'];
   if (operation.requestBody !== undefined && Array.isArray(body?.schema.type))
     operation.requestBody.required = false;
+}
+
+function refusalResponses(): Record<string, Response> {
+  const responses = Object.entries(refusals).map(([status, refused]) => {
+    const { name, code, about, says, details } = refused;
+    const waits = status === '429' || status === '503';
+    const response = {
+      description: `${code}: ${about}`,
+      headers: headersNamed([...everywhere, ...(waits ? (['Retry-After'] as const) : [])]),
+      content: {
+        'application/json': {
+          schema: { $ref: '#/components/schemas/Failure' },
+          example: refusal(code, says, details),
+        },
+      },
+    };
+    return [name, response] as const;
+  });
+  return Object.fromEntries(responses);
+}
+
+function headersNamed(names: readonly (keyof typeof headers)[]): Json {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

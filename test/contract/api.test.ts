@@ -6,6 +6,7 @@ import nacl from 'tweetnacl';
 import t, { type Test } from 'tap';
 import { isAddress, subscriptionAddress } from '../../src/chain/addresses.ts';
 import { subscriptionIn } from '../../src/chain/accounts.ts';
+import { type Reference, responsesOf } from '../fixtures/contract.ts';
 import { chainApi, jwtSecret, publicUrl, testApi, type Answer } from '../fixtures/http.ts';
 import { rulesIn } from './rules.ts';
 
@@ -22,6 +23,9 @@ interface Subscription {
   status: string;
   [field: string]: unknown;
 }
+interface Response {
+  content?: Record<string, unknown>;
+}
 interface Operation {
   requestBody?: {
     content: Record<
@@ -30,7 +34,7 @@ interface Operation {
     >;
   };
   parameters?: { in: string; name: string; schema: { enum?: string[] } }[];
-  responses: Record<string, { content?: Record<string, unknown> }>;
+  responses: Record<string, Response | Reference>;
 }
 
 const missing = '01999999-0000-7000-8000-000000000000';
@@ -73,6 +77,7 @@ const document = JSON.parse((await read('/openapi.json')).text) as {
   components: {
     securitySchemes: Record<string, unknown>;
     schemas: Record<string, { properties: Record<string, { enum?: string[] }> }>;
+    responses: Record<string, Response>;
   };
 };
 const operations = Object.entries(document.paths).flatMap(([path, found]) =>
@@ -126,7 +131,8 @@ rule("Every path in this document is relative to the service's base URL.", async
 
 rule('Requests and responses carry JSON; a route that answers otherwise says so.', async (t) => {
   for (const { path, method, operation } of operations) {
-    const types = [operation.requestBody, ...Object.values(operation.responses)].flatMap((one) =>
+    const responses = Object.values(responsesOf(document, operation));
+    const types = [operation.requestBody, ...responses].flatMap((one) =>
       Object.keys(one?.content ?? {}),
     );
     const others = types.filter((type) => type !== 'application/json');
