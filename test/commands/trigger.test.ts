@@ -78,4 +78,9 @@ void t.test("a merchant's name cannot control the terminal", async (t) => {
   t.equal(code, 0, stderr);
   t.match(stdout, /of \\x1b\[31mred\\x9b2J\\u202egnp:/);
   t.notMatch(stdout + stderr, /[\u001b\u0080-\u009f\u202a-\u202e]/);
+  await t.rejects(
+    served.judge(),
+    /data.0.name.*must match format/,
+    'the API would not have stored it',
+  );
 });

@@ -178,9 +178,9 @@ void t.test(
 void t.test(
   'a slow statement is cancelled by the server, and its connection is kept',
   async (t) => {
-    const { sql, wire, direct } = await wired(t);
+    const { sql, wire, direct } = await wired(t, { silentMs: 10_000 });
     await sql`select 1`;
-    await t.rejects(Promise.resolve(sql`select pg_sleep(5)`), { code: '57014' });
+    await t.rejects(Promise.resolve(sql`select pg_sleep(20)`), { code: '57014' });
     await direct`create table locked (n int)`;
     await direct.begin(async (tx) => {
       await tx`lock table locked`;
