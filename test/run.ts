@@ -38,6 +38,10 @@ const first = [
   'commands/serve',
   'cli/admin',
   'commands/outage',
+  'commands/silent-postgres',
+  'commands/deliver',
+  'docs/quick-start',
+  'docs/cells',
   'keeper',
   'commands',
   'docs',
@@ -106,7 +110,8 @@ async function work(
     worker ??= fork(join(compiled, 'test/worker.js'), {
       cwd: root,
       env,
-      execArgv: ['--enable-source-maps'],
+      // MB. The default of 16 costs 4 % more CPU time, for garbage collection.
+      execArgv: ['--enable-source-maps', '--max-semi-space-size=64'],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     const started = performance.now();
