@@ -378,11 +378,10 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   t.equal(failover.health()[0]?.lag, 40);
   t.equal(await failover.call('m', [], text), 'second');
   servers[0]!.behave(at(1041, 'first'));
-  while (failover.health()[0]?.lag !== 0) {
-    await failover.call('m', [], text);
+  // A machine that stalls makes the first endpoint look slow for some calls.
+  while ((await failover.call('m', [], text)) !== 'first')
     await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  t.equal(await failover.call('m', [], text), 'first', 'until it has caught up');
+  t.equal(failover.health()[0]?.lag, 0, 'until it has caught up');
 });
 
 void t.test(

@@ -220,16 +220,21 @@ void t.test(
     const flight = track();
     t.teardown(() => flight.stop(0));
     flight.add(taken);
-    await stage.until('all have come to their end', async () => {
+    const alerts = async () =>
+      (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
+    const alerting = Object.values(cases).filter(({ alert }) => alert !== undefined);
+    // An alert is told after what it is about is committed.
+    await stage.until('all have come to their end, and the operator is told', async () => {
       stage.net.mineBlocks(4);
-      return (await stage.sql`select 1 from payment_attempts where state = 'open'`).length === 0;
+      const open = await stage.sql`select 1 from payment_attempts where state = 'open'`;
+      const told = (await alerts()).reduce((sum, { value }) => sum + value, 0);
+      return open.length === 0 && told >= alerting.length;
     });
 
     const attempts = await stage.sql<
       { subscriptionId: string; state: string; error: string | null }[]
     >`
     select subscription_id, state, error from payment_attempts`;
-    const alerts = (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     const raised = new Map<string, number>();
     for (const [name, one] of Object.entries(cases)) {
       const subscription = subscriptions.get(name)!;
@@ -263,7 +268,7 @@ void t.test(
       if (one.alert !== undefined) raised.set(one.alert, (raised.get(one.alert) ?? 0) + 1);
     }
     t.same(
-      Object.fromEntries(alerts.map(({ labels, value }) => [labels.reason, value])),
+      Object.fromEntries((await alerts()).map(({ labels, value }) => [labels.reason, value])),
       Object.fromEntries(raised),
       'each told to the operator',
     );

@@ -21,14 +21,16 @@ void t.test('100,000 subscriptions', { skip: skipped, timeout: 250_000 }, async 
     await tx`set local session_replication_role = replica`;
     await tx`
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, paid_through, past_due_since)
-      select ${merchant.appId}, ${plan.id}, 'sub' || n, case n when 50000 then ${special} else 'wallet' || n end, 10000000, 730,
+      select ${merchant.appId}, ${plan.id}, 'sub' || place, case n when 50000 then ${special} else 'wa1' || place end, 10000000, 730,
         case when n % 1000 = 0 then 'past_due' else 'active' end, now() + interval '20 days', case when n % 1000 = 0 then now() end
-      from generate_series(1, ${subscriptions}::int) n`;
+      from generate_series(1, ${subscriptions}::int) n,
+        -- With three characters before it, the Base58 of 32 bytes.
+        translate(lpad(n::text, 40, '0'), '0', 'z') as place`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
         platform_fee, amount_net, tx_signature, occurred_at)
       select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', now() - interval '10 days', now() + interval '20 days', 10000000,
-        100000, 9900000, subscription_pda, now() - interval '10 days'
+        100000, 9900000, 's' || subscription_pda || subscription_pda, now() - interval '10 days'
       from subscriptions`;
   });
   await sql`vacuum analyze subscriptions, payments`;
