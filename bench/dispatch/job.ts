@@ -65,13 +65,11 @@ export function createSender(log: Sql, origins: string[], connections: number): 
     };
   };
   const write = async (rows: Entry['row'][]) => {
-    const list = (values: (string | number)[]) => `{${values.join(',')}}`;
     await log`
       insert into attempts (job_id, number, started_at, duration_ms, http_status, response, address)
-      select job_id, 1, to_timestamp(started_at / 1000), duration_ms, http_status, decode(response, 'hex'), '127.0.0.1'
-      from unnest(${list(rows.map((row) => row.jobId))}::text::uuid[], ${list(rows.map((row) => row.startedAt))}::text::float8[],
-        ${list(rows.map((row) => row.durationMs))}::text::int[], ${list(rows.map((row) => row.httpStatus))}::text::int[],
-        ${list(rows.map((row) => row.response))}::text::text[]) as given (job_id, started_at, duration_ms, http_status, response)`;
+      select "jobId", 1, to_timestamp("startedAt" / 1000), "durationMs", "httpStatus", decode(response, 'hex'), '127.0.0.1'
+      from json_to_recordset(${JSON.stringify(rows)}::text::json)
+        as given ("jobId" uuid, "startedAt" float8, "durationMs" int, "httpStatus" int, response text)`;
   };
   const drain = async () => {
     await setImmediate();
