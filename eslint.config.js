@@ -3,6 +3,7 @@
 import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
 import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
+import timeBounds from './test/lint/time-bounds.js';
 
 const entry = ['cli.ts', 'cli', 'run.ts', 'commands'];
 const daemons = ['http', 'keeper', 'dispatch'];
@@ -110,7 +111,20 @@ export default tseslint.config(
     },
   },
   {
-    files: ['eslint.config.js', 'bin/**', 'test/fixtures/*.js'],
+    files: ['test/**'],
+    // The long forms, and what only they run, take their time.
+    ignores: [
+      'test/fixtures/**',
+      'test/night/**',
+      'test/soak/!(*.test).ts',
+      'test/**/*.long.ts',
+      'test/run.ts',
+    ],
+    plugins: { tests: { rules: { 'time-bounds': timeBounds } } },
+    rules: { 'tests/time-bounds': 'error' },
+  },
+  {
+    files: ['eslint.config.js', 'bin/**', 'test/fixtures/*.js', 'test/lint/*.js'],
     ...tseslint.configs.disableTypeChecked,
   },
 );
