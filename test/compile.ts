@@ -22,7 +22,7 @@ const fileTests: Plugin = {
   name: 'file-tests',
   setup(esbuild) {
     esbuild.onResolve({ filter: /^tap$/ }, ({ importer }) => {
-      if (!/\.(test|long)\.tsx?$|\/test\/package\//.test(importer)) return undefined;
+      if (!/\.(test|long|browser|tools)\.tsx?$|\/test\/package\//.test(importer)) return undefined;
       const path = relative(dirname(importer), join(root, 'test/file-test.js'));
       return {
         path: `${path.startsWith('.') ? path : `./${path}`}?${relative(root, importer)}`,

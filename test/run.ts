@@ -1,63 +1,57 @@
 // `npm test`: compiles once, starts one Postgres for the whole suite (or uses the server that DATABASE_URL names), and runs each test file
-// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. TEST_LONG=1 adds the
-// long forms. Closes with the line "N passed, N failed" that CI reads.
+// in one of a few Node processes. `npm test -- test/domain/money.test.ts` runs one. `--kind=browser` and `--kind=tools` run the files that need a
+// browser or other programs in place of the suite, `--kind=long` the long forms: their files, and the tests with larger numbers. Closes with the line "N passed, N failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../src/sandbox/postgres.ts';
 import { compile } from './compile.ts';
-import { isLong } from './fixtures/long.ts';
 import { ensureTemplate, throwaway } from './fixtures/postgres.ts';
-import type { Order, Report } from './worker.ts';
+import type { Load, Order, Report } from './worker.ts';
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '7' },
-    timeout: { type: 'string', default: '300' },
+    jobs: { type: 'string' },
+    kind: { type: 'string', default: 'test' },
+    timeout: { type: 'string', default: '600' },
   },
 });
 /** Bytes after which a worker is replaced. */
 const mostMemory = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
+/** The seconds that each file took in the last run here. A fresh clone has none. */
+const durationsFile = join(root, '.tap/durations.json');
+/** Files that run at once. One that mostly waits, for blocks or other processes, counts as half a file. */
+const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
+/** The part of a second in which a worker that waits is busy at most. */
+const mostWaiting = 0.5;
 
-/**
- * By the start of their path, the files that start first: those that take longest, so that none runs alone at the end, and then those that mostly wait for
- * blocks, beside which others compute.
- */
-const first = [
-  'soak',
-  'keeper/top-up',
-  'commands/trigger',
-  'keeper/races',
-  'commands/sandbox',
-  'commands/listen',
-  'commands/serve',
-  'cli/admin',
-  'commands/outage',
-  'commands/silent-postgres',
-  'commands/deliver',
-  'docs/quick-start',
-  'docs/cells',
-  'keeper',
-  'commands',
-  'docs',
-  'contract',
-];
+async function readDurations(): Promise<Record<string, number>> {
+  const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
+  return JSON.parse(text) as Record<string, number>;
+}
 
-/** The test files, relative to the root. */
-async function testFiles(): Promise<string[]> {
-  const rank = (file: string) => {
-    const found = first.findIndex((path) => file.startsWith(`test/${path}`));
-    return found === -1 ? first.length : found;
-  };
-  return (await readdir(join(root, 'test'), { recursive: true }))
-    .filter((name) => (isLong ? /\.(test|long)\.tsx?$/ : /\.test\.tsx?$/).test(name))
-    .map((name) => join('test', name))
-    .sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+/** Whether a file under test/ is one of this run. */
+async function isWanted(path: string): Promise<boolean> {
+  if (new RegExp(`\\.${flags.kind}\\.tsx?$`).test(path)) return true;
+  if (flags.kind !== 'long' || !/\.test\.tsx?$/.test(path)) return false;
+  return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
+}
+
+/** The test files, relative to the root. Those that took longest come first, so that none of them runs alone at the end; new ones before them. */
+async function testFiles(durations: Record<string, number>): Promise<string[]> {
+  const paths = await readdir(join(root, 'test'), { recursive: true });
+  const wanted = await Promise.all(paths.map(isWanted));
+  const secondsOf = (file: string) => durations[file] ?? Number.MAX_VALUE;
+  return paths
+    .filter((_, place) => wanted[place])
+    .map((path) => join('test', path))
+    .sort((one, other) => secondsOf(other) - secondsOf(one) || one.localeCompare(other));
 }
 
 /** The failed assertions of one file's TAP, each with its diagnostic; the last lines of a file that crashed. */
@@ -78,62 +72,122 @@ interface Totals {
   failed: number;
 }
 
-/** Resolves with the worker's report, or with undefined when it ended without one. A worker that does not even end a file that timed out is killed. */
-function ask(worker: ChildProcess, order: Order): Promise<Report | undefined> {
-  return new Promise((resolve) => {
-    const settle = (report?: Report) => {
-      clearTimeout(kill);
-      worker.off('message', hear).off('exit', end);
-      resolve(report);
-    };
-    // tap sends messages of its own.
-    const hear = (message: Report | object) => {
-      if ('tap' in message) settle(message);
-    };
-    const end = () => {
-      settle();
-    };
-    const kill = setTimeout(() => worker.kill('SIGKILL'), order.timeoutMs + 30_000);
-    worker.on('message', hear).on('exit', end).send(order);
-  });
-}
+/** A Node process that runs test files, one after the other. */
+class Worker {
+  readonly #process: ChildProcess;
+  /** What the running file counts for; 0 while none runs. */
+  weight = 0;
 
-/** Takes files with `next` and runs them in one process; in a fresh one after a failure or when it has grown. Prints a line for each, and what failed in it. */
-async function work(
-  next: () => string | undefined,
-  compiled: string,
-  env: NodeJS.ProcessEnv,
-): Promise<Totals> {
-  const totals: Totals = { passed: 0, failed: 0 };
-  let worker: ChildProcess | undefined;
-  for (let file = next(); file !== undefined; file = next()) {
-    worker ??= fork(join(compiled, 'test/worker.js'), {
+  constructor(compiled: string, env: NodeJS.ProcessEnv) {
+    this.#process = fork(join(compiled, 'test/worker.js'), {
       cwd: root,
       env,
       // MB. The default of 16 costs 4 % more CPU time, for garbage collection.
       execArgv: ['--enable-source-maps', '--max-semi-space-size=64'],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
-    const started = performance.now();
-    const report = await ask(worker, {
-      file,
-      url: pathToFileURL(join(compiled, file.replace(/\.tsx?$/, '.js'))).href,
-      timeoutMs: Number(flags.timeout) * 1000,
+  }
+
+  /** Runs one file; undefined when the process ended without a report. A process that does not even end a file that timed out is killed. */
+  run(order: Order, onLoad: () => void): Promise<Report | undefined> {
+    this.weight = 1;
+    return new Promise((resolve) => {
+      const settle = (report?: Report) => {
+        clearTimeout(kill);
+        this.weight = 0;
+        this.#process.off('message', hear).off('exit', end);
+        resolve(report);
+      };
+      // tap sends messages of its own.
+      const hear = (message: Report | Load | object) => {
+        if ('tap' in message) settle(message);
+        else if ('busy' in message) {
+          this.weight = message.busy < mostWaiting ? 0.5 : 1;
+          onLoad();
+        }
+      };
+      const end = () => {
+        settle();
+      };
+      const kill = setTimeout(() => this.stop(), order.timeoutMs + 30_000);
+      this.#process.on('message', hear).on('exit', end).send(order);
     });
-    const seconds = ((performance.now() - started) / 1000).toFixed(1);
-    const { total, passed, failed } = report ?? { total: 0, passed: 0, failed: 1 };
-    const ok = failed === 0 && total > 0;
-    totals.passed += passed;
-    totals.failed += ok ? 0 : Math.max(failed, 1);
-    if (!ok) console.log(report === undefined ? 'the process ended' : failures(report.tap));
-    console.log(`${ok ? 'ok' : 'not ok'} ${file} # ${seconds} s, ${passed} passed`);
-    if (!ok || report === undefined || report.memory > mostMemory) {
-      worker.kill('SIGKILL');
-      worker = undefined;
+  }
+
+  stop(): void {
+    this.#process.kill('SIGKILL');
+  }
+}
+
+/** Runs files in a few processes, as many at once as there are places. Prints a line for each file, and what failed in it. */
+class Suite {
+  readonly totals: Totals = { passed: 0, failed: 0 };
+  readonly durations: Record<string, number>;
+  readonly #files: string[];
+  readonly #start: () => Worker;
+  readonly #compiled: string;
+  readonly #running = new Set<Worker>();
+  readonly #idle: Worker[] = [];
+  #onDone: () => void = () => undefined;
+
+  constructor(
+    files: readonly string[],
+    durations: Record<string, number>,
+    compiled: string,
+    start: () => Worker,
+  ) {
+    this.#files = [...files];
+    this.durations = { ...durations };
+    this.#compiled = compiled;
+    this.#start = start;
+  }
+
+  /** Resolves when all files have run. */
+  async run(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#onDone = resolve;
+      this.#fill();
+    });
+    for (const worker of this.#idle) worker.stop();
+  }
+
+  /** Starts files while there is a place. */
+  #fill(): void {
+    for (;;) {
+      const taken = [...this.#running].reduce((sum, { weight }) => sum + weight, 0);
+      if (this.#running.size > 0 && taken + 1 > places) return;
+      const file = this.#files.shift();
+      if (file === undefined) {
+        if (this.#running.size === 0) this.#onDone();
+        return;
+      }
+      void this.#run(file, this.#idle.pop() ?? this.#start());
     }
   }
-  worker?.disconnect();
-  return totals;
+
+  async #run(file: string, worker: Worker): Promise<void> {
+    this.#running.add(worker);
+    const started = performance.now();
+    const order = {
+      file,
+      url: pathToFileURL(join(this.#compiled, file.replace(/\.tsx?$/, '.js'))).href,
+      timeoutMs: Number(flags.timeout) * 1000,
+    };
+    const report = await worker.run(order, () => this.#fill());
+    const seconds = (performance.now() - started) / 1000;
+    const { total, passed, failed } = report ?? { total: 0, passed: 0, failed: 1 };
+    const ok = failed === 0 && total > 0;
+    this.totals.passed += passed;
+    this.totals.failed += ok ? 0 : Math.max(failed, 1);
+    this.durations[file] = Math.round(seconds * 10) / 10;
+    if (!ok) console.log(report === undefined ? 'the process ended' : failures(report.tap));
+    console.log(`${ok ? 'ok' : 'not ok'} ${file} # ${seconds.toFixed(1)} s, ${passed} passed`);
+    this.#running.delete(worker);
+    // A failure may leave something behind.
+    if (!ok || report === undefined || report.memory > mostMemory) worker.stop();
+    else this.#idle.push(worker);
+    this.#fill();
+  }
 }
 
 /** Bytes that a run may need for temporary files. */
@@ -174,24 +228,28 @@ const server =
 const databaseUrl = server?.url ?? given ?? '';
 await mkdir(join(root, '.build'), { recursive: true });
 const compiled = await mkdtemp(join(root, '.build/run-'));
-let totals: Totals[] = [{ passed: 0, failed: 1 }];
+let totals: Totals = { passed: 0, failed: 1 };
 try {
   await Promise.all([compile(compiled), ensureTemplate(databaseUrl)]);
+  const durations = await readDurations();
   const files =
     positionals.length > 0
       ? positionals.map((path) => relative(root, join(process.cwd(), path)))
-      : await testFiles();
-  const env = { ...process.env, DATABASE_URL: databaseUrl, NO_COLOR: '1' };
-  // The files at the front wait for blocks, those at the back compute: every other worker takes from the back.
-  const workers = Array.from({ length: Number(flags.jobs) }, (_, place) =>
-    work(() => (place % 2 === 0 ? files.shift() : files.pop()), compiled, env),
-  );
-  totals = await Promise.all(workers);
+      : await testFiles(durations);
+  const env = {
+    ...process.env,
+    DATABASE_URL: databaseUrl,
+    NO_COLOR: '1',
+    ...(flags.kind === 'long' && { TEST_LONG: '1' }),
+  };
+  const suite = new Suite(files, durations, compiled, () => new Worker(compiled, env));
+  await suite.run();
+  totals = suite.totals;
+  await mkdir(join(root, '.tap'), { recursive: true });
+  await writeFile(durationsFile, JSON.stringify(suite.durations, undefined, 1));
 } finally {
   await server?.stop();
   await rm(compiled, { recursive: true, force: true });
 }
-const passed = totals.reduce((sum, each) => sum + each.passed, 0);
-const failed = totals.reduce((sum, each) => sum + each.failed, 0);
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed === 0 && passed > 0 ? 0 : 1);
+console.log(`${totals.passed} passed, ${totals.failed} failed`);
+process.exit(totals.failed === 0 && totals.passed > 0 ? 0 : 1);

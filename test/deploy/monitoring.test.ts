@@ -1,52 +1,11 @@
 // The alert rules and the dashboard, held against what the real daemons say at /metrics: a metric that is renamed must not leave an alert behind
 // that never fires.
-import { execFile } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { parse, stringify } from 'yaml';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+import { deploy, expressions, panels, rules } from '../fixtures/monitoring.ts';
 import { picks, readPromql, readSamples, type Sample } from '../fixtures/promql.ts';
-import { installed } from '../fixtures/tools.ts';
-
-interface Rule {
-  alert: string;
-  expr: string;
-  for?: string;
-  labels: Record<string, string>;
-  annotations: Record<string, string>;
-}
-
-interface Panel {
-  id: number;
-  type: string;
-  title: string;
-  gridPos: { x: number; y: number; w: number; h: number };
-  targets?: { refId: string; expr: string; legendFormat: string }[];
-}
-
-const execute = promisify(execFile);
-const deploy = new URL('../../deploy/', import.meta.url);
-const { groups } = parse(await readFile(new URL('prometheus/alerts.yaml', deploy), 'utf8')) as {
-  groups: { name: string; rules: Rule[] }[];
-};
-const rules = groups.flatMap(({ rules }) => rules);
-const { panels } = JSON.parse(await readFile(new URL('grafana/billing.json', deploy), 'utf8')) as {
-  panels: Panel[];
-};
-const targets = panels.flatMap(({ title, targets = [] }) =>
-  targets.map((target) => ({ title, ...target })),
-);
-const expressions = [
-  ...rules.map(({ alert, expr }) => ({ name: alert, expr })),
-  ...targets.map(({ title, refId, expr }) => ({
-    name: `${title} ${refId}`,
-    expr: expr.replaceAll('$__rate_interval', '5m'),
-  })),
-];
 
 /** The labels that Prometheus adds to every sample. */
 const added = ['instance', 'job'];
@@ -209,15 +168,3 @@ void t.test(
     ]);
   },
 );
-
-void t.test('promtool accepts the rules, the queries and the configuration', async (t) => {
-  const promtool = await installed(t, 'promtool');
-  if (promtool === undefined) return;
-  const queries = join(t.testdir(), 'queries.yaml');
-  const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
-  await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
-  const file = (name: string) => fileURLToPath(new URL(name, deploy));
-  await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
-  await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
-  t.pass();
-});

@@ -85,7 +85,6 @@ const idle = async (sql: Sql) =>
 
 void t.test(
   'an installation is split into two cells: both continue, no subscriber is charged twice or skipped',
-  { timeout: 120_000 },
   async (t) => {
     const stage = await startStage(t);
     const [staying, moving] = [await merchant(t, stage), await merchant(t, stage)];
@@ -137,15 +136,10 @@ void t.test(
       await stage.until(
         'the payment in flight is collected',
         async () => (await paid(sql, own)) === all,
-        60_000,
       );
     chain.passSeconds(PERIOD_HOURS * HOUR);
     for (const { sql, own } of cells) {
-      await stage.until(
-        'the next period is paid',
-        async () => (await paid(sql, own)) === 2 * all,
-        60_000,
-      );
+      await stage.until('the next period is paid', async () => (await paid(sql, own)) === 2 * all);
       await stage.until('everything is delivered', () => idle(sql));
     }
 

@@ -1,11 +1,9 @@
-// docs/chain.md, Cheatcodes: every method of the local chain is there, and the example works.
-import { spawn } from 'node:child_process';
-import { text } from 'node:stream/consumers';
+// docs/chain.md, Cheatcodes: every method of the local chain is there.
 import t from 'tap';
 import { cheatMethods } from '../../src/localnet/cheat-methods.ts';
 import { faultMethods } from '../../src/localnet/faults.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
-import { blocksOf, readPage } from '../fixtures/pages.ts';
+import { readPage } from '../fixtures/pages.ts';
 
 void t.test('every cheatcode is in the table of chain.md, and no other', async (t) => {
   const page = await readPage('chain.md');
@@ -23,16 +21,4 @@ void t.test('every kind of fault in chain.md is taken', async (t) => {
   const fields = { count: 1, blocks: 1, status: 500, sends: 100, slots: 1 };
   for (const kind of kinds) await chain.rpc('localnet_setFault', { kind, ...fields });
   await chain.rpc('localnet_clearFaults');
-});
-
-void t.test('the commands of the page', async (t) => {
-  const chain = await startTestChain(t);
-  const [block] = (await blocksOf('chain.md')).filter(({ language }) => language === 'sh');
-  const shell = spawn('bash', ['-euc', block!.code], {
-    env: { PATH: process.env.PATH ?? '', RPC: chain.rpcUrl },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
-  t.equal(stderr, '');
-  t.equal(stdout.match(/"result":null/g)?.length, 2, stdout);
 });

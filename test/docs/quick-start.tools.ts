@@ -1,14 +1,12 @@
 // The newcomer's script: docs/quick-start.md from a clean clone. `npm ci` takes this checkout's packages; test/package/quick-start.ts installs them.
 import t from 'tap';
 import { runQuickStart } from '../fixtures/quick-start.ts';
-import { installed } from '../fixtures/tools.ts';
+import { needTools } from '../fixtures/tools.ts';
 
 void t.test(
   'from a clone to a paid subscription of your wallet, reported to your receiver, in at most 20 commands',
-  { timeout: 180_000 },
   async (t) => {
-    for (const tool of ['bash', 'curl', 'jq', 'git'])
-      if ((await installed(t, tool)) === undefined) return;
+    await needTools('bash', 'curl', 'jq', 'git');
     const { code, stdout, stderr, commands, file } = await runQuickStart(t, { install: false });
     t.equal(stderr, '');
     t.equal(code, 0, stdout);

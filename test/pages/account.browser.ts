@@ -1,13 +1,13 @@
 // The account page in a browser: cancel, resume, repair and close, judged by the chain and the database.
 import t from 'tap';
-import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { revokeApproval } from '../../src/chain/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/wallet-transaction.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('cancel, resume, repair an approval, close', { skip: skipped }, async (t) => {
+void t.test('cancel, resume, repair an approval, close', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
   const plan = await stage.plan();

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
@@ -43,7 +43,6 @@ async function visitor(stage: Stage, options = {}) {
 
 void t.test(
   'a checkout link leads to a paid subscription with the merchant’s ids, and back to the shop',
-  { skip: skipped },
   async (t) => {
     const [stage, shop] = [await startStage(t), await startShop(t)];
     const { sql } = stage.served;
@@ -96,7 +95,6 @@ void t.test(
 
 void t.test(
   'an expired checkout says so; a return URL whose origin was taken off the app is not followed',
-  { skip: skipped },
   async (t) => {
     const [stage, shop] = [await startStage(t), await startShop(t)];
     const { sql } = stage.served;

@@ -1,12 +1,12 @@
 // The dashboard in a browser, judged by the chain and the database.
 import t from 'tap';
-import { closeBrowser, inspect, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('plan, subscription, webhook, key', { skip: skipped }, async (t) => {
+void t.test('plan, subscription, webhook, key', async (t) => {
   const stage = await startStage(t);
   const { chain, served, merchant } = stage;
   const { sql } = served;

@@ -1,7 +1,7 @@
 // Everything works by keyboard: no mouse in this file.
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { closeBrowser, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
@@ -31,7 +31,7 @@ async function enter(page: Page, wanted: RegExp): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-void t.test('subscribe, cancel and resume without a mouse', { skip: skipped }, async (t) => {
+void t.test('subscribe, cancel and resume without a mouse', async (t) => {
   const stage = await startStage(t);
   const { sql } = stage.served;
   const { id } = await stage.plan();
@@ -57,7 +57,7 @@ void t.test('subscribe, cancel and resume without a mouse', { skip: skipped }, a
   t.same(faults, []);
 });
 
-void t.test('the dashboard without a mouse', { skip: skipped }, async (t) => {
+void t.test('the dashboard without a mouse', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { sql } = stage.served;
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);

@@ -12,7 +12,6 @@ import { walletTransaction } from '../../src/chain/wallet-transaction.ts';
 import {
   closeBrowser,
   inspect,
-  skipped,
   type Stage,
   startStage,
   type Viewer,
@@ -87,7 +86,7 @@ async function look(t: Test, { page, faults }: Viewer, name: string): Promise<vo
   t.same(faults, [], `${name}: quiet`);
 }
 
-void t.test('states of the subscribe page', { skip: skipped, timeout: 280_000 }, async (t) => {
+void t.test('states of the subscribe page', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
 

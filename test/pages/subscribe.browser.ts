@@ -1,11 +1,11 @@
 // The subscribe page in a browser: every state, judged by the chain and the database.
 import t from 'tap';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
-import { closeBrowser, inspect, skipped, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('a link leads to a collected payment', { skip: skipped }, async (t) => {
+void t.test('a link leads to a collected payment', async (t) => {
   const stage = await startStage(t);
   const plan = await stage.plan();
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);

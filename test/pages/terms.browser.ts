@@ -1,6 +1,6 @@
 // A trial, a discount and a pause, as the subscriber sees them; judged by the database.
 import t from 'tap';
-import { closeBrowser, inspect, skipped, type Stage, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
@@ -27,7 +27,7 @@ async function visit(stage: Stage, gifts?: { usdc: bigint }) {
   return { page, faults, line, offer, account };
 }
 
-void t.test('trial, discount and pause', { skip: skipped, timeout: 200_000 }, async (t) => {
+void t.test('trial, discount and pause', async (t) => {
   const stage = await startStage(t);
   const { served } = stage;
   const { sql } = served;

@@ -1,0 +1,40 @@
+// Each fault fires exactly its alert, judged by promtool.
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { stringify } from 'yaml';
+import { scenarios } from '../fixtures/alert-scenarios.ts';
+import { tool } from '../fixtures/tools.ts';
+
+const execute = promisify(execFile);
+const rules = fileURLToPath(new URL('../../deploy/prometheus/alerts.yaml', import.meta.url));
+
+void t.test('each fault fires exactly its alert by promtool', async (t) => {
+  const promtool = await tool('promtool');
+  const tests = scenarios.map(({ name, series, firing }) => ({
+    name,
+    interval: '1m',
+    input_series: Object.entries(series)
+      .filter(([, values]) => values !== null)
+      .map(([series, values]) => ({ series, values })),
+    promql_expr_test: [
+      {
+        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+        eval_time: '60m',
+        exp_samples: firing.map((alertname) => ({
+          labels: `{alertname="${alertname}"}`,
+          value: 1,
+        })),
+      },
+    ],
+  }));
+  const file = join(t.testdir(), 'tests.yaml');
+  await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests }));
+  const { stdout, stderr } = await execute(promtool, ['test', 'rules', file]).catch(
+    (error: unknown) => error as { stdout: string; stderr: string },
+  );
+  t.match(stdout, /SUCCESS/, stdout + stderr);
+});

@@ -1,0 +1,22 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { stringify } from 'yaml';
+import { deploy, expressions } from '../fixtures/monitoring.ts';
+import { tool } from '../fixtures/tools.ts';
+
+const execute = promisify(execFile);
+
+void t.test('promtool accepts the rules, the queries and the configuration', async (t) => {
+  const promtool = await tool('promtool');
+  const queries = join(t.testdir(), 'queries.yaml');
+  const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
+  await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
+  const file = (name: string) => fileURLToPath(new URL(name, deploy));
+  await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
+  await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
+  t.pass();
+});

@@ -1,0 +1,16 @@
+import t from 'tap';
+import { testReceiver } from '../fixtures/page-receiver.ts';
+import { startServe } from '../fixtures/serve.ts';
+import { needTools } from '../fixtures/tools.ts';
+
+await needTools('python3', 'go');
+const served = await startServe(t);
+await served.daemon('dispatch').line('dispatch is running');
+
+void t.test('the receiver in Python', (t) =>
+  testReceiver(t, served, { file: 'receiver.py', command: ['python3', 'receiver.py'] }),
+);
+
+void t.test('the receiver in Go', (t) =>
+  testReceiver(t, served, { file: 'receiver.go', command: ['go', 'run', 'receiver.go'] }),
+);
