@@ -17,6 +17,10 @@ const ROUNDS = 30;
 const WARM_UP_MS = 2_000;
 const ROUND_MS = 500;
 const MERCHANTS = 1_000;
+/** Subscriptions of one app, of which a thousandth is past due. */
+const MANY = 100_000;
+/** Owns one of them. */
+const ONE_WALLET = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
 
 interface Caller {
   merchantId: string;
@@ -32,6 +36,8 @@ interface Target {
   path: (caller: Caller) => string;
   /** Whether it wants a key. */
   asCaller: boolean;
+  /** Asks alone, in place of each caller in turn. */
+  only?: Caller;
 }
 
 interface Measured {
@@ -57,8 +63,38 @@ async function seed(sql: Sql): Promise<Caller[]> {
     await sql`insert into api_keys (merchant_id, prefix, hash) values (${merchantId}, ${prefix}, ${hash})`;
     callers.push({ merchantId, appId, key });
   }
+  await sql`
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, past_due_since)
+    select app_id, id, md5(id::text || n || 'many') || '000000000000', case n when ${MANY / 2} then ${ONE_WALLET} else md5('wallet' || n) || '000000000000' end,
+      10000000, 730, now(), case when n % 1000 = 0 then 'past_due' else 'active' end, case when n % 1000 = 0 then now() end
+    from plans, generate_series(1, ${MANY}::int) as n where app_id = ${apps[0]?.id ?? null}`;
+  await sql.begin(async (tx) => {
+    // Row triggers are off, because the benchmark does not need their checks.
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
+        platform_fee, amount_net, tx_signature, occurred_at)
+      select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', now() - interval '10 days', now() + interval '20 days', 10000000,
+        100000, 9900000, subscription_pda || subscription_pda, now() - interval '10 days'
+      from subscriptions where app_id in (${apps[0]?.id ?? null}, ${apps[1]?.id ?? null})`;
+  });
   await sql`vacuum analyze`;
   return callers;
+}
+
+/** The path of a page of 20 of an app. */
+const listPath = ({ appId }: Caller, list: string, query = '') =>
+  `/merchant/apps/${appId}/${list}?limit=20${query}`;
+
+/** The query of the second page of a list. */
+async function nextPage(pool: Pool, caller: Caller, list: string): Promise<string> {
+  const { headers, body } = await pool.request({
+    method: 'GET',
+    path: listPath(caller, list),
+    headers: { authorization: `Bearer ${caller.key}` },
+  });
+  await body.arrayBuffer();
+  return `&cursor=${String(headers['x-next-cursor'])}`;
 }
 
 async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Pool }> {
@@ -75,17 +111,18 @@ async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Poo
 
 /** Requests by each caller in turn, so that no two under way are the same. */
 async function load(
-  { pool, path, asCaller }: Target,
+  { pool, path, asCaller, only }: Target,
   callers: readonly Caller[],
   forMs: number,
 ): Promise<Measured> {
+  const asking = only === undefined ? callers : [only];
   const latencies: number[] = [];
   let turn = 0;
   const began = performance.now();
   const until = began + forMs;
   const client = async () => {
     while (performance.now() < until) {
-      const caller = callers[(turn += 1) % callers.length] as Caller;
+      const caller = asking[(turn += 1) % asking.length] as Caller;
       const headers = asCaller ? { authorization: `Bearer ${caller.key}` } : {};
       const sent = performance.now();
       const { statusCode, body } = await pool.request({
@@ -132,10 +169,29 @@ export async function run(): Promise<Result> {
     bareList: { pool: bare.pool, path: ({ appId }) => `/list/${appId}`, asCaller: false },
     list: {
       pool: ours.pool,
-      path: ({ appId }) => `/merchant/apps/${appId}/subscriptions?limit=20`,
+      path: (caller) => listPath(caller, 'subscriptions'),
       asCaller: true,
     },
   };
+  const [many, few] = callers as [Caller, Caller];
+  const listOf = (only: Caller, list: string, query = ''): Target => ({
+    pool: ours.pool,
+    path: (caller) => listPath(caller, list, query),
+    asCaller: true,
+    only,
+  });
+  const ofMany: Record<string, Target> = {
+    manyList: listOf(many, 'subscriptions'),
+    manyNextPage: listOf(many, 'subscriptions', await nextPage(ours.pool, many, 'subscriptions')),
+    manyPastDue: listOf(many, 'subscriptions', '&status=past_due'),
+    manyOneWallet: listOf(many, 'subscriptions', `&subscriberWallet=${ONE_WALLET}`),
+    manyPayments: listOf(many, 'transactions'),
+    manyNextPayments: listOf(many, 'transactions', await nextPage(ours.pool, many, 'transactions')),
+  };
+  Object.assign(targets, ofMany, {
+    fewList: listOf(few, 'subscriptions'),
+    fewPayments: listOf(few, 'transactions'),
+  });
   const measured = new Map<string, Measured[]>(Object.keys(targets).map((name) => [name, []]));
   try {
     for (const target of Object.values(targets)) await load(target, callers, WARM_UP_MS);
@@ -169,6 +225,13 @@ export async function run(): Promise<Result> {
       listToBareList: ratio('list', 'bareList'),
       profileToBareLookup: ratio('profile', 'bareLookup'),
       accessToBareLookup: ratio('access', 'bareLookup'),
+      ...Object.fromEntries(
+        Object.keys(ofMany).map((name) =>
+          name.endsWith('Payments')
+            ? [`${name}ToFewPayments`, ratio(name, 'fewPayments')]
+            : [`${name}ToFewList`, ratio(name, 'fewList')],
+        ),
+      ),
     },
   };
 }

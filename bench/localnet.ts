@@ -5,10 +5,14 @@
 // of a round. Quiet machines only: the load and the chain need a core each.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js';
 import { Pool } from 'undici';
+import { generateKeypair } from '../src/chain/keypair.ts';
 import { accountAt, head } from '../src/localnet/accounts.ts';
 import { execute } from '../src/localnet/execute.ts';
 import { airdrop, mintUsdc } from '../src/localnet/faucet.ts';
@@ -47,16 +51,48 @@ interface Server {
 }
 
 /** The product as it is installed, in a process of its own. */
-async function startServer(): Promise<Server> {
+async function startServer(...options: string[]): Promise<Server> {
   const started = performance.now();
-  const child = spawn(process.execPath, [BILLING, 'localnet', '--port', '0', '--json'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    process.execPath,
+    [BILLING, 'localnet', '--port', '0', '--json', ...options],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const { rpcUrl } = JSON.parse(line) as { rpcUrl: string };
   const pool = new Pool(rpcUrl, { connections: BATCHES_UNDER_WAY });
   await call(pool, 'getHealth');
   return { child, pool, startMs: performance.now() - started };
+}
+
+async function stopServer({ pool, child }: Server): Promise<void> {
+  await pool.close();
+  const exited = once(child, 'exit');
+  child.kill();
+  await exited;
+}
+
+/** Milliseconds from the start to the first answer: of an empty chain, and of one with 100 wallets in 1,000 blocks on disk. */
+async function starts(): Promise<{ empty: number; withHistory: number }> {
+  const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
+  const options = ['--block-ms', '0', '--data-dir', directory];
+  try {
+    const first = await startServer(...options);
+    for (let wallet = 0; wallet < 100; wallet += 1) {
+      await call(first.pool, 'requestAirdrop', generateKeypair().address, 1_000_000_000);
+      await call(first.pool, 'localnet_mineBlocks', 10);
+    }
+    await stopServer(first);
+    const empty = await startServer('--block-ms', '0');
+    await stopServer(empty);
+    const second = await startServer(...options);
+    await stopServer(second);
+    return { empty: empty.startMs, withHistory: second.startMs };
+  } finally {
+    await rm(directory, { recursive: true });
+  }
 }
 
 async function postText(pool: Pool, body: string): Promise<string> {
@@ -229,8 +265,8 @@ export async function run(): Promise<Result> {
   );
   if (moved !== total)
     throw new Error(`${total} pulls were sent, but the treasury has ${moved} base units`);
-  await pool.close();
-  server.child.kill();
+  await stopServer(server);
+  const { empty, withHistory } = await starts();
 
   return {
     figures: {
@@ -238,6 +274,7 @@ export async function run(): Promise<Result> {
       inProcessTransactionsPerSecond: median(inProcess),
       rpcOneByOneTransactionsPerSecond: single,
       startToFirstAnswerMs: server.startMs,
+      startWithHistoryMs: withHistory,
       rssMbBefore: before,
       ...Object.fromEntries(
         rss.map((mb, index) => [`rssMbAfter${MEMORY_MILESTONES[index]}Transactions`, mb]),
@@ -245,7 +282,10 @@ export async function run(): Promise<Result> {
       rssMbAfterTravel: afterTravel,
       slotsTravelled: SLOTS_TRAVELLED,
     },
-    ratios: { rpcToInProcess: median(overRpc.map((rate, round) => rate / inProcess[round]!)) },
+    ratios: {
+      rpcToInProcess: median(overRpc.map((rate, round) => rate / inProcess[round]!)),
+      startWithHistory: withHistory / empty,
+    },
   };
 }
 

@@ -1,4 +1,4 @@
-// Measures start times: `billing --help`, and `billing serve` on a migrated database until /readyz returns 200.
+// Measures start times: `billing --help`, beside Node with an empty program, and `billing serve` on a migrated database until /readyz returns 200.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,13 +15,14 @@ const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 const median = (values: number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-async function help(): Promise<number> {
+/** Milliseconds of Node with these arguments, from its start to its end. */
+async function node(...args: string[]): Promise<number> {
   const startedAt = performance.now();
   const [code] = (await once(
-    spawn(process.execPath, [program, '--help'], { env: {}, stdio: 'ignore' }),
+    spawn(process.execPath, args, { env: {}, stdio: 'ignore' }),
     'close',
   )) as [number];
-  if (code !== 0) throw new Error(`--help ended with ${code}`);
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`);
   return performance.now() - startedAt;
 }
 
@@ -62,10 +63,11 @@ export async function run(): Promise<Result> {
   const sql = connect(postgres.url, { max: 2, name: 'bench' });
   await migrate(sql);
   await sql.end();
-  const [helps, serves]: [number[], number[]] = [[], []];
+  const [bare, helps, serves]: [number[], number[], number[]] = [[], [], []];
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
-      helps.push(await help());
+      bare.push(await node('--eval', ''));
+      helps.push(await node(program, '--help'));
       serves.push(await serve(postgres.url));
     }
   } finally {
@@ -84,6 +86,6 @@ export async function run(): Promise<Result> {
       serveReadyFastestMs,
       serveReadySlowestMs,
     },
-    ratios: {},
+    ratios: { helpToBareNode: median(helps) / median(bare) },
   };
 }

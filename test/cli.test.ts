@@ -12,6 +12,7 @@ import { bytesOf, walletFromSeed } from '../src/sandbox/wallet.ts';
 import { run, runShared, start } from './fixtures/command.ts';
 import { startTestChain } from './fixtures/localnet.ts';
 import { testDatabase } from './fixtures/postgres.ts';
+import { until } from './fixtures/webhooks.ts';
 
 const treasury = generateKeypair().address;
 const keeper = walletFromSeed(Buffer.alloc(32, 7));
@@ -157,12 +158,8 @@ void t.test(
     chain.fund(treasury, { usdc: 1n });
     chain.fund(keeper.address, { lamports: 10_000_000_000n });
     await running.line('chain verified');
-    let ready = 503;
-    for (let tries = 0; ready !== 200 && tries < 100; tries += 1) {
-      ready = (await fetch(`${metrics}/readyz`)).status;
-      if (ready !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    t.equal(ready, 200);
+    await until(async () => (await fetch(`${metrics}/readyz`)).status === 200);
+    t.pass('it is ready');
     running.child.kill('SIGTERM');
     t.equal((await running.ended).code, 0);
   },
@@ -191,14 +188,12 @@ void t.test(
     running.child.stdout?.destroy();
     // Its errors without a chain: the stream breaks and the requests fail.
     await chain.close();
-    let failed = false;
-    for (let tries = 0; !failed && tries < 200; tries += 1) {
-      failed = /billing_rpc_calls_total\{.*outcome="unreachable".*\} \d/.test(
+    await until(async () =>
+      /billing_rpc_calls_total\{.*outcome="unreachable".*\} \d/.test(
         await (await fetch(`${metrics}/metrics`)).text(),
-      );
-      if (!failed) await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    t.ok(failed, 'it has had something to say');
+      ),
+    );
+    t.pass('it has had something to say');
     running.child.kill('SIGTERM');
     t.match(await running.ended, { code: 0, stderr: '' });
   },

@@ -4,6 +4,7 @@ import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
 import { createHealth } from '../src/health.ts';
 import { RpcUnreachable } from '../src/chain/rpc-errors.ts';
+import { stopClock } from './fixtures/clock.ts';
 
 const lost = () =>
   Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' });
@@ -12,15 +13,14 @@ function health(t: Test) {
   const lines: { level: number; msg: string }[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line) as never) });
   const registry = new Registry();
-  let now = 0;
-  t.intercept(performance, 'now', { value: () => now });
+  const wait = stopClock(t);
   let begun = 0;
   const made = createHealth(
     registry,
     () => log,
     () => (begun += 1),
   );
-  return { ...made, lines, registry, begun: () => begun, wait: (ms: number) => (now += ms) };
+  return { ...made, lines, registry, begun: () => begun, wait };
 }
 
 void t.test('an outage of Postgres is one line when it begins and one when it ends', (t) => {

@@ -72,6 +72,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     periods,
     seed,
     chaos,
+    play: playOnce || flags.play,
     dataDir,
     tell: (line) => tell(line),
     log,

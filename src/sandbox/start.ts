@@ -22,6 +22,8 @@ export interface SandboxOptions {
   seed: number;
   /** Processes to kill -9 in the course of the play. */
   chaos: number;
+  /** Whether a play follows. Without one, wallets have as much time to sign as on a real chain. */
+  play: boolean;
   dataDir?: string | undefined;
   /** Called with progress messages. */
   tell: (line: string) => void;
@@ -84,7 +86,9 @@ export interface Sandbox {
 }
 
 // Fast enough that a play of months takes seconds, slow enough that a block holds more than one transaction.
-const blockMs = 30;
+const playBlockMs = 30;
+// Without a play: a transaction is valid for 45 s.
+const idleBlockMs = 300;
 // SOL that a wallet gets for its fees and rents.
 const walletLamports = 1_000_000_000n;
 const demoUsdc = 1_000_000_000n;
@@ -96,7 +100,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const startedAt = Date.now();
   const processes = await startProcesses({
     dataDir: options.dataDir,
-    blockMs,
+    blockMs: options.play ? playBlockMs : idleBlockMs,
     mint: LOCALNET_MINT,
     signal,
   });

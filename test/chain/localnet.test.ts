@@ -48,9 +48,9 @@ const FEE = 100_000n;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A chain that makes a block every 20 ms, a client, and a published plan. */
+/** A chain that makes a block every 50 ms, a client, and a published plan. */
 async function setup(t: Test) {
-  const chain = await startLocalnet({ blockMs: 20 });
+  const chain = await startLocalnet({ blockMs: 50 });
   const rpc = createRpc({ urls: [chain.rpcUrl], log });
   t.teardown(async () => {
     await rpc.close();

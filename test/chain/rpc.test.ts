@@ -7,14 +7,17 @@ import { generateKeypair } from '../../src/chain/keypair.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { createRpc } from '../../src/chain/rpc.ts';
 import { signTransaction } from '../../src/chain/transactions.ts';
+import { stopClock } from '../fixtures/clock.ts';
 import { answer, type Behaviour, HANDLED, rpcError, startRpcServer } from './rpc-server.ts';
 
-async function setup(t: Test, ...behaviours: Behaviour[]) {
+const setup = (t: Test, ...behaviours: Behaviour[]) => setupWithin(60_000, t, ...behaviours);
+
+async function setupWithin(timeoutMs: number, t: Test, ...behaviours: Behaviour[]) {
   const servers = await Promise.all(behaviours.map(startRpcServer));
   const log = pino({ level: 'silent' });
   const rpc = createRpc({
     urls: servers.map(({ url }) => url),
-    timeoutMs: 1000,
+    timeoutMs,
     probeMs: Infinity,
     log,
   });
@@ -216,7 +219,8 @@ void t.test('signature statuses', async (t) => {
   await t.test(
     'requested from all endpoints, they are those of the most advanced endpoint, with the slot of the slowest',
     async (t) => {
-      const { rpc } = await setup(
+      const { rpc } = await setupWithin(
+        2000,
         t,
         () => inContext(50, [null, { ...landed, confirmationStatus: 'processed' }, null, landed]),
         () => inContext(48, [landed, landed, null, { ...landed, confirmationStatus: 'processed' }]),
@@ -567,14 +571,15 @@ void t.test(
 void t.test(
   'without a reachable endpoint a transaction is unknown; an endpoint that is down does not delay another’s answer',
   async (t) => {
+    stopClock(t);
     const silence = () => HANDLED;
     const broken: Behaviour = (_seen, response) => answer(response, 'down', 502);
-    const { rpc } = await setup(t, silence, broken);
+    const { rpc } = await setupWithin(2000, t, silence, broken);
     await t.rejects(rpc.getTransaction('sig'), RpcUnreachable);
     const {
       rpc: half,
       servers: [down],
-    } = await setup(t, silence, () => null);
+    } = await setupWithin(2000, t, silence, () => null);
     t.match(await half.getTransaction('sig'), { unreadable: 'missing' }, 'both were asked');
     const asked = down!.calls.length;
     t.match(await half.getTransaction('sig'), { unreadable: 'missing' });

@@ -15,6 +15,8 @@ import {
 import { type Socket, startNode, until } from './stream-node.ts';
 
 const log = pino({ level: 'silent' });
+/** Far longer than a slow machine needs for an answer. */
+const silenceMs = 2000;
 const SUBSCRIBED: Record<string, number> = {
   programSubscribe: 100,
   slotSubscribe: 200,
@@ -128,10 +130,10 @@ void t.test('the next URL is tried when one does not work', async (t) => {
 
 void t.test('a silent connection is given up', async (t) => {
   const node = await startNode(t);
-  const { gaps } = follow(t, [node.url], { silenceMs: 200 });
+  const { gaps } = follow(t, [node.url], { silenceMs });
   await until(() => gaps() === 1);
   const heartbeat = setInterval(() => node.slot(1), 50);
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * silenceMs));
   t.equal(gaps(), 1, 'slots keep it');
   clearInterval(heartbeat);
   await until(() => gaps() === 2);
@@ -143,7 +145,7 @@ void t.test('a node that accepts and never answers is given up', async (t) => {
   await once(open, 'listening');
   const node = await startNode(t);
   const { gaps } = follow(t, [`ws://127.0.0.1:${(open.address() as AddressInfo).port}`, node.url], {
-    silenceMs: 200,
+    silenceMs,
   });
   t.teardown(() => open.close());
   await until(() => gaps() === 1);
@@ -173,7 +175,7 @@ void t.test(
     const { gaps } = follow(
       t,
       [`ws://127.0.0.1:${(dead.address() as AddressInfo).port}`, node.url],
-      { silenceMs: 200 },
+      { silenceMs },
     );
     t.teardown(() => dead.close());
     await until(() => gaps() === 1);
@@ -219,9 +221,9 @@ void t.test('without slots the answers to pings keep a connection', async (t) =>
         : { result: SUBSCRIBED[method] };
     socket.send(JSON.stringify({ jsonrpc: '2.0', id, ...outcome }));
   });
-  const { gaps, notices } = follow(t, [node.url], { silenceMs: 150 });
+  const { gaps, notices } = follow(t, [node.url], { silenceMs });
   await until(() => gaps() === 1);
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * silenceMs));
   node.account(generateKeypair().address, 8);
   await until(() => notices.length === 1);
   t.equal(node.sockets.length, 1);

@@ -4,7 +4,14 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { ReservedSql } from 'postgres';
 import t, { type Test } from 'tap';
-import { type Outcome, run, type Running, runShared, start } from '../fixtures/command.ts';
+import {
+  type Outcome,
+  run,
+  type Running,
+  runShared,
+  start,
+  withoutProgress,
+} from '../fixtures/command.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { isLong } from '../fixtures/long.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -41,7 +48,7 @@ const everyCommand: string[][] = [
   ['migrate'],
 ];
 
-/** Every third command: twelve that start at once take so long that the first has given up before the last waits. The short form has one third. */
+/** Every third command. The short form has one third. */
 const thirds = (isLong ? [0, 1, 2] : [0]).map((n) =>
   everyCommand.filter((_, place) => place % 3 === n),
 );
@@ -88,16 +95,18 @@ async function allWaiting(
     // Of "billing migrate" (src/db/migrate.ts).
     await session`select pg_advisory_xact_lock(2455464)`;
   });
-  const commands = some.map((args) => {
+  const commands: { name: string; running: Running }[] = [];
+  // "status" starts last: it gives up after five seconds.
+  for (const args of some.toSorted((one) => (one[0] === 'status' ? 1 : 0))) {
     const given = { ...(args[0] === 'reconcile' ? chainEnv : env), DATABASE_URL: databaseUrl };
-    return { name: args.join(' '), running: start(t, args, given) };
-  });
-  await until(async () => {
-    const [{ waiting }] = await sql<[{ waiting: number }]>`
-      select count(*)::int as waiting from pg_stat_activity
-      where wait_event_type = 'Lock' and ${ofCommands}`;
-    return waiting === commands.length;
-  }, 30_000);
+    commands.push({ name: args.join(' '), running: start(t, args, given) });
+    await until(async () => {
+      const [{ waiting }] = await sql<[{ waiting: number }]>`
+        select count(*)::int as waiting from pg_stat_activity
+        where wait_event_type = 'Lock' and ${ofCommands}`;
+      return waiting === commands.length;
+    });
+  }
   return commands;
 }
 
@@ -163,7 +172,7 @@ for (const some of thirds) {
       behind.port = String(wire.port);
       const commands = await allWaiting(t, some, behind.href);
       const listing = commands.find(({ name }) => name === 'keys list');
-      await listing?.running.says('billing: reading keys: 1 s');
+      await listing?.running.says(/^billing: reading keys: [1-9]\d* s$/);
       wire.cut();
       for (const { name, running } of commands) {
         const outcome = await running.ended;
@@ -208,7 +217,7 @@ void t.test('a closed pipe (| head) is no error, and no further rows are read', 
     );
     const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
     t.match(stdout, json === '' ? /^ID .*REVOKED\n0\n$/ : /^\{"id":.*\}\n0\n$/);
-    t.equal(stderr, '');
+    t.equal(withoutProgress(stderr), '');
   }
 });
 
@@ -255,7 +264,7 @@ void t.test(
       (session) => session`lock table merchants in access exclusive mode`,
     );
     const slow = startTerminal(t, ['merchants', 'list'], { columns: 200, env });
-    await slow.waitFor('reading merchants: 1 s');
+    await slow.waitFor(/reading merchants: [1-9]\d* s/);
     await release();
     t.match(await slow.ended, { code: 0 });
     t.notMatch(slow.screen(), 'reading merchants');

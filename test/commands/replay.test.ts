@@ -1,11 +1,13 @@
 import t from 'tap';
-import { runShared, start } from '../fixtures/command.ts';
+import { preload, runShared, start } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertEvent, insertMerchant, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 import { startTerminal } from '../fixtures/terminal.ts';
 import { until, finishDeliveries } from '../fixtures/webhooks.ts';
 import { parseSelection } from '../../src/commands/replay.ts';
 
+/** Makes a Node process say that it has received the signal. */
+const tellsOfSignal = preload(`process.on('SIGINT', () => console.error('SIGINT'));`);
 const id = '01a1fd7a-183d-7a6e-8756-a417420d830b';
 
 void t.test('ids or filters become a selection', async (t) => {
@@ -94,7 +96,7 @@ void t.test(
       await tx`lock table replays in share row exclusive mode`;
       await released;
     });
-    const cut = start(t, [...args, '--yes', '--json'], env);
+    const cut = start(t, [...args, '--yes', '--json'], { ...env, NODE_OPTIONS: tellsOfSignal });
     await until(
       async () =>
         (
@@ -102,8 +104,7 @@ void t.test(
         ).length > 0,
     );
     cut.child.kill('SIGINT');
-    // It receives the signal before it may continue.
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await cut.says('SIGINT');
     release();
     await held;
     t.match(await cut.ended, {

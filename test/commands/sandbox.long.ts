@@ -6,7 +6,6 @@ import { start } from '../fixtures/command.ts';
 
 void t.test(
   '--once, ctrl-C in the middle of the play: one line, exit code 130, everything stopped',
-  { timeout: 120_000 },
   async (t) => {
     const running = start(t, ['sandbox', '--once', '--subscribers', '8', '--periods', '40']);
     await running.line('period 1 of 40');
@@ -25,7 +24,6 @@ void t.test(
 
 void t.test(
   'interrupted during the start, and again while it stops: no process is left',
-  { timeout: 120_000 },
   async (t) => {
     const running = start(t, ['sandbox', '--once']);
     let started: number[] = [];

@@ -10,7 +10,6 @@ import type { Sql } from '../../src/db/connect.ts';
 import { generateKey } from '../../src/domain/keys.ts';
 import { createTokens } from '../../src/domain/tokens.ts';
 import { start, type Running } from '../fixtures/command.ts';
-import { least } from '../fixtures/least.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -21,6 +20,7 @@ const exportRows = Number(process.env.EXPORT_ROWS ?? 40_000);
 const patient = process.env.PATIENCE === '1';
 /** Requests for each public file on one connection. */
 const pipelined = 500;
+const heapMb = 96;
 const jwtSecret = 'a JWT secret of thirty-two bytes!';
 const publicUrl = 'http://billing.test';
 const tokens = createTokens([jwtSecret], publicUrl);
@@ -35,7 +35,12 @@ interface Setting {
   servers: Server[];
 }
 
-async function serving(t: Test, count: number, judged = true): Promise<Setting> {
+/** `heapMb`: the size of the heap at which a process ends, so that its memory does not depend on when it collects garbage. */
+async function serving(
+  t: Test,
+  count: number,
+  { judged = true, heapMb }: { judged?: boolean; heapMb?: number } = {},
+): Promise<Setting> {
   const { sql, url } = await testDatabase(t);
   const env = {
     DATABASE_URL: url,
@@ -51,6 +56,7 @@ async function serving(t: Test, count: number, judged = true): Promise<Setting> 
     METRICS_PORT: '0',
     DATABASE_POOL: '4',
     TRUST_PROXY: '127.0.0.1',
+    ...(heapMb !== undefined && { NODE_OPTIONS: `--max-old-space-size=${heapMb}` }),
   };
   const servers = await Promise.all(
     Array.from({ length: count }, async (): Promise<Server> => {
@@ -104,7 +110,10 @@ void t.test('four processes on one Postgres', async (t) => {
         ['free', 100],
         ['pro', 1000],
       ] as const) {
-        const { token } = await newMerchant(sql, tier);
+        const { id, token } = await newMerchant(sql, tier);
+        // A window that outlasts the requests, however slow the machine is.
+        await sql`
+          insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + interval '1 hour', 0, 0, ${limit})`;
         let sent = 0;
         const statuses: number[] = [];
         const client = async () => {
@@ -115,7 +124,7 @@ void t.test('four processes on one Postgres', async (t) => {
             statuses.push(answer.status);
             if (answer.status !== 429) continue;
             const wait = Number(answer.headers.get('retry-after'));
-            if (!Number.isInteger(wait) || wait < 1 || wait > 60)
+            if (!Number.isInteger(wait) || wait < 1 || wait > 3600)
               t.fail(`Retry-After: ${String(answer.headers.get('retry-after'))}`);
           }
         };
@@ -127,24 +136,31 @@ void t.test('four processes on one Postgres', async (t) => {
           `${tier}: ${through} of ${statuses.length} came through, the limit is ${limit}`,
         );
       }
-      // A window that is spent but for two requests and about to end.
-      const { id, token } = await newMerchant(sql, 'free');
-      await sql`
-      insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + interval '2500 ms', 98, 1, 100)`;
+      const { token: first } = await newMerchant(sql, 'free');
+      const started = await ask(at(0), '/merchant/profile', first);
+      t.match(started.headers.get('ratelimit-reset'), /^([1-5]?[0-9]|60)$/, 'a minute');
+
+      // A window that is spent but for two requests and about to end: a longer one where it ended before they were sent.
       let refused: Response | undefined;
-      for (let n = 0; n < 4 && refused === undefined; n += 1) {
-        const answer = await ask(at(n), '/merchant/profile', token);
-        if (answer.status === 429) refused = answer;
+      for (let ms = 2500; refused === undefined; ms *= 2) {
+        const { id, token } = await newMerchant(sql, 'free');
+        await sql`
+          insert into rate_budgets (subject, number, ends_at, spent, granted, most) values (${`merchant:${id}`}, 0, clock_timestamp() + ${ms} * interval '1 ms', 98, 1, 100)`;
+        for (let n = 0; n < 4 && refused === undefined; n += 1) {
+          const answer = await ask(at(n), '/merchant/profile', token);
+          if (answer.status === 429) refused = answer;
+        }
+        if (refused === undefined) continue;
+        const wait = Number(refused.headers.get('retry-after'));
+        t.ok(wait >= 1 && wait <= Math.ceil(ms / 1000), `told to wait ${wait} s`);
+        await pause(wait * 1000);
+        for (const server of servers)
+          t.equal(
+            (await ask(server, '/merchant/profile', token)).status,
+            200,
+            'who waited gets through',
+          );
       }
-      const wait = Number(refused?.headers.get('retry-after'));
-      t.ok(wait >= 1 && wait <= 3, `told to wait ${wait} s`);
-      await pause(wait * 1000);
-      for (const server of servers)
-        t.equal(
-          (await ask(server, '/merchant/profile', token)).status,
-          200,
-          'who waited gets through',
-        );
     },
   );
 
@@ -194,7 +210,7 @@ void t.test('four processes on one Postgres', async (t) => {
     },
   );
 
-  await t.test('a change of tier takes effect within a second', async (t) => {
+  await t.test('a change of tier takes effect with the very next request', async (t) => {
     const { id, token, appId } = await newMerchant(sql, 'free');
     for (const server of servers)
       t.equal(
@@ -206,16 +222,12 @@ void t.test('four processes on one Postgres', async (t) => {
       ['free', 403, '100'],
     ] as const) {
       await sql`update merchants set tier = ${tier} where id = ${id}`;
-      const began = performance.now();
       for (const server of servers) {
         const answer = await ask(server, `/merchant/apps/${appId}/transactions/export`, token);
         t.equal(answer.status, status);
         t.equal(answer.headers.get('ratelimit-limit'), limit);
         await answer.arrayBuffer();
       }
-      t.comment(
-        `${tier} after ${Math.round(performance.now() - began)} ms at all four, with the very next request`,
-      );
     }
   });
 
@@ -297,7 +309,6 @@ void t.test('four processes on one Postgres', async (t) => {
 if (patient)
   void t.test(
     'a client that never ends its request is cut off after half a minute, while others are served',
-    { timeout: 120_000 },
     async (t) => {
       const { servers } = await serving(t, 1);
       const { port } = new URL(servers[0]!.url);
@@ -332,7 +343,7 @@ if (patient)
 void t.test(
   'requests for every public file, pipelined and not read, take less than 200 MB of the process',
   async (t) => {
-    const { servers } = await serving(t, 1);
+    const { servers } = await serving(t, 1, { heapMb });
     const { url, running } = servers[0]!;
     const page = await (await fetch(`${url}/docs/`)).text();
     const loaded = new Set(
@@ -378,31 +389,25 @@ void t.test(
   },
 );
 
-void t.test(
-  `the CSV of ${exportRows} rows needs less than 200 MB of memory`,
-  { timeout: 600_000 },
-  async (t) => {
-    const peak = await least(200, async () => {
-      const { sql, servers } = await serving(t, 1, false);
-      const { wallet, appId, token } = await newMerchant(sql, 'pro');
-      const planId = await insertPlan(sql, { appId, wallet });
-      const subscription = await insertSubscription(sql, { appId, planId });
-      await sql`
+void t.test(`the CSV of ${exportRows} rows needs less than 200 MB of memory`, async (t) => {
+  const { sql, servers } = await serving(t, 1, { judged: false, heapMb });
+  const { wallet, appId, token } = await newMerchant(sql, 'pro');
+  const planId = await insertPlan(sql, { appId, wallet });
+  const subscription = await insertSubscription(sql, { appId, planId });
+  await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
-        platform_fee, amount_net, tx_signature, occurred_at)
-      select ${appId}, ${planId}, ${subscription}, ${randomAddress()}, ${randomAddress()}, 'succeeded', at, at + interval '1 hour', 10000000, 100000, 9900000,
-        md5(at::text) || md5(n::text) || 'aaaaaaaaaaaaaaaaaaaaaaaa', at
-      from (select n, timestamptz '2020-01-01' + n * interval '1 minute' as at from generate_series(1, ${exportRows}::int) n) as made`;
-      await sql`analyze payments`;
-      const answer = await ask(servers[0]!, `/merchant/apps/${appId}/transactions/export`, token);
-      t.equal(answer.status, 200);
-      let lines = 0;
-      for await (const part of answer.body!)
-        lines += Buffer.from(part).filter((byte) => byte === 10).length;
-      t.equal(lines, exportRows + 1);
-      return peakMemory(servers[0]!.running);
-    });
-    t.comment(`${Math.round(peak)} MB at its peak`);
-    t.ok(peak < 200, `${Math.round(peak)} MB at its peak`);
-  },
-);
+      platform_fee, amount_net, tx_signature, occurred_at)
+    select ${appId}, ${planId}, ${subscription}, ${randomAddress()}, ${randomAddress()}, 'succeeded', at, at + interval '1 hour', 10000000, 100000, 9900000,
+      md5(at::text) || md5(n::text) || 'aaaaaaaaaaaaaaaaaaaaaaaa', at
+    from (select n, timestamptz '2020-01-01' + n * interval '1 minute' as at from generate_series(1, ${exportRows}::int) n) as made`;
+  await sql`analyze payments`;
+  const answer = await ask(servers[0]!, `/merchant/apps/${appId}/transactions/export`, token);
+  t.equal(answer.status, 200);
+  let lines = 0;
+  for await (const part of answer.body!)
+    lines += Buffer.from(part).filter((byte) => byte === 10).length;
+  t.equal(lines, exportRows + 1);
+  const peak = await peakMemory(servers[0]!.running);
+  t.comment(`${Math.round(peak)} MB at its peak`);
+  t.ok(peak < 200, `${Math.round(peak)} MB at its peak`);
+});

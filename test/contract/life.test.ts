@@ -42,6 +42,7 @@ const HUGE = 9_007_199_254_740_993n;
 const base58 = /^[1-9A-HJ-NP-Za-km-z]+$/;
 const iso = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
+const began = Date.now();
 const stage = await startStage(t);
 const { sql, net } = stage;
 const api = await testApi(t, {
@@ -134,11 +135,8 @@ await stage.send(
 const has = async (subscription: Subscription, type: EventType, count = 1) =>
   (await stage.events(subscription)).filter((event) => event.type === type).length >= count;
 const told = (what: string, wanted: [Subscription, EventType, number?][]) =>
-  stage.until(
-    what,
-    async () =>
-      (await Promise.all(wanted.map(([one, type, count]) => has(one, type, count)))).every(Boolean),
-    30_000,
+  stage.until(what, async () =>
+    (await Promise.all(wanted.map(([one, type, count]) => has(one, type, count)))).every(Boolean),
   );
 
 await stage.startKeeper();
@@ -272,9 +270,9 @@ rule(
   "When something happens to a subscription, the merchant's HTTPS endpoint receives a signed webhook.",
   (t) => {
     t.equal(requests.length, count);
-    for (const { body, headers, secret, event } of requests) {
+    for (const { body, headers, secret, event, at } of requests) {
       t.equal(headers.host, `secure.example:${receiver.port}`);
-      t.equal(verifyWebhook(body, headers, secret).id, event.id);
+      t.equal(verifyWebhook(body, headers, secret, new Date(at)).id, event.id);
     }
   },
 );
@@ -322,7 +320,8 @@ rule('`type` | string | one of the types below', (t) => {
 rule('`createdAt` | ISO 8601 string | when the event was created', (t) => {
   for (const { event, at } of requests) {
     t.match(event.createdAt, iso);
-    t.ok(Math.abs(at - Date.parse(event.createdAt)) < 120_000);
+    const createdAt = Date.parse(event.createdAt);
+    t.ok(createdAt >= began && createdAt <= at, 'between the start of the test and its arrival');
   }
 });
 

@@ -10,6 +10,10 @@ const rule = rulesIn(t);
 
 const api = await testApi(t, { requestsPerMinute });
 
+/** Moves the end of a merchant's minute away, so that it outlasts the test's requests however slow the machine is. */
+const prolong = ({ merchantId }: { merchantId: string }) => api.sql`
+  update rate_budgets set ends_at = ends_at + interval '1 hour' where subject = ${`merchant:${merchantId}`}`;
+
 /** Sends this number of requests of one merchant, partly concurrent. */
 async function ask(token: string, count: number): Promise<Answer<unknown>[]> {
   const answers: Answer<unknown>[] = [];
@@ -29,7 +33,7 @@ const limited = {
   body: { success: false, data: null },
 };
 
-/** A merchant with this number of requests left in a minute that ends soon. */
+/** A merchant with this number of requests left in a window that ends in this number of seconds. */
 async function nearlySpent(left: number, seconds: number) {
   const merchant = await api.merchant();
   // The part of the minute's budget that a process holds is lost with the process.
@@ -44,7 +48,8 @@ async function nearlySpent(left: number, seconds: number) {
 }
 
 rule('Requests, Free tier | 100 a minute', async (t) => {
-  const { token, key } = await api.merchant();
+  const { token, key, merchantId } = await api.merchant();
+  await prolong({ merchantId });
   // Signing up took three.
   const answers = await ask(token, 97);
   t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
@@ -55,14 +60,20 @@ rule('Requests, Free tier | 100 a minute', async (t) => {
 rule('Requests, Pro tier | 1,000 a minute', async (t) => {
   const { token, merchantId } = await api.merchant();
   await api.sql`update merchants set tier = 'pro' where id = ${merchantId}`;
+  await prolong({ merchantId });
   const answers = await ask(token, 997);
   t.same(new Set(answers.map(({ status }) => status)), new Set([200]));
   t.match(await api.call('GET', '/merchant/profile', { token }), limited);
 });
 
 rule('A request over the rate limit gets status 429 and a `Retry-After` header.', async (t) => {
-  const began = performance.now();
-  const { merchant, fresh } = await nearlySpent(1, 30);
+  const { merchant, fresh } = await nearlySpent(1, 3600);
+  const secondsLeft = async () => {
+    const [left] = await api.sql<[{ seconds: number }]>`
+      select extract(epoch from ends_at - clock_timestamp())::float8 as seconds from rate_budgets
+      where subject = ${`merchant:${merchant.merchantId}`}`;
+    return left.seconds;
+  };
   t.equal((await fresh.call('GET', '/merchant/profile', { token: merchant.key })).status, 200);
   for (const url of [
     '/merchant/profile',
@@ -70,42 +81,37 @@ rule('A request over the rate limit gets status 429 and a `Retry-After` header.'
     `/merchant/apps/${merchant.appId}/subscriptions`,
     '/merchant/apps/x/plans',
   ]) {
+    const most = await secondsLeft();
     const refused = await fresh.call('GET', url, { token: merchant.token });
+    const least = await secondsLeft();
     t.match(refused, limited, url);
     const wait = Number(refused.headers['retry-after']);
-    const passed = (performance.now() - began) / 1000;
-    t.ok(
-      wait >= 29 - passed && wait <= 30,
-      `${wait} s, ${passed} s after the minute had 30 s left`,
-    );
+    t.ok(wait >= least && wait <= most + 1.1, `${wait} s when ${most} to ${least} s were left`);
   }
 });
 
 rule('After a 429 the client waits for `Retry-After` and succeeds.', async (t) => {
-  const { merchant, fresh } = await nearlySpent(0, 3);
-  const refused = await fresh.call('GET', '/merchant/profile', { token: merchant.key });
-  t.match(refused, limited);
-  await fresh.app.listen({ host: '127.0.0.1', port: 0 });
-  const baseUrl = `http://127.0.0.1:${(fresh.app.server.address() as AddressInfo).port}`;
   const waited: number[] = [];
   const watched: typeof fetch = async (url, init) => {
     const answer = await fetch(url, init);
     if (answer.status === 429) waited.push(Number(answer.headers.get('retry-after')));
     return answer;
   };
-  const began = performance.now();
-  const profile = await createClient({
-    baseUrl,
-    token: merchant.key,
-    retries: 1,
-    fetch: watched,
-  }).get('/merchant/profile');
-  t.equal(profile.wallet, merchant.wallet, 'it gets through');
+  // A longer window where it ended before the client's first request.
+  for (let seconds = 3; waited.length === 0; seconds *= 2) {
+    const { merchant, fresh } = await nearlySpent(0, seconds);
+    await fresh.app.listen({ host: '127.0.0.1', port: 0 });
+    const baseUrl = `http://127.0.0.1:${(fresh.app.server.address() as AddressInfo).port}`;
+    const client = createClient({ baseUrl, token: merchant.key, retries: 1, fetch: watched });
+    const began = performance.now();
+    const profile = await client.get('/merchant/profile');
+    const elapsed = performance.now() - began;
+    t.equal(profile.wallet, merchant.wallet, 'it gets through');
+    const [told] = waited;
+    if (told !== undefined)
+      t.ok(elapsed >= told * 1000 - 20, 'after as long as it was told, no sooner');
+  }
   t.equal(waited.length, 1);
-  t.ok(
-    performance.now() - began >= (waited[0] ?? Infinity) * 1000 - 20,
-    'after as long as it was told, no sooner',
-  );
 });
 
 rule('CSV export | Pro tier', async (t) => {

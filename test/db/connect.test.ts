@@ -2,13 +2,33 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
-import { connect, silenceOf, type Transaction } from '../../src/db/connect.ts';
+import {
+  connect,
+  type Queryable,
+  silenceOf,
+  type Sql,
+  type Transaction,
+} from '../../src/db/connect.ts';
 import { isLost } from '../../src/db/outage.ts';
 import { databaseTrouble } from '../../src/db/readiness.ts';
 import { messageOf } from '../../src/errors.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/webhooks.ts';
+
+async function pidOf(sql: Queryable): Promise<number> {
+  const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  return row.pid;
+}
+
+/** Resolves once that session runs pg_sleep. */
+const sleeps = (sql: Sql, pid: number) =>
+  until(
+    async () =>
+      (
+        await sql`select from pg_stat_activity where pid = ${pid} and state = 'active' and query like '%pg_sleep%'`
+      ).length === 1,
+  );
 
 void t.test(
   'a transaction whose connection ends is rejected, and nothing is written to the closed connection',
@@ -26,14 +46,15 @@ void t.test(
 
     /** Ends the connection under it, from the server's side or on the way. */
     const ends: Record<string, (tx: Transaction) => Promise<unknown>> = {
-      'cut while a query runs': (tx) => {
-        setTimeout(() => wire.cut(), 20);
-        return tx`select pg_sleep(10)`;
+      'cut while a query runs': async (tx) => {
+        const pid = await pidOf(tx);
+        void sleeps(direct, pid).then(() => wire.cut());
+        await tx`select pg_sleep(3600)`;
       },
       'ended by the server while a query runs': async (tx) => {
-        const [{ pid }] = await tx<[{ pid: number }]>`select pg_backend_pid() as pid`;
-        setTimeout(() => void direct`select pg_terminate_backend(${pid})`.execute(), 20);
-        await tx`select pg_sleep(10)`;
+        const pid = await pidOf(tx);
+        void sleeps(direct, pid).then(() => direct`select pg_terminate_backend(${pid})`);
+        await tx`select pg_sleep(3600)`;
       },
       'cut between two queries': async (tx) => {
         await tx`select 1`;
@@ -89,20 +110,20 @@ void t.test(
   },
 );
 
-/** A pool of one connection with short limits, and the wire that it goes over. */
-async function wired(t: Test, { silentMs = 1000, max = 1 } = {}) {
+/** A pool of one connection with short limits, and the wire that it goes over. Each limit is far above what an answer takes. */
+async function wired(t: Test, { statementMs = 1500, silentMs = 2000 } = {}) {
   const { url, sql: direct } = await testDatabase(t);
   const wire = await startProxy(t, Number(new URL(url).port));
   const behind = new URL(url);
   behind.port = String(wire.port);
-  const limits = { statementMs: 800, lockMs: 400, idleInTransactionMs: 400, silentMs };
-  const sql = connect(behind.href, { max, name: 'billing test', limits });
+  const limits = { statementMs, lockMs: 1000, idleInTransactionMs: 1000, silentMs };
+  const sql = connect(behind.href, { max: 1, name: 'billing test', limits });
   t.teardown(() => sql.end({ timeout: 0 }));
   return { sql, wire, direct };
 }
 
 void t.test('a connection that receives nothing is dropped, and LISTEN starts again', async (t) => {
-  const { sql, wire } = await wired(t, { silentMs: 300 });
+  const { sql, wire } = await wired(t);
   let listens = 0;
   const heard: string[] = [];
   await sql.listen(
@@ -137,7 +158,7 @@ void t.test('a connection that receives nothing is dropped, and LISTEN starts ag
 void t.test(
   'a commit and a statement of a transaction that get no answer are rejected',
   async (t) => {
-    const { sql, wire } = await wired(t, { silentMs: 300 });
+    const { sql, wire } = await wired(t);
     await t.rejects(
       sql.begin(async (tx) => {
         await tx`select 1`;
@@ -160,17 +181,20 @@ void t.test(
 void t.test(
   'a statement that waits for a connection longer than the limit is cancelled',
   async (t) => {
-    const { sql } = await wired(t, { silentMs: 300, max: 1 });
+    const { sql } = await wired(t);
+    let isCancelled = false;
     let isFree = false;
-    const holding = sql.begin(async (tx) => {
-      for (let n = 0; n < 9; n += 1) await tx`select pg_sleep(0.1)`;
-      isFree = true;
-    });
+    const holding = sql
+      .begin(async (tx) => {
+        while (!isCancelled) await tx`select pg_sleep(0.1)`;
+      })
+      .then(() => (isFree = true));
     await t.rejects(
       sql`select 1`.then((rows) => [...rows]),
       { code: '57014' },
     );
     t.notOk(isFree, 'before the connection is free');
+    isCancelled = true;
     await holding;
   },
 );
@@ -180,7 +204,7 @@ void t.test(
   async (t) => {
     const { sql, wire, direct } = await wired(t, { silentMs: 10_000 });
     await sql`select 1`;
-    await t.rejects(Promise.resolve(sql`select pg_sleep(20)`), { code: '57014' });
+    await t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), { code: '57014' });
     await direct`create table locked (n int)`;
     await direct.begin(async (tx) => {
       await tx`lock table locked`;
@@ -205,17 +229,13 @@ void t.test('the server ends an idle transaction', async (t) => {
 void t.test(
   'the error of a connection that the server ended is not given to a later statement',
   async (t) => {
-    const { sql, direct } = await wired(t);
+    const { sql, direct } = await wired(t, { statementMs: 600_000, silentMs: 1_200_000 });
     for (let round = 0; round < 3; round += 1) {
-      const [{ pid } = { pid: 0 }] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-      const running = t.rejects(Promise.resolve(sql`select pg_sleep(0.7)`), {
+      const pid = await pidOf(sql);
+      const running = t.rejects(Promise.resolve(sql`select pg_sleep(3600)`), {
         code: 'CONNECTION_CLOSED',
       });
-      await until(
-        async () =>
-          (await direct`select 1 from pg_stat_activity where pid = ${pid} and query like '%0.7%'`)
-            .length === 1,
-      );
+      await sleeps(direct, pid);
       await direct`select pg_terminate_backend(${pid})`;
       await running;
       if (round === 0) t.same([...(await sql`select 3 as answer`)], [{ answer: 3 }]);

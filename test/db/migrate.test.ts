@@ -70,7 +70,6 @@ void t.test('an unreachable Postgres is named without its password', async (t) =
 
 void t.test(
   'a migration that waits for a lock does not block the daemons, and continues when the lock is free',
-  { timeout: 60_000 },
   async (t) => {
     const { sql } = await testDatabase(t);
     const [last] = await sql<{ name: string }[]>`

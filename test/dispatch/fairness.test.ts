@@ -1,56 +1,50 @@
 import type { ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { createNotifier, deliveriesQueued } from '../../src/db/notify.ts';
-import { least } from '../fixtures/least.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 import { queueDeliveries, runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
 
 void t.test(
-  'a hung endpoint with 1,000 due deliveries does not delay nine healthy ones: their p99 is under a second',
+  'a hung endpoint with 1,000 due deliveries does not delay nine healthy ones: theirs go out before its own',
   async (t) => {
-    const p99 = async () => {
-      const database = await testDatabase(t);
-      const { sql } = database;
-      const waiting = new Set<ServerResponse>();
-      let most = 0;
-      const hung = await startReceiver(t, (response) => {
-        most = Math.max(most, waiting.add(response).size);
-        response.on('close', () => waiting.delete(response));
-      });
-      await queueDeliveries(sql, await seedApp(sql, hung.url), 1000);
-      const healthy = await Promise.all(
-        Array.from({ length: 9 }, async () => {
-          const receiver = await startReceiver(t, ok);
-          return { receiver, app: await seedApp(sql, receiver.url) };
-        }),
-      );
-      const dispatcher = await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '20' } });
-      await hung.got(1);
-      const notifier = createNotifier(sql, deliveriesQueued);
-      for (let round = 0; round < 10; round += 1) {
-        for (const { app } of healthy) await queueDeliveries(sql, app, 5);
-        notifier.notify();
-        await delay(50);
-      }
-      await notifier.flush();
-      await Promise.all(healthy.map(({ receiver }) => receiver.got(50)));
-      await until(
-        async () =>
-          (await sql`select 1 from all_deliveries where status = 'delivered'`).length === 450,
-      );
-      t.ok(most <= 10, `${most} requests wait for the hung one`);
-      const stopped = dispatcher.stop();
-      for (const response of waiting) response.destroy();
-      await stopped;
-      const [late] = await sql<{ p99: number }[]>`
-      select percentile_disc(0.99) within group (order by extract(epoch from attempt.started_at - delivery.created_at))::float8 as p99
-      from all_deliveries delivery join delivery_attempts attempt on attempt.delivery_id = delivery.id where delivery.status = 'delivered'`;
-      return (late?.p99 ?? Infinity) * 1000;
-    };
-    const shortest = await least(1000, p99);
-    t.ok(shortest < 1000, `p99 ${shortest} ms`);
+    const database = await testDatabase(t);
+    const { sql } = database;
+    const waiting = new Set<ServerResponse>();
+    let most = 0;
+    const hung = await startReceiver(t, (response) => {
+      most = Math.max(most, waiting.add(response).size);
+      response.on('close', () => waiting.delete(response));
+    });
+    await queueDeliveries(sql, await seedApp(sql, hung.url), 1000);
+    const healthy = await Promise.all(
+      Array.from({ length: 9 }, async () => {
+        const receiver = await startReceiver(t, ok);
+        return { receiver, app: await seedApp(sql, receiver.url) };
+      }),
+    );
+    const dispatcher = await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '20' } });
+    await hung.got(1);
+    const notifier = createNotifier(sql, deliveriesQueued);
+    for (let round = 1; round <= 10; round += 1) {
+      for (const { app } of healthy) await queueDeliveries(sql, app, 5);
+      notifier.notify();
+      await Promise.all(healthy.map(({ receiver }) => receiver.got(5 * round)));
+    }
+    await notifier.flush();
+    // A request that hangs holds its place for 5 s.
+    t.ok(hung.requests.length < 1000, `after ${hung.requests.length} of the 1,000`);
+    await until(
+      async () =>
+        (await sql`select 1 from all_deliveries where status = 'delivered'`).length === 450,
+    );
+    t.ok(most <= 10, `${most} requests wait for the hung one`);
+    const stopped = dispatcher.stop();
+    for (const response of waiting) response.destroy();
+    await stopped;
+    const attempts = await sql`
+      select 1 from delivery_attempts a join all_deliveries d on d.id = a.delivery_id where d.status = 'delivered'`;
+    t.equal(attempts.length, 450, 'each at the first attempt');
   },
 );
 
@@ -95,24 +89,17 @@ void t.test(
     await sql`update delivery_queue set attempts = 1, due_at = clock_timestamp()`;
     const fresh = await startReceiver(t, ok);
     const other = await seedApp(sql, fresh.url);
-    let sent = 0;
     await runDispatcher(t, database, { env: { WEBHOOK_CONCURRENCY: '40' } });
     await receiver.got(200);
-    const took = await least(1000, async () => {
-      const queued = Date.now();
-      await queueDeliveries(sql, other, 20);
-      await fresh.got((sent += 20));
-      return Date.now() - queued;
-    });
-    t.ok(took < 1000, `fresh events took ${took} ms`);
-    t.ok(most <= 35, `${most} retries at once`);
+    await queueDeliveries(sql, other, 20);
+    await fresh.got(20);
     t.ok(receiver.requests.length < 10_000, 'while the retries were still going on');
+    t.ok(most <= 35, `${most} retries at once`);
     refusing = false;
     await until(
       async () =>
         (await sql`select 1 from all_deliveries where attempts = 1 and finished_at is null limit 1`)
           .length === 0,
-      30_000,
     );
     const [early] = await sql<{ count: bigint }[]>`
     select count(*) as count from all_deliveries delivery join delivery_attempts attempt on attempt.delivery_id = delivery.id and number = 2

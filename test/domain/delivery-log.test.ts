@@ -66,7 +66,6 @@ async function mixed(t: Test): Promise<{ sql: Sql; apps: [SeededApp, SeededApp] 
 
 void t.test(
   'every combination of filters gives a plain query’s rows, newest first, at any page size',
-  { timeout: 120_000 },
   async (t) => {
     const { sql, apps } = await mixed(t);
     const everything = await sql<

@@ -266,7 +266,7 @@ void t.test(
     await queueDeliveries(sql, app, 3);
     const claimId = randomUUID();
     const request = { endpointId: app.endpointId, room: 1, floor: null };
-    const [claimed] = await claimDeliveries(sql, [request], { claimId, claimMs: 60_000 });
+    const [claimed] = await claimDeliveries(sql, [request], { claimId, claimMs: 3_600_000 });
     await deleteEndpoint(sql, app.endpointId);
 
     // Each statement that queues waits at its end for the test.

@@ -241,21 +241,20 @@ void t.test('a slow client is cut off, and others are served meanwhile', async (
   // The same server with shorter patience.
   api.app.server.requestTimeout = 300;
   api.app.server.headersTimeout = 300;
-  const began = Date.now();
   const dripping = raw(
     port,
     'POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{',
   );
   t.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
-  const answer = await dripping;
-  t.match(answer, /^HTTP\/1\.1 408 /);
-  t.ok(Date.now() - began < 45_000);
+  t.match(await dripping, /^HTTP\/1\.1 408 /);
 });
 
 void t.test(
   'stopping cuts idle connections, kept alive or not used yet, and finishes open requests',
   async (t) => {
     const { api, port } = await listening(t);
+    // Nothing but the stop ends a connection.
+    Object.assign(api.app.server, { requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 });
     const unused = connect(port, '127.0.0.1');
     await new Promise((resolve) => unused.once('connect', resolve));
     const idle = connect(port, '127.0.0.1');
@@ -274,13 +273,11 @@ void t.test(
       `POST /auth/nonce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
     );
     await begun;
-    const began = Date.now();
     const stopped = api.app.close();
     await closed;
     inHand.write(body.slice(5));
     t.match(await answered, /^HTTP\/1\.1 200 /);
     await stopped;
-    t.ok(Date.now() - began < 5000);
   },
 );
 
@@ -414,7 +411,7 @@ void t.test(
   'a list that Postgres cancels for its time is 503 with a sentence that says how to narrow it',
   async (t) => {
     const database = await testDatabase(t);
-    const limits = { ...daemonLimits, statementMs: 100 };
+    const limits = { ...daemonLimits, statementMs: 2000 };
     const impatient = connectDatabase(asRole(database.url, 'serve'), {
       max: 4,
       name: 'impatient',
@@ -442,7 +439,11 @@ void t.test(
 void t.test(
   'a request that Postgres ends for a deadlock is 503: it may be sent again',
   async (t) => {
-    const { sql, ...api } = await testApi(t);
+    const database = await testDatabase(t);
+    const { sql } = database;
+    // The session that looks for a deadlock while there is one gets the error. The request looks five seconds after it began to wait, the other never.
+    await sql`do $$ begin execute format('alter database %I set deadlock_timeout = ''5s''', current_database()); end $$`;
+    const api = await testApi(t, { database });
     const { appId, token } = await api.merchant();
     const path = `/merchant/apps/${appId}/webhooks`;
     const create = () =>
@@ -450,12 +451,13 @@ void t.test(
     const { id } = (await create()).body.data;
     await api.call('DELETE', `${path}/${id}`, { token });
     await sql.begin(async (tx) => {
+      await tx`set local deadlock_timeout = '1h'`;
       await tx`lock table delivery_queue`;
       const asked = create();
       const waiting = () =>
         sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       await until(async () => (await waiting()).length > 0);
-      // The request has stored the endpoint and waits for the queue. It waited first, so it is the one that looks for a deadlock first.
+      // The request has stored the endpoint and waits for the queue.
       await tx`lock table webhook_endpoints`;
       t.match(await asked, { status: 503, headers: { 'retry-after': '5' }, body: envelope });
     });

@@ -17,10 +17,19 @@ async function limiters(t: Test, count: number): Promise<{ all: Limiter[]; sql: 
   return { all, sql };
 }
 
+/** Windows of more than an hour: they do not end while the test runs, however slow the machine is. */
+async function stretchWindows(sql: Sql): Promise<void> {
+  await sql.unsafe(`
+    create function stretch() returns trigger language plpgsql as
+      $$ begin new.ends_at = new.ends_at + interval '1 hour'; return new; end $$;
+    create trigger stretch before insert on rate_budgets for each row execute function stretch()`);
+}
+
 void t.test(
   'four processes together let through exactly the limit, however the requests fall on them',
   async (t) => {
-    const { all } = await limiters(t, 4);
+    const { all, sql } = await limiters(t, 4);
+    await stretchWindows(sql);
     const shapes: Record<string, (n: number) => number> = {
       'in turn': (n) => n % 4,
       'one only': () => 2,
@@ -45,7 +54,8 @@ void t.test(
 );
 
 void t.test('also for concurrent requests', async (t) => {
-  const { all } = await limiters(t, 4);
+  const { all, sql } = await limiters(t, 4);
+  await stretchWindows(sql);
   for (const limit of [100, 1000]) {
     const spent = await Promise.all(
       Array.from({ length: limit * 3 }, (_, n) => all[n % 4]!.spend(`storm ${limit}`, limit)),
@@ -90,14 +100,14 @@ void t.test('a request fails while Postgres cannot count it', async (t) => {
 void t.test('a refused client gets through after Retry-After', async (t) => {
   const { all, sql } = await limiters(t, 2);
   const [one, two] = all;
-  const began = performance.now();
   while ((await one!.spend('patient', 5)).allowed);
   t.equal((await two!.spend('patient', 5)).allowed, false);
   const refused = await one!.spend('patient', 5);
   t.match(refused, { allowed: false, limit: 5, remaining: 0 });
-  const passed = (performance.now() - began) / 1000;
+  const [left] = await sql<{ seconds: number }[]>`
+    select extract(epoch from ends_at - clock_timestamp())::float8 as seconds from rate_budgets where subject = 'patient'`;
   t.ok(
-    refused.resetSeconds >= 59 - passed && refused.resetSeconds <= 60,
+    refused.resetSeconds >= left!.seconds && refused.resetSeconds <= 60,
     `told to wait ${refused.resetSeconds} s`,
   );
   // The window as it is three seconds before its end; new limiters, since the old ones know better.

@@ -24,15 +24,11 @@ async function blockedReason(stage: Stage, plan: Plan): Promise<string | null> {
 }
 
 const paid = (stage: Stage, subscriptions: readonly Subscription[], count: number) =>
-  stage.until(
-    `each is paid ${count} times`,
-    async () => {
-      for (const subscription of subscriptions)
-        if ((await stage.payments(subscription)).length !== count) return false;
-      return true;
-    },
-    60_000,
-  );
+  stage.until(`each is paid ${count} times`, async () => {
+    for (const subscription of subscriptions)
+      if ((await stage.payments(subscription)).length !== count) return false;
+    return true;
+  });
 
 async function differences(stage: Stage, keepers = [stage.keeper.address]) {
   stage.net.mineBlocks(40);
@@ -89,7 +85,11 @@ void t.test(
         'it waits for its next period',
       );
     }
-    t.equal((await stage.sql`select 1 from payment_attempts`).length, 1, 'nothing else is signed');
+    t.same(
+      await stage.sql`select 1 from payment_attempts where subscription_id <> ${elsewhere.id}`,
+      [],
+      'nothing else is signed',
+    );
     t.match(
       await keeper.registry.metrics(),
       /billing_keeper_alerts_total\{.*reason="not_a_puller".*\} 1/,
@@ -171,14 +171,13 @@ void t.test(
     await stage.until(
       'it has ended',
       async () => (await stage.row(subscription)).status === 'expired',
-      30_000,
     );
     t.match(await stage.row(subscription), { endReason: 'plan_closed' });
     const ended = async () =>
       (
         await stage.sql`select 1 from plans where status = 'ended' and collection_blocked_reason is null`
       ).length === 1;
-    await stage.until('the plan has ended as well', ended, 30_000);
+    await stage.until('the plan has ended as well', ended);
   },
 );
 

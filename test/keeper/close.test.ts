@@ -50,7 +50,6 @@ void t.test(
     await stage.until(
       'the cancellation is seen',
       async () => (await stage.row(subscription)).cancelRequestedAt !== null,
-      5000,
     );
     const rent = await lamportsOf(stage, subscription.pda);
     const before = await lamportsOf(stage, stage.keeper.address);

@@ -12,7 +12,7 @@ import {
   initAuthority,
   transferSubscription,
 } from '../../src/chain/instructions.ts';
-import { AMOUNT } from '../fixtures/agreement.ts';
+import { AMOUNT, arrived } from '../fixtures/agreement.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { approve, revokeApproval } from '../fixtures/tokens.ts';
 
@@ -220,6 +220,7 @@ void t.test(
     const flight = track();
     t.teardown(() => flight.stop(0));
     flight.add(taken);
+    await arrived(stage, taken);
     const alerts = async () =>
       (await context.metrics.alerts.get()).values.filter(({ value }) => value > 0);
     const alerting = Object.values(cases).filter(({ alert }) => alert !== undefined);
@@ -294,7 +295,7 @@ void t.test(
 void t.test(
   'a payment that runs out of compute units is ours: a higher limit is learnt, and it is paid',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));
     let low = true;
     const { context, collector, taken, track } = stage.parts({
@@ -310,6 +311,8 @@ void t.test(
     const shape = { pulls: 2, tries: 0 };
     const before = context.fees.units(shape);
     flight.add(taken);
+    await arrived(stage, taken);
+    stage.mine();
     await stage.until('it has failed', async () => (await stage.row(subscription)).setbacks === 1);
     t.match(await stage.row(subscription), { status: 'active', failedAttempts: 0 });
     t.ok(context.fees.units(shape) > before, 'the limit is raised');

@@ -4,7 +4,7 @@ import t from 'tap';
 import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
 import { SYSTEM_PROGRAM, tokenAccountAddress } from '../../src/chain/addresses.ts';
 import { transferSubscription } from '../../src/chain/instructions.ts';
-import { sent } from '../fixtures/agreement.ts';
+import { arrived, sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 void t.test(
@@ -134,6 +134,7 @@ void t.test('due at the boundary: not a second before it, at it, and after it', 
     const flight = first.track();
     await first.collector.turn();
     flight.add(first.taken);
+    await arrived(stage, first.taken);
     await stage.until('the first payment is recorded', async () => {
       stage.net.mineBlocks(4);
       return (await stage.payments(subscription)).length === 1;
@@ -175,7 +176,7 @@ void t.test('three skipped periods are gone: one payment, for the period that ru
 void t.test(
   "when the second transfer fails the first has not happened, and it is not the subscriber's failure",
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
     const subscription = await stage.subscriber(plan);
     const merchantBefore = await stage.balance(plan.merchant.address);
@@ -185,6 +186,7 @@ void t.test(
     await sent(stage, await stage.startKeeper());
     await freeze('frozen');
     stage.net.mineBlocks(90);
+    stage.mine();
     await stage.until(
       'the attempt has failed',
       async () =>

@@ -165,7 +165,7 @@ void t.test(
           if (wait) await stage.quiet();
         }
         stage.net.passSeconds(HOUR);
-        await stage.quiet(60_000);
+        await stage.quiet();
         const [{ landed, failed }] = await stage.sql<[{ landed: bigint; failed: bigint }]>`
           select count(*) filter (where state = 'landed') as landed, count(*) filter (where state = 'failed') as failed
           from payment_attempts`;

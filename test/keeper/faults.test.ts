@@ -9,7 +9,7 @@ import { timeOf } from '../../src/chain/time.ts';
 import { transactionFee } from '../../src/chain/collection.ts';
 import { computeUnitLimit, computeUnitPrice } from '../../src/chain/system-instructions.ts';
 import { signTransaction } from '../../src/chain/transactions.ts';
-import { agree, due, signAndDie } from '../fixtures/agreement.ts';
+import { agree, arrived, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';
 import { readable } from '../fixtures/transactions.ts';
@@ -37,18 +37,20 @@ void t.test(
 void t.test(
   'crash between commit and send: the next keeper sends the very same transaction',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
-    await stage.startKeeper();
+    await sent(stage, await stage.startKeeper());
+    stage.mine();
     await agree(t, stage, subscription, 1);
     t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
   },
 );
 
 void t.test('crash after the send: the next keeper finds it landed', async (t) => {
-  const { stage, subscription } = await due(t);
+  const { stage, subscription } = await due(t, { blockMs: 0 });
   const [signed] = await signAndDie(stage);
   await stage.rpc.sendTransaction(signed!.attempt.transaction);
+  stage.mine();
   await stage.startKeeper();
   await agree(t, stage, subscription, 1);
   t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
@@ -57,11 +59,12 @@ void t.test('crash after the send: the next keeper finds it landed', async (t) =
 void t.test(
   'crash after the confirmation, long ago: the next keeper finds it in the history',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
     stage.net.mineBlocks(200);
     stage.net.passSeconds(HOUR);
+    stage.mine();
     await stage.startKeeper();
     await agree(t, stage, subscription, 1);
   },
@@ -87,7 +90,7 @@ void t.test(
 );
 
 void t.test('a send that times out though it landed', async (t) => {
-  const { stage, subscription } = await due(t);
+  const { stage, subscription } = await due(t, { blockMs: 0 });
   const parts = stage.parts({
     async sendTransaction(bytes) {
       await stage.rpc.sendTransaction(bytes);
@@ -98,6 +101,8 @@ void t.test('a send that times out though it landed', async (t) => {
   t.teardown(() => flight.stop(0));
   await parts.collector.turn();
   flight.add(parts.taken);
+  await arrived(stage, parts.taken);
+  stage.mine();
   await agree(t, stage, subscription, 1);
 });
 
@@ -114,7 +119,7 @@ void t.test(
 );
 
 void t.test('a status that is null at first and found later', async (t) => {
-  const { stage, subscription } = await due(t);
+  const { stage, subscription } = await due(t, { blockMs: 0 });
   let asked = 0;
   const parts = stage.parts({
     async getSignatureStatuses(signatures, options) {
@@ -127,6 +132,8 @@ void t.test('a status that is null at first and found later', async (t) => {
   t.teardown(() => flight.stop(0));
   await parts.collector.turn();
   flight.add(parts.taken);
+  await arrived(stage, parts.taken);
+  stage.mine();
   await agree(t, stage, subscription, 1);
   t.ok(asked >= 8);
 });
@@ -180,6 +187,7 @@ void t.test(
       const flight = parts.track();
       await parts.collector.turn();
       flight.add(parts.taken);
+      await arrived(stage, parts.taken);
       await stage.until('it is paid', async () => {
         stage.net.mineBlocks(4);
         return (await stage.payments(subscription)).length === count;

@@ -63,13 +63,14 @@ const THEIRS = { source: 'foreign', platformFee: 0n };
 void t.test(
   'pulled while our payment is on its way, which then lands a period later: both are recorded',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     // The keeper has looked, signed and sent; nothing of it is on chain yet.
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
     await sent(stage, await stage.startKeeper());
     await ownerPulls(stage, subscription);
     stage.net.passSeconds(PERIOD + 5);
     stage.net.mineBlocks(90);
+    stage.mine();
     await agree(t, stage, subscription, 2);
     t.same(await sourcesOf(stage, subscription), [THEIRS, OURS]);
   },

@@ -85,7 +85,6 @@ void t.test('the sweep finds changes of the time while the stream was down', asy
   await stage.until(
     'the cancellation is seen',
     async () => (await stage.row(subscription)).cancelRequestedAt !== null,
-    60_000,
   );
   stage.net.passSeconds(720 * HOUR + 5);
   await stage.until(
@@ -120,7 +119,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
     log: silent,
   });
   t.teardown(() => follower.close());
-  await stage.until('the stream is on', async () => gaps === 1);
+  await stage.until('the stream is on', async () => gaps > 0);
   const follow = async () => {
     await notices.turn();
     await collector.turn();

@@ -6,7 +6,7 @@ import { signPayments, transactionFee, transfersOf } from '../../src/chain/colle
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { recover } from '../../src/keeper/claim.ts';
-import { pullsOnChain } from '../fixtures/agreement.ts';
+import { arrived, pullsOnChain } from '../fixtures/agreement.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -26,7 +26,9 @@ const setBalance = (stage: Stage, { wallet }: Subscription, amount: number) =>
 /** Collects, with a tracker that hands nothing to a collector, until no attempt is open. */
 async function settle(stage: Stage, parts: ReturnType<Stage['parts']>) {
   const tracker = parts.track();
-  tracker.add(parts.taken.splice(0));
+  const taken = parts.taken.splice(0);
+  tracker.add(taken);
+  await arrived(stage, taken);
   await stage.until('every attempt has ended', async () => {
     stage.net.mineBlocks(4);
     return (await stage.sql`select 1 from payment_attempts where state = 'open'`).length === 0;
@@ -232,7 +234,9 @@ void t.test(
       await parts.collect();
       t.equal(parts.taken.length, 4);
       const tracking = parts.track();
-      tracking.add(parts.taken.splice(0));
+      const taken = parts.taken.splice(0);
+      tracking.add(taken);
+      await arrived(stage, taken);
       const others = subscriptions.filter((one) => one !== gone);
       await stage.until('the others are paid', async () => {
         stage.net.mineBlocks(4);
@@ -248,19 +252,20 @@ void t.test(
 void t.test(
   'a cluster without version 1, before or in the middle: legacy transactions, and no payment is lost or doubled in the switch',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
     const subscriptions = await Promise.all(
       Array.from({ length: 5 }, () => stage.subscriber(plan)),
     );
     let keeper = await stage.startKeeper();
     const paid = async (count: number) => {
-      await stage.until(
-        `${count} are paid`,
-        async () =>
-          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count,
-        60_000,
-      );
+      // A block for each look: what is signed has a hundred and fifty looks to be sent.
+      await stage.until(`${count} are paid`, async () => {
+        stage.net.mineBlocks();
+        return (
+          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === count
+        );
+      });
       await stage.quiet();
     };
     await paid(5);
@@ -268,14 +273,10 @@ void t.test(
     // The keeper still believes in version 1, and is refused.
     await stage.net.rpc('localnet_setTransactionV1', false);
     stage.net.passSeconds(HOUR + 5);
-    await stage.until(
-      'it was refused, and expires',
-      async () => {
-        stage.net.mineBlocks(20);
-        return (await stage.sql`select 1 from transactions where state = 'expired'`).length > 0;
-      },
-      60_000,
-    );
+    await stage.until('it was refused, and expires', async () => {
+      stage.net.mineBlocks(20);
+      return (await stage.sql`select 1 from transactions where state = 'expired'`).length > 0;
+    });
     await paid(10);
     t.ok((await stage.sql`select 1 from transactions where state = 'landed'`).length >= 4);
     for (const one of subscriptions) await paidOnce(t, stage, one, 2);
@@ -380,7 +381,7 @@ for (const [name, refuses, packs] of [
   void t.test(
     `a cluster with version 1 behind an endpoint that ${name} collect everything, and what is cancelled is written`,
     async (t) => {
-      const stage = await startStage(t);
+      const stage = await startStage(t, { blockMs: 0 });
       const plan = await stage.plan();
       const subscriptions = await Promise.all(
         Array.from({ length: 6 }, () => stage.subscriber(plan)),
@@ -406,11 +407,10 @@ for (const [name, refuses, packs] of [
         rpcUrls: [endpoint.url],
         wsUrls: [stage.net.wsUrl],
       });
-      await stage.until(
-        'all are paid',
-        async () =>
-          (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 6,
-      );
+      await stage.until('all are paid', async () => {
+        stage.net.mineBlocks();
+        return (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 6;
+      });
       await stage.quiet();
       for (const one of subscriptions) await paidOnce(t, stage, one);
       t.match(await stage.row(cancelled), { cancelRequestedBy: 'subscriber' });

@@ -5,41 +5,38 @@ import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { PlanWatch } from '../../src/keeper/plans.ts';
 import { startStage } from '../fixtures/billing.ts';
 
-void t.test(
-  'a plan that is published while the keeper runs turns active within seconds',
-  async (t) => {
-    const stage = await startStage(t);
-    const plan = await stage.plan();
-    await stage.startKeeper();
-    // No notice tells of this one: it is found by looking, once it has waited for ten seconds.
-    await stage.sql`
+void t.test('a plan that is published while the keeper runs turns active', async (t) => {
+  const stage = await startStage(t);
+  const plan = await stage.plan();
+  await stage.startKeeper();
+  // No notice tells of this one: it is found by looking, once it has waited for ten seconds.
+  await stage.sql`
     update plans set status = 'pending', chain_created_at = null, observed_at = now() - interval '9 seconds' where id = ${plan.id}`;
-    await stage.until(
-      'it is active',
-      async () =>
-        (await stage.sql`select 1 from plans where id = ${plan.id} and status = 'active'`)
-          .length === 1,
-    );
-    const { merchant, terms } = plan;
-    const other = { ...terms, planId: terms.planId + 1n };
-    const { planAddress } = await import('../../src/chain/addresses.ts');
-    const pda = planAddress(stage.net.programId, merchant.address, other.planId).address;
-    await stage.sql`
+  await stage.until(
+    'it is active',
+    async () =>
+      (await stage.sql`select 1 from plans where id = ${plan.id} and status = 'active'`).length ===
+      1,
+  );
+  const { merchant, terms } = plan;
+  const other = { ...terms, planId: terms.planId + 1n };
+  const { planAddress } = await import('../../src/chain/addresses.ts');
+  const pda = planAddress(stage.net.programId, merchant.address, other.planId).address;
+  await stage.sql`
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, observed_at)
     select app_id, name, ${pda}, ${other.planId.toString()}, owner, mint, treasury, puller, amount, period_hours, now() + interval '1 hour'
     from plans where id = ${plan.id}`;
-    await stage.send(
-      [merchant],
-      [createPlan(stage.net.programId, { merchant: merchant.address, plan: pda, terms: other })],
-    );
-    await stage.until(
-      'the notice leads to it',
-      async () =>
-        (await stage.sql`select 1 from plans where plan_pda = ${pda} and status = 'active'`)
-          .length === 1,
-    );
-  },
-);
+  await stage.send(
+    [merchant],
+    [createPlan(stage.net.programId, { merchant: merchant.address, plan: pda, terms: other })],
+  );
+  await stage.until(
+    'the notice leads to it',
+    async () =>
+      (await stage.sql`select 1 from plans where plan_pda = ${pda} and status = 'active'`)
+        .length === 1,
+  );
+});
 
 void t.test('an endpoint from before a plan was published does not end it', async (t) => {
   const stage = await startStage(t);

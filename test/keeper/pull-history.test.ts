@@ -33,7 +33,7 @@ const pullOf = (
 void t.test(
   'one transaction: its transfers are one pull a period, of one subscription; the fee is the transfer to the treasury',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();
     const [ours, theirs, other] = [
       await stage.subscriber(plan),
@@ -83,7 +83,7 @@ void t.test(
 void t.test(
   'all that was pulled since a period began, newest first; failed transactions and older periods are not',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
     const subscription = await stage.subscriber(plan);
     const signatures = [];
@@ -185,7 +185,7 @@ void t.test(
 void t.test(
   'a pull of a past period that no history shows does not prevent the collection of the next periods',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
     const subscription = await stage.subscriber(plan);
     await stage.send([plan.merchant], [pullOf(stage, subscription, plan.terms.amount)]);

@@ -1,6 +1,7 @@
 // Keepers among themselves, and what subscribers, merchants and forks do while a payment is on its way.
 import bs58 from 'bs58';
 import t from 'tap';
+import { subscriptionIn } from '../../src/chain/accounts.ts';
 import { cancelSubscription } from '../../src/chain/instructions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { timeOf } from '../../src/chain/time.ts';
@@ -9,12 +10,22 @@ import { HOUR, startStage } from '../fixtures/billing.ts';
 
 for (const keepers of [2, 4]) {
   void t.test(`${keepers} keepers at once: every subscription is paid once`, async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });
     const subscriptions = await Promise.all(
       Array.from({ length: 40 }, () => stage.subscriber(plan)),
     );
     await Promise.all(Array.from({ length: keepers }, () => stage.startKeeper()));
+    await stage.until('all are pulled', async () => {
+      const { accounts } = await stage.rpc.getMultipleAccounts(
+        subscriptions.map(({ pda }) => pda),
+        { commitment: 'processed' },
+      );
+      return accounts.every(
+        (account) => subscriptionIn(account, stage.net.programId)!.amountPulled > 0n,
+      );
+    });
+    stage.mine();
     await stage.until('all are paid', async () => {
       const [{ paid }] = await stage.sql<
         [{ paid: number }]
@@ -32,7 +43,7 @@ for (const keepers of [2, 4]) {
 void t.test(
   'the subscriber cancels while a payment is on its way: it is recorded, and it is the last',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
     await sent(stage, await stage.startKeeper());
     const parties = {
@@ -42,6 +53,7 @@ void t.test(
     };
     await stage.send([subscription.wallet], [cancelSubscription(stage.net.programId, parties)]);
     stage.net.mineBlocks(90);
+    stage.mine();
     await agree(t, stage, subscription, 1);
     await stage.until(
       'the cancellation is seen',
@@ -74,11 +86,12 @@ void t.test('forced to an end between commit and send: never sent', async (t) =>
 void t.test(
   'a payment that lands after a forced end is recorded truthfully, and is the last',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 90, count: 1 });
     await sent(stage, await stage.startKeeper());
     await stage.sql.begin((tx) => forceCancel(tx, { id: subscription.id, status: 'active' }));
     stage.net.mineBlocks(90);
+    stage.mine();
     await stage.until(
       'it has landed',
       async () => (await pullsOnChain(stage, subscription)).length === 1,
@@ -105,12 +118,13 @@ void t.test(
 void t.test(
   'a fork that drops a confirmed payment: the same transaction lands again, and only then it is recorded',
   async (t) => {
-    const { stage, subscription } = await due(t, { blockMs: 60 });
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     // What the wallet did is final before anything forks.
     stage.net.mineBlocks(40);
     await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 25, count: 1 });
-    await stage.startKeeper();
+    await sent(stage, await stage.startKeeper());
     await stage.until('the payment is confirmed', async () => {
+      stage.net.mineBlocks();
       const [attempt] = await stage.sql<
         { signature: Buffer }[]
       >`select signature from transactions`;
@@ -121,6 +135,7 @@ void t.test(
     await stage.net.rpc('localnet_forgetBlocks', 20);
     t.same(await pullsOnChain(stage, subscription), [], 'the payment is gone');
     t.same(await stage.payments(subscription), [], 'confirmed was not final');
+    stage.mine();
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     await agree(t, stage, subscription, 1);
   },
@@ -129,16 +144,17 @@ void t.test(
 void t.test(
   'a fork drops a confirmed payment and its blockhash: signed again, recorded once',
   async (t) => {
-    const { stage, subscription } = await due(t, { blockMs: 30 });
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     // What the wallet did is final before anything forks.
     stage.net.mineBlocks(40);
-    await stage.startKeeper();
-    await stage.until(
-      'the payment is confirmed',
-      async () => (await pullsOnChain(stage, subscription)).length === 1,
-    );
+    await sent(stage, await stage.startKeeper());
+    await stage.until('the payment is confirmed', async () => {
+      stage.net.mineBlocks();
+      return (await pullsOnChain(stage, subscription)).length === 1;
+    });
     await stage.net.rpc('localnet_forgetBlocks', 20);
     t.same(await pullsOnChain(stage, subscription), []);
+    stage.mine();
     await agree(t, stage, subscription, 1);
   },
 );
@@ -167,7 +183,7 @@ void t.test(
 void t.test(
   'one subscription with broken books does not delay the others, and is not collected twice',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ amount: AMOUNT });
     const [broken, ...others] = await Promise.all(
       Array.from({ length: 5 }, () => stage.subscriber(plan)),
@@ -180,6 +196,8 @@ void t.test(
     values (${plan.appId}, ${plan.id}, ${broken!.id}, ${broken!.pda}, ${broken!.wallet.address}, 'succeeded', ${start},
       ${timeOf(account.periodStart + 720n * 3600n)}, 1, 0, 1, 'not a signature', ${start})`;
     const keeper = await stage.startKeeper();
+    await sent(stage, keeper);
+    stage.mine();
     await stage.until('the others are paid', async () => {
       const [{ paid }] = await stage.sql<
         [{ paid: number }]

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/instructions.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { agree, due, signAndDie } from '../fixtures/agreement.ts';
+import { agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import type { Stage, Subscription } from '../fixtures/billing.ts';
 
 const parties = ({ wallet, plan, pda }: Subscription) => ({
@@ -43,7 +43,7 @@ void t.test(
 void t.test(
   'cancelled while every send is lost: the event comes while the attempt is open, and it is not sent again',
   async (t) => {
-    const { stage, subscription } = await due(t);
+    const { stage, subscription } = await due(t, { blockMs: 0 });
     let sends = 0;
     const { context, collector, taken, track } = stage.parts({
       sendTransaction: async () => {
@@ -65,6 +65,7 @@ void t.test(
     const [attempt] = await stage.sql<[{ state: string }]>`select state from payment_attempts`;
     t.equal(attempt.state, 'open');
     const before = sends;
+    stage.mine();
     await stage.until(
       'it has expired',
       async () =>
@@ -80,7 +81,7 @@ void t.test(
 );
 
 void t.test('cancelled and resumed before another keeper takes over: sent', async (t) => {
-  const { stage, subscription } = await due(t);
+  const { stage, subscription } = await due(t, { blockMs: 0 });
   const [signed] = await signAndDie(stage);
   await cancel(stage, subscription);
   const { expiresAt } = (await stage.onChain(subscription))!;
@@ -90,7 +91,8 @@ void t.test('cancelled and resumed before another keeper takes over: sent', asyn
     expiresAt,
   });
   await stage.send([subscription.wallet], [resume]);
-  await stage.startKeeper();
+  await sent(stage, await stage.startKeeper());
+  stage.mine();
   await agree(t, stage, subscription, 1);
   t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
   t.same(await typesOf(stage, subscription), ['subscription_created', 'payment_success']);
@@ -99,7 +101,7 @@ void t.test('cancelled and resumed before another keeper takes over: sent', asyn
 void t.test(
   'the chain out of reach at a take-over: nothing is sent until it was looked at',
   async (t) => {
-    const { stage } = await due(t);
+    const { stage } = await due(t, { blockMs: 0 });
     const [signed] = await signAndDie(stage);
     let sends = 0;
     let reads = 0;

@@ -16,7 +16,7 @@ const nothing = { done: [], unknown: [], isDue: false };
 
 /** A payment that was signed and never sent, `blocks` blocks ago. */
 async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
-  const { stage, plan, subscription } = await due(t);
+  const { stage, plan, subscription } = await due(t, { blockMs: 0 });
   const parts = stage.parts(replaced(stage.rpc));
   await parts.collector.turn();
   const [flying] = parts.taken;
@@ -186,12 +186,13 @@ void t.test(
 void t.test(
   'a merchant who is the treasury as well: taken over, the payment has the fee that it was signed with, and the books agree',
   async (t) => {
-    const stage = await startStage(t);
+    const stage = await startStage(t, { blockMs: 0 });
     stage.net.fund(stage.treasury.address, { lamports: 10_000_000_000n, usdc: 1n });
     const plan = await stage.plan({ amount: AMOUNT, merchant: stage.treasury });
     const subscription = await stage.subscriber(plan);
     const [flying] = await signAndDie(stage);
     await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.mine();
     await stage.startKeeper();
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     t.match(await stage.payments(subscription), [

@@ -1,13 +1,13 @@
 // What may be sent is decided by one read of the rows right before it is sent.
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import type { Outgoing, Payment } from '../../src/domain/in-flight.ts';
 import { sendAll } from '../../src/keeper/send.ts';
 import { startStage, type Stage } from '../fixtures/billing.ts';
+import { stopClock } from '../fixtures/clock.ts';
 import { randomAddress } from '../fixtures/http.ts';
 
 /** `count` transactions of `size` claimed subscriptions each; the chain is not asked for them. */
@@ -34,13 +34,15 @@ async function outgoing(stage: Stage, count: number, size = 1): Promise<Outgoing
   }));
 }
 
-/** An endpoint that takes transactions once it is released. */
-function endpoint() {
+/** An endpoint that takes transactions once it is released. The clock stands still, so that no check is too old before `pass`. */
+function endpoint(t: Test) {
+  const pass = stopClock(t);
   const begun: string[] = [];
   const within: (number | undefined)[] = [];
   const waiting: (() => void)[] = [];
   let open = true;
   return {
+    pass,
     begun,
     within,
     hold: () => (open = false),
@@ -65,10 +67,11 @@ void t.test(
   'after the answer to a cancellation neither its payment nor the rest of its transaction is sent',
   async (t) => {
     const stage = await startStage(t);
+    const { begun, sendTransaction } = endpoint(t);
+    const { context } = stage.parts({ sendTransaction });
     for (const cancel of [forceCancel, requestCancel]) {
+      begun.length = 0;
       const [alone, pack, other] = (await outgoing(stage, 3, 3)) as [Outgoing, Outgoing, Outgoing];
-      const { begun, sendTransaction } = endpoint();
-      const { context } = stage.parts({ sendTransaction });
       await cancelled(stage, idsOf(alone)[0]!, cancel);
       await cancelled(stage, idsOf(pack)[2]!, cancel);
       const dropped = await sendAll(context, [alone, pack, other]);
@@ -84,7 +87,7 @@ void t.test(
   async (t) => {
     const stage = await startStage(t);
     const [sent, foreign] = (await outgoing(stage, 2, 2)) as [Outgoing, Outgoing];
-    const { begun, sendTransaction } = endpoint();
+    const { begun, sendTransaction } = endpoint(t);
     const { context } = stage.parts({ sendTransaction });
     await sendAll(context, [sent]);
     foreign.isOwn = false;
@@ -98,7 +101,7 @@ void t.test(
 void t.test('a cancellation does not wait for a send that is on its way', async (t) => {
   const stage = await startStage(t);
   const [one] = await outgoing(stage, 1);
-  const { begun, hold, release, within, sendTransaction } = endpoint();
+  const { begun, hold, release, within, sendTransaction } = endpoint(t);
   hold();
   const { context } = stage.parts({ sendTransaction });
   const sending = sendAll(context, [one!]);
@@ -116,7 +119,7 @@ void t.test(
   async (t) => {
     const stage = await startStage(t);
     const [late, fine] = (await outgoing(stage, 2)) as [Outgoing, Outgoing];
-    const { begun, sendTransaction } = endpoint();
+    const { pass, begun, sendTransaction } = endpoint(t);
     const { context } = stage.parts({ sendTransaction });
     let checks = 0;
     const delayed = async (query: unknown) => {
@@ -124,7 +127,7 @@ void t.test(
       checks += 1;
       if (checks === 1) {
         await cancelled(stage, idsOf(late)[0]!);
-        await pause(150);
+        pass(150);
       }
       return rows;
     };
@@ -143,7 +146,7 @@ void t.test(
 void t.test('a keeper does not send a payment whose claim it lost', async (t) => {
   const stage = await startStage(t);
   const [kept, taken, split] = (await outgoing(stage, 3, 2)) as [Outgoing, Outgoing, Outgoing];
-  const { begun, sendTransaction } = endpoint();
+  const { begun, sendTransaction } = endpoint(t);
   const { context } = stage.parts({ sendTransaction });
   await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${idsOf(taken)[1]!}`;
   // A payment that is not held here any more, though its transaction still carries it.
@@ -159,7 +162,7 @@ void t.test(
     const plan = await stage.plan();
     const live = await stage.subscriber(plan);
     const [gone] = (await outgoing(stage, 1)) as [Outgoing];
-    const { begun, sendTransaction } = endpoint();
+    const { begun, sendTransaction } = endpoint(t);
     const { context, collector, taken, track } = stage.parts({ sendTransaction });
     await collector.turn();
     const tracker = track();
@@ -180,6 +183,7 @@ void t.test(
     const stage = await startStage(t);
     const [refused, lost] = (await outgoing(stage, 2)) as [Outgoing, Outgoing];
     const told: string[] = [];
+    stopClock(t);
     const { context } = stage.parts({
       sendTransaction: async (bytes) => {
         if (Buffer.from(bytes).toString() === '1') throw new RpcUnreachable('sendTransaction', []);

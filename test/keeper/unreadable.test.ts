@@ -25,7 +25,7 @@ const range = { since: new Date(0), until: new Date('2100-01-01'), repair: false
 
 /** A subscription that is due, a stranger, and a client whose endpoints return the transactions in `ails` badly. */
 async function setUp(t: Test, endpoints = 2) {
-  const stage = await startStage(t);
+  const stage = await startStage(t, { blockMs: 0 });
   const plan = await stage.plan({ amount: AMOUNT, periodHours: 24 });
   const subscription = await stage.subscriber(plan);
   const ails = new Map<string, Ailment>();
@@ -417,6 +417,7 @@ void t.test(
   'an unreadable notice holds up no other notice of its turn and starts no walk through all subscriptions',
   async (t) => {
     const { stage, subscription, rpc, ails, stranger } = await setUp(t);
+    stage.mine();
     const keeper = await stage.startKeeper();
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     await stage.quiet();
@@ -478,6 +479,7 @@ void t.test(
     const { stage, subscription, rpc, ails, spam } = await setUp(t);
     const foreign = await stage.subscriber(subscription.plan);
     const pull = await ownerPulls(stage, foreign);
+    stage.mine();
     const keeper = await stage.startKeeper();
     await stage.until(
       'both are paid',
@@ -512,6 +514,7 @@ void t.test(
     const owners = await stage.subscriber(subscription.plan);
     await spam(subscription.pda, owners.pda, stage.keeper.address, stage.net.programId);
     await ownerPulls(stage, owners);
+    stage.mine();
     const keeper = await stage.startKeeper({ rpcUrls });
     await stage.until(
       'both are paid',

@@ -344,7 +344,7 @@ void t.test(
 );
 
 void t.test('tokens that were set can be spent by an ordinary transaction', async (t) => {
-  const chain = await startTestChain(t);
+  const chain = await startTestChain(t, { blockMs: 200 });
   const [from, to] = [chain.wallet({ usdc: 0n }), chain.wallet({ usdc: 1n })];
   await chain.rpc('surfnet_setTokenAccount', from.address, chain.mint, { amount: 7_000_000 });
   const move = createTransferInstruction(
@@ -459,7 +459,7 @@ void t.test('the faucet cannot mint past the largest supply there is', async (t)
 });
 
 void t.test('wallets come with SOL and USDC, and with keys that sign', async (t) => {
-  const chain = await startTestChain(t);
+  const chain = await startTestChain(t, { blockMs: 200 });
   const wallets = await chain.rpc<{ address: string; secretKey: string }[]>('localnet_wallets', 3);
   t.equal(new Set(wallets.map(({ address }) => address)).size, 3);
   for (const { address, secretKey } of wallets) {

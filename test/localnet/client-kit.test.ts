@@ -54,7 +54,8 @@ const TOKEN_PROGRAM = address('TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA');
 
 /** A chain, the kit's clients of it, and signers with money. */
 async function setup(t: Test) {
-  const chain = await startTestChain(t);
+  // A blockhash is valid for 15 s at least.
+  const chain = await startTestChain(t, { blockMs: 100 });
   const rpc = createSolanaRpc(chain.rpcUrl);
   const rpcSubscriptions = createSolanaRpcSubscriptions(chain.wsUrl);
   const sendAndConfirm = sendAndConfirmTransactionFactory({ rpc, rpcSubscriptions });

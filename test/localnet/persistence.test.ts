@@ -323,27 +323,17 @@ void t.test(
   },
 );
 
-void t.test(
-  'the first response is within a second of the start, with and without a history',
-  async (t) => {
-    const dataDir = t.testdir();
-    const past = await open(t, { dataDir, blockMs: 0 });
-    for (let wallet = 0; wallet < 100; wallet += 1) {
-      fundedWallet(past);
-      past.mineBlocks(10);
-    }
-    await past.close();
-    for (const options of [{}, { dataDir }]) {
-      const times: number[] = [];
-      for (let attempt = 0; attempt < 3; attempt += 1) {
-        const begin = performance.now();
-        const chain = await startLocalnet(options);
-        t.equal(await call(chain.rpcUrl, 'getHealth'), 'ok');
-        times.push(performance.now() - begin);
-        await chain.close();
-      }
-      // The fastest of three, to exclude other load of the machine.
-      t.ok(Math.min(...times) < 1_000, `${times.map((time) => Math.round(time)).join(', ')} ms`);
-    }
-  },
-);
+void t.test('a chain answers once it is started, with and without a history', async (t) => {
+  const dataDir = t.testdir();
+  const past = await open(t, { dataDir, blockMs: 0 });
+  for (let wallet = 0; wallet < 100; wallet += 1) {
+    fundedWallet(past);
+    past.mineBlocks(10);
+  }
+  await past.close();
+  for (const options of [{}, { dataDir }]) {
+    const chain = await startLocalnet(options);
+    t.equal(await call(chain.rpcUrl, 'getHealth'), 'ok');
+    await chain.close();
+  }
+});

@@ -111,7 +111,7 @@ async function landed(t: Test, options: { dataDir?: string } = {}) {
 }
 
 void t.test('a kit client sends one and reads it back', async (t) => {
-  const chain = await startTestChain(t);
+  const chain = await startTestChain(t, { blockMs: 100 });
   const rpc = createSolanaRpc(chain.rpcUrl);
   const rpcSubscriptions = createSolanaRpcSubscriptions(chain.wsUrl);
   const { keypair, address: payer } = chain.wallet();

@@ -621,7 +621,7 @@ function recorder<T extends unknown[]>() {
 }
 
 void t.test('web3.js’s listeners are called, and no longer once removed', async (t) => {
-  const chain = await startTestChain(t, { blockMs: 20 });
+  const chain = await startTestChain(t, { blockMs: 100 });
   const connection = new Connection(chain.rpcUrl, 'confirmed');
   const { keypair, address } = chain.wallet({ usdc: 1n });
   const account = recorder<[AccountInfo<Buffer>, Context]>();

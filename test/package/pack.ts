@@ -58,69 +58,58 @@ async function runsDaemons(t: Test, build: Build) {
 
 let archive = '';
 
-void t.test(
-  'npm pack makes an archive of the run-time files, with the lock file',
-  { timeout: 300_000 },
-  async (t) => {
-    const { stdout } = await execute(
-      'npm',
-      ['pack', '--json', '--silent', '--pack-destination', work],
-      { cwd: root },
-    );
-    // An array, or an object by name from npm 12 on.
-    const packed = JSON.parse(stdout.slice(stdout.search(/^[[{]/m))) as object;
-    const [made] = Object.values(packed) as { filename: string; files: { path: string }[] }[];
-    archive = join(work, made?.filename ?? '');
-    const paths = made?.files.map(({ path }) => path) ?? [];
-    for (const path of [
-      'bin/billing.js',
-      'dist/cli.js',
-      'sql/0001_accounts.sql',
-      'program/subscriptions.so',
-      'npm-shrinkwrap.json',
-      'deploy/systemd/billing',
-      'docs/operators.md',
-    ])
-      t.ok(paths.includes(path), path);
-    t.same(
-      paths.filter((path) => /^(test|src|bench|\.)|(?<!\.d)\.ts$/.test(path)),
-      [],
-      'and nothing else of the checkout',
-    );
-    t.same(
-      (await readdir(work))
-        .filter((name) => name.endsWith('.tgz'))
-        .map((name) => name.replace(/-\d.*/, '')),
-      ['billing', 'billing-client'],
-      'and the client beside it',
-    );
-    t.notOk(
-      paths.some((path) => path.startsWith('dist/client-package')),
-      'which is no part of it',
-    );
-    t.notOk(
-      (await readdir(root)).includes('npm-shrinkwrap.json'),
-      'the checkout is left as it was',
-    );
-    const platform = `${process.platform}-${process.arch}`;
-    await writeFile(join(nodes, 'package.json'), '{ "private": true }');
-    await npm(
-      nodes,
-      'install',
-      '--ignore-scripts',
-      ...versions.map((version) => `node${version}@npm:node-${platform}@${version}`),
-    );
-    for (const version of versions)
-      t.match(
-        (await execute(nodeOf(version), ['--version'])).stdout,
-        new RegExp(`^v${version}\\.`),
-      );
-  },
-);
+void t.test('npm pack makes an archive of the run-time files, with the lock file', async (t) => {
+  const { stdout } = await execute(
+    'npm',
+    ['pack', '--json', '--silent', '--pack-destination', work],
+    { cwd: root },
+  );
+  // An array, or an object by name from npm 12 on.
+  const packed = JSON.parse(stdout.slice(stdout.search(/^[[{]/m))) as object;
+  const [made] = Object.values(packed) as { filename: string; files: { path: string }[] }[];
+  archive = join(work, made?.filename ?? '');
+  const paths = made?.files.map(({ path }) => path) ?? [];
+  for (const path of [
+    'bin/billing.js',
+    'dist/cli.js',
+    'sql/0001_accounts.sql',
+    'program/subscriptions.so',
+    'npm-shrinkwrap.json',
+    'deploy/systemd/billing',
+    'docs/operators.md',
+  ])
+    t.ok(paths.includes(path), path);
+  t.same(
+    paths.filter((path) => /^(test|src|bench|\.)|(?<!\.d)\.ts$/.test(path)),
+    [],
+    'and nothing else of the checkout',
+  );
+  t.same(
+    (await readdir(work))
+      .filter((name) => name.endsWith('.tgz'))
+      .map((name) => name.replace(/-\d.*/, '')),
+    ['billing', 'billing-client'],
+    'and the client beside it',
+  );
+  t.notOk(
+    paths.some((path) => path.startsWith('dist/client-package')),
+    'which is no part of it',
+  );
+  t.notOk((await readdir(root)).includes('npm-shrinkwrap.json'), 'the checkout is left as it was');
+  const platform = `${process.platform}-${process.arch}`;
+  await writeFile(join(nodes, 'package.json'), '{ "private": true }');
+  await npm(
+    nodes,
+    'install',
+    '--ignore-scripts',
+    ...versions.map((version) => `node${version}@npm:node-${platform}@${version}`),
+  );
+  for (const version of versions)
+    t.match((await execute(nodeOf(version), ['--version'])).stdout, new RegExp(`^v${version}\\.`));
+});
 
 void t.test(
   'it installs into an empty folder, without compilation and without packages with known vulnerabilities',
-  { timeout: 300_000 },
   async (t) => {
     // As docs/development.md says: npm applies the overrides of the root project only.
     const { overrides } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
@@ -161,7 +150,6 @@ console.log(reason, said);
 
 void t.test(
   'each archive, in an empty project, compiles with moduleResolution node16 and bundler and runs on each Node',
-  { timeout: 300_000 },
   async (t) => {
     const project = await folder('user');
     await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }');
@@ -253,39 +241,12 @@ void t.test('npx billing --help', async (t) => {
 for (const version of versions) {
   void t.test(
     `on Node ${version}: --help, and serve, keeper and dispatch become ready and stop`,
-    { timeout: 120_000 },
     (t) => runsDaemons(t, { node: nodeOf(version), program: asDependency }),
-  );
-}
-
-for (const version of versions) {
-  void t.test(
-    `on Node ${version}: serve is ready within 1.5 s of its start`,
-    { timeout: 120_000 },
-    async (t) => {
-      const env = await daemonEnv(t);
-      const times: number[] = [];
-      // Other processes on the machine lengthen a start: the least of ten counts, and the first below the bound is enough.
-      for (let tries = 0; tries < 10 && !times.some((ms) => ms < 1500); tries += 1) {
-        const startedAt = performance.now();
-        const { child, ended } = await startReady(t, 'serve', env, {
-          node: nodeOf(version),
-          program: asDependency,
-          judged: false,
-        });
-        times.push(performance.now() - startedAt);
-        child.kill('SIGTERM');
-        await ended;
-      }
-      t.ok(Math.min(...times) < 1500, `least: ${Math.round(Math.min(...times))} ms`);
-      t.comment(`${Math.round(Math.min(...times))} ms`);
-    },
   );
 }
 
 void t.test(
   'unpacked, npm ci installs exactly the packages of package-lock.json, and the daemons run',
-  { timeout: 300_000 },
   async (t) => {
     // As docs/operators.md has it.
     const blocks = shellBlocks(await readFile(join(root, 'docs', 'operators.md'), 'utf8')).filter(

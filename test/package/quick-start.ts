@@ -4,7 +4,6 @@ import { runQuickStart } from '../fixtures/quick-start.ts';
 
 void t.test(
   'a newcomer has a paid subscription after at most 20 commands',
-  { timeout: 900_000 },
   async (t) => {
     const { code, stdout, commands } = await runQuickStart(t, { install: true });
     t.equal(code, 0, stdout);

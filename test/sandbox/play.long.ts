@@ -16,7 +16,6 @@ const types = [
 
 void t.test(
   'a play covers all seven events and every invariant holds, with kill -9 of its processes on the way',
-  { timeout: 240_000 },
   async (t) => {
     const [subscribers, periods, kills] = [16, 5, 6];
     const size = `--subscribers ${subscribers} --periods ${periods} --chaos ${kills}`;

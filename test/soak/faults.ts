@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import type { Random } from '../../src/sandbox/random.ts';
-import type { Ground } from './ground.ts';
+import type { Ground, SoakKeeper } from './ground.ts';
 
 export interface Trouble {
   /** Possibly injects faults in this step. */
@@ -63,6 +63,7 @@ export function createTrouble(ground: Ground): Trouble {
   const { cheat, keepers, sql } = ground;
   const counts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
+  const down = new Set<SoakKeeper>();
   const begin = (name: string, work: () => Promise<unknown>) => {
     const count = (ended: string) => (counts[ended] = (counts[ended] ?? 0) + 1);
     const done = work().then(
@@ -90,10 +91,13 @@ export function createTrouble(ground: Ground): Trouble {
       });
     },
     'keeper killed': (random) => {
-      const [victim, afterMs] = [random.below(keepers.length), random.below(500)];
+      const [victim, afterMs] = [random.pick(keepers), random.below(500)];
+      // One that is down has nothing to lose: on a slow machine it would never come up.
+      if (down.has(victim)) return;
+      down.add(victim);
       begin('keeper killed', async () => {
         await pause(afterMs);
-        keepers[victim]?.kill();
+        void victim.fall().finally(() => down.delete(victim));
       });
     },
     // Leases expire after 45 s. Occasionally a pause of that length expires all of them together, even those of live keepers.

@@ -3,6 +3,7 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { migrate } from '../../src/db/migrate.ts';
@@ -19,6 +20,11 @@ const BLOCK_MS = 25;
 const RPC_TIMEOUT_MS = 5000;
 const KEEPER_LAMPORTS = 10_000_000_000_000;
 
+export interface SoakKeeper extends Supervised {
+  /** kill -9; resolves when it has come up again, or everything is stopped. */
+  fall(): Promise<void>;
+}
+
 export interface Ground {
   sql: Sql;
   /** The chain's good node. */
@@ -26,7 +32,7 @@ export interface Ground {
   mint: string;
   keeper: Wallet;
   treasury: string;
-  keepers: Supervised[];
+  keepers: SoakKeeper[];
   /** The keepers' endpoints. */
   badNodes: BadNodes;
   logDirectory: string;
@@ -36,6 +42,15 @@ export interface Ground {
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;
 }
+
+const isReady = (url: string) =>
+  fetch(url).then(
+    async (response) => {
+      await response.body?.cancel();
+      return response.ok;
+    },
+    () => false,
+  );
 
 /** Starts everything; the keepers are up and idle, because there are no subscriptions yet. */
 export async function startGround({
@@ -51,7 +66,9 @@ export async function startGround({
   const logDirectory = join(directory, 'logs');
   await mkdir(logDirectory);
   const closers: (() => Promise<unknown>)[] = [];
+  let isClosed = false;
   const close = async () => {
+    isClosed = true;
     for (const one of closers.splice(0).reverse()) await one();
   };
   const start = (name: string, args: string[], env: Record<string, string>, readyUrl: string) => {
@@ -63,7 +80,20 @@ export async function startGround({
       readyUrl,
     });
     closers.push(() => started.stop());
-    return started;
+    // Without supervise()'s limit, which a slow machine may exceed.
+    const ready = async () => {
+      while (!isClosed && !(await isReady(readyUrl))) await pause(50);
+    };
+    return {
+      ...started,
+      ready,
+      async fall() {
+        const before = started.restarts();
+        started.kill();
+        while (!isClosed && started.restarts() === before) await pause(50);
+        await ready();
+      },
+    };
   };
   try {
     const [rpcPort = 0, wsPort = 0, lagPort = 0, ...metricsPorts] = await freePorts(3 + keepers);

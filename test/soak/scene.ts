@@ -14,9 +14,9 @@ import { changeTerms, TERMS } from './terms.ts';
 
 /** Minimum and maximum chain seconds of a step. */
 const STEP_SECONDS = [1800, 7200] as const;
-/** Minimum real milliseconds of a step, so that faults hit keepers at work; the maximum is the patience. */
-const LEAST_MS = 50;
-/** The next step starts when at most this share of the subscriptions is due or leased, or the patience is exhausted. */
+/** Minimum real milliseconds of a step, so that faults hit keepers at work, and between two looks at the work left. */
+const [LEAST_MS, LOOK_MS] = [50, 25];
+/** The next step starts when at most this share of the subscriptions is due or leased, or it has looked often enough: on a slow machine looks take longer. */
 const LEFT_PART = 0.08;
 /** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
 const WALLETS_AN_ACTOR = 1000;
@@ -27,9 +27,10 @@ const VISIT_STEPS = 40;
 const WALLETS_A_CHANGE = 1000;
 /** One wallet per this number checks its subscription in each step, because its plan may have ended. */
 const WALLETS_A_VISITOR = 250;
-/** In one step of this number, a subscription with a payment in flight is cancelled, at most this number of ms after payments fell due. */
+/** In one step of this number, a subscription with a payment in flight is cancelled, as soon as there is one, or this number of ms later at the most. */
 const AIR_STEPS = 4;
 const AIR_MS = 300;
+const AIR_LOOKS = 20;
 
 export interface Scene {
   /** Some wallets start to act, chain time advances, and the keepers get a moment. */
@@ -52,7 +53,7 @@ export function createScene(
   ground: Ground,
   offers: readonly Offer[],
   players: readonly Player[],
-  { random, patienceMs }: { random: Random; patienceMs: number },
+  { random, patience }: { random: Random; patience: number },
 ): Scene {
   const acts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
@@ -97,7 +98,11 @@ export function createScene(
     const afterMs = random.below(AIR_MS);
     begin(async () => {
       await pause(afterMs);
-      const wallet = await cancelInTheAir(ground);
+      let wallet = await cancelInTheAir(ground);
+      for (let looks = 1; wallet === undefined && looks < AIR_LOOKS; looks += 1) {
+        await pause(LEAST_MS);
+        wallet = await cancelInTheAir(ground);
+      }
       const player = byWallet.get(wallet ?? '');
       if (player !== undefined) visitLater(player, number, VISITS);
       return player === undefined ? 'nothing in the air' : 'forceCancel in the air';
@@ -155,10 +160,12 @@ export function createScene(
       });
       await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
       if (random.below(AIR_STEPS) === 0) cancelSome(number);
-      const patience = performance.now() + (isNight ? 5 : 1) * patienceMs;
-      await pause(LEAST_MS);
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
-      while (performance.now() < patience && (await workLeft(ground)) > left) await pause(50);
+      await pause(LEAST_MS);
+      for (let looks = (isNight ? 5 : 1) * patience; looks > 0; looks -= 1) {
+        if ((await workLeft(ground)) <= left) break;
+        await pause(LOOK_MS);
+      }
     },
     async over() {
       while (underWay.size > 0) await Promise.allSettled(underWay);

@@ -21,8 +21,12 @@ export interface SoakOptions {
   subscriptions: number;
   /** Runs until this number is recorded, each kind of fault has occurred and a transaction has failed because of a payer. */
   payments: number;
-  /** Real milliseconds that a step waits for the keepers at the most. */
-  patienceMs?: number;
+  /** Runs until each of these actions has been taken and a payment was announced, too. */
+  acts?: readonly string[];
+  /** Looks at the work left that a step takes at the most, while it waits for the keepers. */
+  patience?: number;
+  /** Milliseconds that the keepers have at the end. */
+  drainMs?: number;
   /** Maximum average cost of a payment. */
   mostLamports: number;
   /** Runs without faults and kills, to find problems that do not depend on them. */
@@ -72,7 +76,7 @@ export interface Soak {
   invariants: Record<string, boolean>;
 }
 
-const PATIENCE_MS = 600;
+const PATIENCE = 20;
 const DRAIN_MS = 120_000;
 /** Between looks at refunds: the keepers look every three seconds. */
 const FIND_MS = 4000;
@@ -95,7 +99,9 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     tell,
     calm = false,
     keepData = false,
-    patienceMs = PATIENCE_MS,
+    acts = [],
+    patience = PATIENCE,
+    drainMs = DRAIN_MS,
     signal,
   } = options;
   const startedAt = Date.now();
@@ -121,10 +127,11 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const chainStart = await chainNow(ground);
     const trouble = createTrouble(ground);
     const stranger = await createStranger(ground, players, random);
-    const scene = createScene(ground, offers, players, { random, patienceMs });
+    const scene = createScene(ground, offers, players, { random, patience });
     let steps = 0;
     let paid = 0;
     let hasFailed = false;
+    let hasAnnounced = false;
     const tellHow = createTeller(async (perSecond) => {
       const chainDays = days(chainStart, await chainNow(ground));
       const struck = Object.values(trouble.counts).reduce((sum, count) => sum + count, 0);
@@ -132,8 +139,13 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
         `step ${steps}: ${paid} payments (${perSecond} a second), ${chainDays} days, ${struck} faults, ${since(startedAt)}`,
       );
     });
+    const allActed = () => acts.every((name) => (scene.acts[name] ?? 0) > 0);
     const isOver = () =>
-      (paid >= payments && hasFailed && (calm || trouble.allTried()) && stranger.allTried()) ||
+      (paid >= payments &&
+        hasFailed &&
+        (acts.length === 0 || (hasAnnounced && allActed())) &&
+        (calm || trouble.allTried()) &&
+        stranger.allTried()) ||
       signal?.aborted === true;
     for (; !isOver(); steps += 1) {
       await scene.step(steps);
@@ -141,7 +153,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       if (!calm) trouble.strike(dice);
       stranger.act(dice);
       if (steps % Math.min(COUNT_EVERY, Math.ceil(payments / 50)) > 0) continue;
-      ({ paid, hasFailed } = await stubborn(() => readProgress(ground)));
+      ({ paid, hasFailed, hasAnnounced } = await stubborn(() => readProgress(ground)));
       await tellHow(paid);
     }
     await trouble.over();
@@ -149,7 +161,10 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     await stranger.over();
     const chainDays = days(chainStart, await chainNow(ground));
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
-    const undone = [...(await drain(ground, sleep)), ...(await findRefunds(ground, sleep))];
+    const undone = [
+      ...(await drain(ground, sleep, drainMs)),
+      ...(await findRefunds(ground, sleep, drainMs)),
+    ];
     await Promise.all(ground.keepers.map((one) => one.stop()));
     // All attempts of the keepers are finalized, and no process acts any more.
     await ground.cheat('localnet_mineBlocks', 40);
@@ -215,10 +230,10 @@ function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number
 }
 
 /** Waits until no subscription is due and no attempt is open; reports the remaining ones after a while. */
-async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
+async function drain(ground: Ground, sleep: Sleep, ms: number): Promise<string[]> {
   // Leases of dead keepers expire after 45 s; waiting for them would not test anything.
   await stubborn(() => expireKeeperLeases(ground.sql));
-  const deadline = sleep.awake(Date.now()) + DRAIN_MS;
+  const deadline = sleep.awake(Date.now()) + ms;
   for (;;) {
     const left = await workLeft(ground);
     if (left === 0) {
@@ -229,16 +244,16 @@ async function drain(ground: Ground, sleep: Sleep): Promise<string[]> {
     }
     if (sleep.awake(Date.now()) > deadline)
       return [
-        `${DRAIN_MS / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`,
+        `${ms / 1000} s passed and ${left} subscriptions and attempts are still to be worked on`,
       ];
     await pause(100);
   }
 }
 
 /** Waits until the keepers have recorded every finalized refund, and reports the missing ones after a while. */
-async function findRefunds(ground: Ground, sleep: Sleep): Promise<string[]> {
+async function findRefunds(ground: Ground, sleep: Sleep, ms: number): Promise<string[]> {
   await ground.cheat('localnet_mineBlocks', 40);
-  const deadline = sleep.awake(Date.now()) + DRAIN_MS;
+  const deadline = sleep.awake(Date.now()) + ms;
   for (;;) {
     // They look for older ones less often: now is the time for all.
     const open = await stubborn(
@@ -269,11 +284,20 @@ async function hasPutOff(ground: Ground): Promise<boolean> {
   return row?.some ?? false;
 }
 
-async function readProgress({ sql }: Ground): Promise<{ paid: number; hasFailed: boolean }> {
-  const [row] = await sql<{ paid: number; hasFailed: boolean }[]>`
+interface Progress {
+  paid: number;
+  /** A transaction has failed. */
+  hasFailed: boolean;
+  /** A payment was announced. */
+  hasAnnounced: boolean;
+}
+
+async function readProgress({ sql }: Ground): Promise<Progress> {
+  const [row] = await sql<[Progress]>`
     select (select count(*)::int from payments where status = 'succeeded') as paid,
-      exists (select from transactions where state = 'failed') as has_failed`;
-  return row ?? { paid: 0, hasFailed: false };
+      exists (select from transactions where state = 'failed') as has_failed,
+      exists (select from events where type = 'renewal_upcoming') as has_announced`;
+  return row;
 }
 
 async function eachOf<T>(

@@ -165,11 +165,11 @@ void t.test('it is streamed: rows are only read as fast as the client reads them
   t.equal((await api.call('GET', url, { token: merchant.key })).status, 200);
 });
 
-/** The count once it has not moved for half a second. */
+/** The count once it has not moved for three seconds. */
 async function quiet(count: () => number): Promise<number> {
   for (;;) {
     const before = count();
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await new Promise((resolve) => setTimeout(resolve, 3000));
     if (count() === before) return before;
   }
 }

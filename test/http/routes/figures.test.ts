@@ -152,7 +152,6 @@ const sumOf = (rows: readonly Transaction[]): Money =>
 
 void t.test(
   'list, export and analytics show the transferred amounts, with trials, discounts, pauses and refunds',
-  { timeout: 200_000 },
   async (t) => {
     const api = await testApi(t);
     let refunded = 0;

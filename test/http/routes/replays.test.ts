@@ -67,7 +67,7 @@ void t.test(
     t.equal(first.requeuedDeliveries, 0);
     const [done, open, inHand] = [await own.event(), await own.event(), await own.event()];
     await finishDeliveries(api.sql, 'delivered', { ids: [done.deliveryId!] });
-    await api.sql`update delivery_queue set claim_id = gen_random_uuid(), claimed_until = now() + interval '1 minute' where id = ${inHand.deliveryId!}`;
+    await api.sql`update delivery_queue set claim_id = gen_random_uuid(), claimed_until = now() + interval '1 hour' where id = ${inHand.deliveryId!}`;
     await own.remove(first.id);
     const second = await own.create();
     t.equal(second.requeuedDeliveries, 2, 'the one that a dispatcher has in hand as well');

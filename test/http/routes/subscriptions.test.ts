@@ -305,7 +305,7 @@ void t.test(
     const planId = await insertPlan(api.sql, merchant);
     const paidThrough = new Date(Date.UTC(2030, 0, 1));
     const claim = {
-      leaseUntil: new Date(Date.now() + 60_000),
+      leaseUntil: new Date(Date.now() + 3_600_000),
       claimId: '01999999-0000-7000-8000-000000000001',
     };
     const id = await insertSubscription(
@@ -403,7 +403,7 @@ void t.test(
       { appId: merchant.appId, planId },
       {
         ...pastDue,
-        leaseUntil: new Date(Date.now() + 60_000),
+        leaseUntil: new Date(Date.now() + 3_600_000),
         claimId: '01999999-0000-7000-8000-000000000001',
       },
     );
