@@ -34,6 +34,7 @@ const well: Record<string, string> = {
   billing_attempts_open_oldest_seconds: level(5),
   'billing_keeper_alerts_total{reason="not_a_puller"}': level(0),
   'billing_keeper_alerts_total{reason="keeper_out_of_sol"}': '0x50 1x10',
+  'billing_keeper_alerts_total{reason="attempt_unexplained"}': level(0),
   'billing_payments_total{outcome="succeeded",source="keeper"}': growing(10),
   'billing_payments_total{outcome="succeeded",source="foreign"}': level(0),
   'billing_payments_total{outcome="expired",source="keeper",instance="one"}': level(0),
@@ -87,6 +88,9 @@ const troubles: Record<string, Record<string, string | null>> = {
   BillingEventLoopBusy: { 'nodejs_eventloop_lag_p99_seconds{daemon="serve"}': level(0.8) },
   BillingPaymentsLate: { billing_due_oldest_seconds: level(1200) },
   BillingPaymentsUnsettled: { billing_attempts_open_oldest_seconds: level(1200) },
+  BillingAttemptUnexplained: {
+    'billing_keeper_alerts_total{reason="attempt_unexplained"}': '0x40 1x20',
+  },
   BillingPaymentsExpiring: {
     'billing_payments_total{outcome="expired",source="keeper",instance="one"}': '0x40 1x20',
   },
