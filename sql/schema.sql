@@ -442,13 +442,14 @@ create table payment_attempts (
   error text,
   created_at timestamp with time zone not null default now(),
   resolved_at timestamp with time zone,
+  subscription_pda text not null,
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payment_attempts_amount_net_check CHECK ((amount_net >= 0)),
   constraint payment_attempts_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payment_attempts_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payment_attempts_position_check CHECK (("position" >= 0)),
-  constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
+  constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text, 'unexplained'::text]))),
   constraint resolved_has_time CHECK (((state = 'open'::text) = (resolved_at IS NULL))),
   constraint payment_attempts_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint payment_attempts_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES transactions(id),
@@ -458,8 +459,10 @@ create table payment_attempts (
 comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
-CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text]));
-CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
+comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
+CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
+CREATE INDEX attempts_unexplained ON public.payment_attempts USING btree (resolved_at) WHERE (state = 'unexplained'::text);
+CREATE UNIQUE INDEX one_open_attempt_per_address ON public.payment_attempts USING btree (subscription_pda) WHERE (state = 'open'::text);
 
 create table payments (
   id uuid not null default uuid_v7(),

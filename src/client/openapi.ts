@@ -292,7 +292,7 @@ export interface paths {
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read the history of a subscription
-         * The newest 200 events, payments, attempts (open, failed or expired) and deliveries, newest first.
+         * The newest 200 events, payments, attempts (open, failed, expired or unexplained) and deliveries, newest first.
          */
         get: operations["getSubscriptionTimeline"];
         post?: never;

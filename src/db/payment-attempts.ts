@@ -23,14 +23,24 @@ export interface AttemptRow {
   feeOwed: bigint;
 }
 
+/** Another registration of the address of these subscriptions has an open attempt. */
+export class AddressTaken extends Error {
+  readonly subscriptionIds: ReadonlySet<string>;
+
+  constructor(subscriptionIds: Iterable<string>) {
+    super('the address has an open attempt');
+    this.subscriptionIds = new Set(subscriptionIds);
+  }
+}
+
 /**
- * Stores signed payments with their transactions and returns the ids of the payments. Throws when a period of a subscription already has an open
- * attempt (unique index).
+ * Stores signed payments with their transactions and returns the ids of the payments, by subscription. Throws AddressTaken when an address has an open
+ * attempt already (unique index). The caller rolls back then, since a transaction is stored with all of its payments or not at all.
  */
 export async function insertAttempts(
   sql: Queryable,
-  attempts: readonly (Omit<AttemptRow, 'id'> & { claimId: string })[],
-): Promise<{ id: string; subscriptionId: string }[]> {
+  attempts: readonly (Omit<AttemptRow, 'id'> & { subscriptionPda: string; claimId: string })[],
+): Promise<Map<string, string>> {
   const transactions = new Map(attempts.map((one) => [one.signature, one]));
   const hex = new Map([...transactions.keys()].map((signature) => [signature, hexOf(signature)]));
   const signed = [...transactions.values()].map((one) => ({
@@ -40,6 +50,7 @@ export async function insertAttempts(
   }));
   const given = attempts.map((one) => ({
     subscription_id: one.subscriptionId,
+    subscription_pda: one.subscriptionPda,
     position: one.position,
     period_start: one.periodStart,
     claim_id: one.claimId,
@@ -49,24 +60,29 @@ export async function insertAttempts(
     amount_net: one.amountNet.toString(),
     fee_owed: one.feeOwed.toString(),
   }));
-  return sql<{ id: string; subscriptionId: string }[]>`
+  const stored = await sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
       insert into transactions (signature, bytes, last_valid_block_height)
       select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height
       from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text, bytes text, last_valid_block_height int8)
       returning id, signature
     )
-    insert into payment_attempts (subscription_id, transaction_id, position, period_start, claim_id, amount_gross, platform_fee, amount_net,
-      fee_owed)
-    select v.subscription_id, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee, v.amount_net,
-      v.fee_owed
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, position int, period_start timestamptz, claim_id uuid,
-      signature text, amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8)
+    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position, period_start, claim_id, amount_gross, platform_fee,
+      amount_net, fee_owed)
+    select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start, v.claim_id, v.amount_gross, v.platform_fee,
+      v.amount_net, v.fee_owed
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, subscription_pda text, position int,
+      period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8)
     join committed on committed.signature = decode(v.signature, 'hex')
+    on conflict (subscription_pda) where state = 'open' do nothing
     returning id, subscription_id`;
+  const ids = new Map(stored.map(({ id, subscriptionId }) => [subscriptionId, id]));
+  const missing = attempts.filter(({ subscriptionId }) => !ids.has(subscriptionId));
+  if (missing.length > 0) throw new AddressTaken(missing.map((one) => one.subscriptionId));
+  return ids;
 }
 
-/** The open attempts of these subscriptions, oldest first. */
+/** The open attempts of these subscriptions: at most one of each. */
 export async function readOpenAttempts(
   sql: Queryable,
   subscriptionIds: readonly string[],
@@ -74,9 +90,7 @@ export async function readOpenAttempts(
   const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
     select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height, a.amount_gross,
       a.platform_fee, a.amount_net, a.fee_owed, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
-    from payment_attempts a join transactions t on t.id = a.transaction_id
-    where a.subscription_id = any(${subscriptionIds}::uuid[]) and a.state = 'open'
-    order by a.created_at, a.id`;
+    from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
@@ -86,13 +100,18 @@ export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amou
 /** The open attempts of these subscriptions. */
 export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
   return sql<UnderWay[]>`
-    select subscription_id, period_start, amount_gross from payment_attempts
-    where subscription_id = any(${subscriptionIds}::uuid[]) and state = 'open'`;
+    select a.subscription_id, a.period_start, a.amount_gross from ${openOf(sql, subscriptionIds)}`;
+}
+
+/** The open attempts `a` of these subscriptions, found by address: only that column is indexed for open attempts. */
+function openOf(sql: Queryable, subscriptionIds: readonly string[]) {
+  return sql`subscriptions s join payment_attempts a
+    on s.id = any(${subscriptionIds}::uuid[]) and a.subscription_pda = s.subscription_pda and a.state = 'open' and a.subscription_id = s.id`;
 }
 
 export interface Resolution {
   id: string;
-  state: 'landed' | 'failed' | 'expired';
+  state: 'landed' | 'failed' | 'expired' | 'unexplained';
   error: string | null;
 }
 
@@ -117,7 +136,9 @@ export async function resolveAttempts(
       from given where a.id = given.id and a.state = 'open'
       returning a.transaction_id, a.state
     )
-    update transactions t set bytes = null, state = (select ended.state from ended where ended.transaction_id = t.id limit 1)
+    update transactions t set bytes = null, state = (
+      select case ended.state when 'unexplained' then 'expired' else ended.state end from ended where ended.transaction_id = t.id limit 1
+    )
     where t.id = any(array(select transaction_id from ended)) and not exists (
       select from payment_attempts a where a.transaction_id = t.id and a.state = 'open' and a.id <> all(${ids}::uuid[])
     )`;

@@ -1,4 +1,5 @@
 // Statements of `billing reconcile`: recorded payments to compare with the chain, and the registration of a missing payment.
+import bs58 from 'bs58';
 import type { Queryable } from './connect.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
@@ -59,6 +60,28 @@ export async function listKnown(
       join payment_attempts a on a.transaction_id = t.id
       join subscriptions s on s.id = a.subscription_id
     where a.state = 'open'`;
+}
+
+/** An attempt whose end no history shows. */
+export interface UnexplainedAttempt {
+  signature: string;
+  subscriptionPda: string;
+  amountGross: bigint;
+  periodStart: Date;
+  createdAt: Date;
+}
+
+/** Attempts that ended as unexplained in [since, until). */
+export async function listUnexplained(
+  sql: Queryable,
+  { since, until }: { since: Date; until: Date },
+): Promise<UnexplainedAttempt[]> {
+  const rows = await sql<(Omit<UnexplainedAttempt, 'signature'> & { signature: Buffer })[]>`
+    select t.signature, a.subscription_pda, a.amount_gross, a.period_start, a.created_at
+    from payment_attempts a join transactions t on t.id = a.transaction_id
+    where a.state = 'unexplained' and a.resolved_at >= ${since} and a.resolved_at < ${until}
+    order by a.resolved_at, a.id`;
+  return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
 /** The registration of an on-chain subscription for which a transaction was signed, else the newest registration; undefined without any. */

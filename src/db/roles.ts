@@ -4,7 +4,6 @@ import type { Queryable, Sql } from './connect.ts';
 import { isForbidden } from './outage.ts';
 
 export const daemonRoles = ['serve', 'keeper', 'dispatch'] as const;
-
 export type DaemonRole = (typeof daemonRoles)[number];
 
 interface Rights {
@@ -46,6 +45,7 @@ const subscriptionTerms = [
   'amount',
   'period_hours',
 ];
+const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
 /** Every column of payments except amount_refunded, which alone may be updated. */
 const notRefunded = [
@@ -180,7 +180,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       transactions: ['id', 'signature'],
       payments: notRefunded,
       refunds: ['id', 'app_id', 'payment_id', 'subscription_id', 'amount', 'reference'],
-      payment_attempts: ['id', 'subscription_id', 'amount_gross', 'platform_fee', 'amount_net'],
+      payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
     },
   },

@@ -86,13 +86,13 @@ export interface RecentError {
   detail: string;
 }
 
-/** The newest failures among the newest attempts: transactions that failed or expired, and webhook requests without a 2xx response. */
+/** The newest failures among the newest attempts: transactions that failed, expired or stayed unexplained, and webhook requests without a 2xx response. */
 export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {
   return sql<RecentError[]>`
     select * from (
       (select resolved_at as at, 'payment' as what, subscription_id as id, state || coalesce(': ' || error, '') as detail
         from (select id, resolved_at, subscription_id, state, error from payment_attempts order by id desc limit 1000) as newest
-        where state in ('failed', 'expired') order by newest.id desc limit ${limit})
+        where state in ('failed', 'expired', 'unexplained') order by newest.id desc limit ${limit})
       union all
       (select a.started_at, 'delivery', d.id,
           coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number

@@ -16,8 +16,9 @@ export interface DuePlace {
 }
 
 /**
- * Leases subscriptions that are due by chain time and have no open attempt, in no particular order. A leased row stays due until it is settled, so a
- * caller that claims several batches passes the last position as `after`. docs/postgres-notes.md explains the form of the statement.
+ * Leases subscriptions that are due by chain time, in no particular order. An address with an open attempt is passed over, also where an earlier
+ * registration signed it. A leased row stays due until it is settled, so a caller that claims several batches passes the last position as `after`.
+ * docs/postgres-notes.md explains the form of the statement.
  */
 export function claimDue(
   sql: Queryable,
@@ -36,7 +37,7 @@ export function claimDue(
       from subscriptions s
       where s.due_at <= ${chainNow} and (s.due_at, s.id) > (${dueAt}::timestamptz, ${id}::uuid)
         and (s.lease_until is null or s.lease_until < now())
-        and coalesce((select false from payment_attempts a where a.subscription_id = s.id and a.state = 'open' limit 1), true)
+        and coalesce((select false from payment_attempts a where a.subscription_pda = s.subscription_pda and a.state = 'open' limit 1), true)
       order by s.due_at, s.id
       limit ${limit}
       for update skip locked
@@ -63,7 +64,7 @@ export async function claimOrphans(
       select s.id
       from payment_attempts a join subscriptions s on s.id = a.subscription_id
       where a.state = 'open' and (s.lease_until is null or s.lease_until < now())
-      order by a.subscription_id
+      order by a.subscription_pda
       limit ${limit}
       for update of s skip locked
     )

@@ -18,7 +18,7 @@ export interface TimelineRow {
 
 const most = 200;
 
-/** The newest 200 entries of a subscription, newest first: events, payments, open, failed and expired attempts, and deliveries. */
+/** The newest 200 entries of a subscription, newest first: events, payments, attempts that did not land, and deliveries. */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
   // No index leads from an event to its first delivery. Its id is close to the event's, since both are written together, so the id range finds it.
   const rows = await sql<
@@ -47,9 +47,11 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       union all
       select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null, a.error, null
       from (
-        select * from payment_attempts where subscription_id = ${subscriptionId} and state = 'open'
+        select a.* from subscriptions s join payment_attempts a on a.subscription_pda = s.subscription_pda and a.subscription_id = s.id
+        where s.id = ${subscriptionId} and a.state = 'open'
         union all
-        (select * from payment_attempts where subscription_id = ${subscriptionId} and state in ('failed', 'expired') order by id desc limit ${most})
+        (select * from payment_attempts
+        where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained') order by id desc limit ${most})
       ) as a join transactions t on t.id = a.transaction_id
     ) as entries order by at desc, id desc limit ${most}`;
   return rows.map(({ signature, signed, ...row }) => ({

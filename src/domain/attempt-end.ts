@@ -34,9 +34,9 @@ export type AttemptEnd =
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
   /** Another payment of the same transaction failed. */
   | { readonly kind: 'spared'; readonly error: string }
-  /** The transaction was never sent and never will be. */
-  | { readonly kind: 'unsent' }
-  | { readonly kind: 'expired' };
+  | { readonly kind: 'expired' }
+  /** Whether it landed will not be known: the account counts a pull that no history shows. */
+  | { readonly kind: 'unexplained' };
 
 /** Whether the failure `err` of a transaction counts against this payment: one of its instructions failed, or no specific instruction did. */
 export function isCharged(
@@ -95,10 +95,9 @@ export function outcomeOf(
     state: resolved,
     error,
   });
-  if (end.kind === 'spared' || end.kind === 'unsent') {
+  if (end.kind === 'spared') {
     // This payment did not fail: it is due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
-    if (end.kind === 'unsent') return { draft, resolution: resolve('expired', 'never sent') };
     state.failedPacks += 1;
     return { draft, resolution: resolve('failed', `another payment failed: ${end.error}`) };
   }
@@ -125,6 +124,12 @@ export function outcomeOf(
   }
   if (end.kind === 'expired')
     return { draft, resolution: resolve('expired', 'never landed, and its blockhash expired') };
+  if (end.kind === 'unexplained')
+    return {
+      draft,
+      resolution: resolve('unexplained', 'no history shows what the account counts'),
+      alert: 'attempt_unexplained',
+    };
   const alert = applyFailedAttempt(draft, attempt, end.failure, { view, now, account, rules });
   return { draft, resolution: resolve('failed', end.error), ...(alert !== undefined && { alert }) };
 }

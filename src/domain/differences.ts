@@ -15,6 +15,8 @@ export interface Difference {
     | 'other_period'
     | 'not_recorded'
     | 'no_subscription'
+    /** An attempt whose end no history shows: its payment may be missing in the books. */
+    | 'unexplained'
     /** No RPC endpoint returns the transaction in a readable form, so it could not be compared. */
     | 'unreadable';
   signature: string;

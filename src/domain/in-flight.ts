@@ -37,8 +37,6 @@ export interface Outgoing {
   readonly size: number;
   /** The open payments held here, by subscription. */
   readonly payments: ReadonlyMap<string, Payment>;
-  /** Signed by this process and held ever since, so no other process has sent it. */
-  isOwn: boolean;
   sends: number;
   /** Time of the last send, by performance.now(). */
   sentAt: number;
@@ -46,6 +44,8 @@ export interface Outgoing {
 
 /** A transaction that is sent and polled. Times are by performance.now(). */
 export interface Tracked extends Outgoing {
+  /** Signed by this process and held ever since. It decides when its status is polled, never whether it may have been sent. */
+  isOwn: boolean;
   readonly lastValidBlockHeight: bigint;
   readonly takenAt: number;
   renewedAt: number;
@@ -81,11 +81,6 @@ export class InFlight {
   /** The transaction that carries the payment of a subscription. */
   carrierOf(subscriptionId: string): Tracked | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
-  }
-
-  /** A transaction by its signature. */
-  find({ signature }: Pick<Tracked, 'signature'>): Tracked | undefined {
-    return this.#tracked.get(signature);
   }
 
   /** Whether a transaction still is in flight. */

@@ -3,6 +3,7 @@
 import type { ClaimKey } from '../db/claims.ts';
 import type { Sql, Transaction } from '../db/connect.ts';
 import {
+  AddressTaken,
   type AttemptRow,
   insertAttempts,
   resolveAttempts,
@@ -76,69 +77,83 @@ const nothing: Settled<never> = {
   queued: new Set(),
 };
 
-/** Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. */
+/**
+ * Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. So is a payment whose address has an
+ * open attempt: the others are written without it, and the rest of its transaction is in `changed`.
+ */
 export async function settle<A extends Assessment>(
   sql: Sql,
   assessments: readonly A[],
   chainNow: Date,
 ): Promise<Settled<A>> {
   if (assessments.length === 0) return nothing;
-  return sql.begin(async (tx) => {
-    await lockBlocked(tx, assessments);
-    const versions = new Map(
-      (
-        await lockHeld(
-          tx,
-          assessments.map(({ claim }) => claim),
-        )
-      ).map(({ id, version }) => [id, version]),
-    );
-    const held = assessments.filter(({ row }) => versions.has(row.id));
-    const recorded = await recordedOf(tx, held);
-    const current = wholeTransactions(
-      held.filter(
-        ({ row, draft }) =>
-          versions.get(row.id) === row.version &&
-          !draft.payments.some((payment) => recorded.has(recordKey(payment))),
-      ),
-    );
-    const isCurrent = new Set<A>(current);
+  try {
+    return await sql.begin((tx) => write(tx, assessments, chainNow));
+  } catch (error) {
+    if (!(error instanceof AddressTaken)) throw error;
+    const { subscriptionIds: taken } = error;
+    const others = assessments.filter(({ row }) => !taken.has(row.id));
+    return settle(sql, others, chainNow);
+  }
+}
 
-    const blocked = await blockPlans(tx, current);
-    const payments = current.flatMap(({ draft }) => draft.payments);
-    if (payments.length > 0) await insertPayments(tx, payments);
-    const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
-    if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
-    const signed = current.flatMap(({ attempt, claim: { id, claimId } }) =>
-      attempt === undefined ? [] : [{ subscriptionId: id, claimId, ...attempt }],
-    );
-    const attempts = signed.length === 0 ? [] : await insertAttempts(tx, signed);
-    const touched = current.filter((one) => !isUntouched(one));
-    const written =
-      touched.length === 0
-        ? []
-        : await writeStates(
-            tx,
-            touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
-              id,
-              claimId,
-              notices,
-              state: draft.state,
-              keep: keep ?? attempt !== undefined,
-              tells: draft.happenings.length > 0,
-            })),
-            chainNow,
-            LEASE_SECONDS,
-          );
-    return {
-      written: current,
-      changed: held.filter((one) => !isCurrent.has(one)),
-      attempts: new Map(attempts.map(({ id, subscriptionId }) => [subscriptionId, id])),
-      recorded,
-      blocked,
-      queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
-    };
+async function write<A extends Assessment>(
+  tx: Transaction,
+  assessments: readonly A[],
+  chainNow: Date,
+): Promise<Settled<A>> {
+  await lockBlocked(tx, assessments);
+  const claims = assessments.map(({ claim }) => claim);
+  const versions = new Map(
+    (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
+  );
+  const held = assessments.filter(({ row }) => versions.has(row.id));
+  const recorded = await recordedOf(tx, held);
+  const current = wholeTransactions(
+    held.filter(
+      ({ row, draft }) =>
+        versions.get(row.id) === row.version &&
+        !draft.payments.some((payment) => recorded.has(recordKey(payment))),
+    ),
+  );
+  const isCurrent = new Set<A>(current);
+
+  const blocked = await blockPlans(tx, current);
+  const payments = current.flatMap(({ draft }) => draft.payments);
+  if (payments.length > 0) await insertPayments(tx, payments);
+  const resolutions = current.flatMap(({ resolution }) => resolution ?? []);
+  if (resolutions.length > 0) await resolveAttempts(tx, resolutions);
+  const signed = current.flatMap(({ attempt, claim: { claimId }, row }) => {
+    const { id: subscriptionId, subscriptionPda } = row;
+    return attempt === undefined ? [] : [{ subscriptionId, subscriptionPda, claimId, ...attempt }];
   });
+  const attempts =
+    signed.length === 0 ? new Map<string, string>() : await insertAttempts(tx, signed);
+  const touched = current.filter((one) => !isUntouched(one));
+  const written =
+    touched.length === 0
+      ? []
+      : await writeStates(
+          tx,
+          touched.map(({ draft, attempt, keep, claim: { id, claimId, notices } }) => ({
+            id,
+            claimId,
+            notices,
+            state: draft.state,
+            keep: keep ?? attempt !== undefined,
+            tells: draft.happenings.length > 0,
+          })),
+          chainNow,
+          LEASE_SECONDS,
+        );
+  return {
+    written: current,
+    changed: held.filter((one) => !isCurrent.has(one)),
+    attempts,
+    recorded,
+    blocked,
+    queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
+  };
 }
 
 /** The pulls of these drafts that this or another registration has already recorded. */

@@ -179,13 +179,11 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
       readOpenAttempts(sql, ids),
       readSubscriptions(sql, ids),
     ]);
-    const oldest = new Map(
-      attempts.toReversed().map((attempt) => [attempt.subscriptionId, attempt]),
-    );
-    log.info({ attempts: oldest.size }, 'open attempts taken over');
+    const open = new Map(attempts.map((attempt) => [attempt.subscriptionId, attempt]));
+    log.info({ attempts: open.size }, 'open attempts taken over');
     queue.add(
       rows.flatMap((row) => {
-        const attempt = oldest.get(row.id);
+        const attempt = open.get(row.id);
         const { id, notices } = row;
         return attempt === undefined
           ? []

@@ -13,6 +13,7 @@ const otherAlerts = [
   'pull_not_found',
   'period_mismatch',
   'cannot_be_settled',
+  'attempt_unexplained',
   'cannot_be_processed',
   'unknown_error',
   'endpoints_disagree',

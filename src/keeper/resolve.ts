@@ -1,11 +1,12 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
 import { newestSlot, type SignatureStatus } from '../chain/answers.ts';
 import { createBlockTimes } from '../chain/block-times.ts';
-import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
+import type { SubscriptionAccount } from '../chain/layouts.ts';
+import { periodSeconds } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { type HeldSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import { type AttemptEnd, failedEnd, isCharged, outcomeOf } from '../domain/attempt-end.ts';
-import type { Pull, View } from '../domain/chain-view.ts';
+import type { ChainView, Pull, View } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { asSigned, landedPull } from '../domain/landed-pull.ts';
@@ -40,6 +41,8 @@ export interface Ends {
 
 /** Tries that a payment which landed in a later period waits for a complete history of the periods between: 75 s. */
 const PATIENT_TRIES = 4;
+/** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
+const MOST_LOOKS = 8;
 /** Transactions of a batch looked up at once. */
 const LOOKUPS_AT_ONCE = 16;
 
@@ -124,17 +127,9 @@ export class Resolver {
     return this.#conclude(unknown, snapshot, ends);
   }
 
-  /** Settles attempts whose transaction was never sent, and will not be. */
-  async unsent(batch: readonly OpenAttempt[]): Promise<Ends> {
-    const { unixTimestamp: now } = await this.#context.rpc.getClock();
-    const unread = new ChainDataError('not read');
-    const ends = batch.map(({ id }): [string, AttemptEnd] => [id, { kind: 'unsent' }]);
-    return this.#conclude(batch, { now, of: () => unread }, new Map(ends));
-  }
-
   async #conclude(
     batch: readonly OpenAttempt[],
-    snapshot: Pick<Snapshot, 'now' | 'of'>,
+    snapshot: Snapshot,
     ends: ReadonlyMap<string, AttemptEnd>,
   ): Promise<Ends> {
     const { sql, rules, deliveries, onRead } = this.#context;
@@ -158,7 +153,7 @@ export class Resolver {
     return {
       done: batch.filter(isDone),
       unknown: batch.filter((one) => !isDone(one)),
-      isDue: [...ends.values()].some(({ kind }) => kind === 'spared' || kind === 'unsent'),
+      isDue: [...ends.values()].some(({ kind }) => kind === 'spared'),
     };
   }
 
@@ -200,8 +195,8 @@ async function paid(
 }
 
 /**
- * The end of an attempt whose signature no endpoint knows, after its blockhash has expired. Expired when the account shows that nothing was pulled, when
- * others pulled all that it shows, or when the account is gone; landed when any endpoint's history lists it. Undefined while neither is certain.
+ * The end of an attempt whose signature no endpoint knows, after its blockhash has expired. Undefined while it is not certain. After MOST_LOOKS in vain it
+ * is unexplained once a later period has begun, because then nothing more can be collected for its own.
  */
 async function endOfUnknown(
   context: Context,
@@ -210,52 +205,63 @@ async function endOfUnknown(
   view: View,
 ): Promise<AttemptEnd | undefined> {
   if (view instanceof Error) return undefined;
-  const { attempt } = one;
-  const signedFor = unixSeconds(attempt.periodStart);
   const account = sameInstance(row, view.subscription);
   if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
+  const { attempt, settleTries = 0 } = one;
+  const signedFor = unixSeconds(attempt.periodStart);
   const history = await findPulls(context.rpc, partiesOf(context, row), signedFor);
-  if (history === undefined) return undefined;
-  context.reportUnreadable(history.unreadable);
-  const { pulls, unreadable } = history;
-  const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const ours = pulls.find(isOwn);
-  if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
-  const unread = unreadable.find(isOwn);
-  if (unread !== undefined) {
-    const pull = landedPull(attempt, { view, account, at: unread.blockTime });
-    return pull && paid(context, one, row, pull);
-  }
-  // An account that counts an earlier period shows that the attempt did not land: it would have moved the account on.
-  if (account === null)
-    return (await isOver(context, row, view.subscription, history))
-      ? { kind: 'expired' }
-      : undefined;
-  if (account.periodStart < signedFor) return { kind: 'expired' };
-  const explained = pulls.reduce(
-    (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),
-    0n,
-  );
-  const isExplained =
-    unreadable.length === 0 ? pulls.length > 0 : explained >= account.amountPulled;
-  if (isExplained) return { kind: 'expired' };
+  const end = history && (await endInHistory(context, one, row, view, history));
+  if (end !== undefined) return end;
+  const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
+  const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
+  if (isOver && settleTries >= MOST_LOOKS) return { kind: 'unexplained' };
   context.log.warn(
-    { signature: attempt.signature, unreadable: unreadable.length },
-    'expired payment waits: the account shows a pull that no RPC endpoint explains',
+    { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
+    'expired payment waits: no RPC endpoint explains what the account shows',
   );
   return undefined;
 }
 
 /**
- * Whether the account of an attempt is gone for sure. A new one in its place shows that by itself, but the history has to reach up to the new one: the
- * attempt could only land before.
+ * The end of an unknown attempt by the history of its account: landed when any endpoint lists it, expired when other pulls explain all that the account
+ * counts, or when the account is gone.
  */
-async function isOver(
-  { absence }: Context,
-  { subscriptionPda: pda }: HeldSubscription,
-  other: SubscriptionAccount | null,
-  { newestAt }: PullHistory,
-): Promise<boolean> {
-  if (other !== null) return newestAt !== null && newestAt >= other.periodStart;
-  return (await absence.gone([pda])).has(pda);
+async function endInHistory(
+  context: Context,
+  one: Unsettled,
+  row: HeldSubscription,
+  view: ChainView,
+  { pulls, unreadable, newestAt }: PullHistory,
+): Promise<AttemptEnd | undefined> {
+  context.reportUnreadable(unreadable);
+  const { attempt } = one;
+  const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
+  const ours = pulls.find(isOwn);
+  if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
+  const account = sameInstance(row, view.subscription);
+  const unread = unreadable.find(isOwn);
+  if (unread !== undefined) {
+    const pull = landedPull(attempt, { view, account, at: unread.blockTime });
+    return pull && paid(context, one, row, pull);
+  }
+  const other = view.subscription;
+  if (other === null) {
+    const { subscriptionPda: pda } = row;
+    return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
+  }
+  // An account that counts an earlier period shows that the attempt did not land: it would have moved the account on.
+  if (account !== null && account.periodStart < unixSeconds(attempt.periodStart))
+    return { kind: 'expired' };
+  // The attempt could land before its account was replaced, so the history has to reach up to the new one.
+  const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
+  return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
+}
+
+/** Whether these pulls add up to all that the account counts in its period. */
+function explains(pulls: readonly Pull[], account: SubscriptionAccount): boolean {
+  const found = pulls.reduce(
+    (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),
+    0n,
+  );
+  return found >= account.amountPulled;
 }

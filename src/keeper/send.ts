@@ -1,5 +1,6 @@
 // Sends signed transactions. Right before each send the rows of all its payments are read: what was cancelled, or taken from this keeper, is not sent,
-// and with it the rest of its transaction. Where a notice arrived since signing, or another keeper signed, the chain is read again first.
+// and with it the rest of its transaction. Where a notice arrived since signing, or another keeper signed, the chain is read again first. A transaction
+// that may not be sent stays open until its blockhash expires, because another send of it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { newestSlot } from '../chain/answers.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
@@ -26,11 +27,10 @@ const CHECKS = 3;
 const ROUND_MS = 1000;
 
 /**
- * Sends each transaction that may be sent once; returns those that were never sent and must not be any more. What could not be sent in time is to be
- * sent in a later round: its `sentAt` is -Infinity. Throws when chain or database cannot be reached.
+ * Sends each transaction that may be sent once. What could not be sent in time is to be sent in a later round: its `sentAt` is -Infinity. Throws when
+ * chain or database cannot be reached.
  */
-export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<Outgoing[]> {
-  const dropped: Outgoing[] = [];
+export async function sendAll(context: Context, ready: readonly Outgoing[]): Promise<void> {
   let left = ready;
   for (let tries = 0; left.length > 0 && tries < CHECKS; tries += 1) {
     const checkedAt = performance.now();
@@ -38,8 +38,6 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
     const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, notices) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
-    for (const { one, verdict } of verdicts)
-      if (verdict === 'stop' && one.isOwn && one.sends === 0) dropped.push(one);
     // The check is too old where Postgres was slow: it is made again.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
@@ -48,7 +46,6 @@ export async function sendAll(context: Context, ready: readonly Outgoing[]): Pro
     left = isFresh ? unread : [...allowed, ...unread];
   }
   for (const one of left) one.sentAt = -Infinity;
-  return dropped;
 }
 
 /** The counts of notices of the subscriptions that may still be collected from, under the claims of these payments. */

@@ -2,8 +2,8 @@
 // confirmed block, and then they are sent again. A transaction lives and dies as one; each of its payments is settled for itself.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed       (settled in resolve.ts)
-//          \        \-> never seen, blockhash expired, finally                    -> expired
-//           \-> never sent, a payment of it cancelled                              -> unsent: the others are signed again
+//          \        \-> never seen, blockhash expired, finally                    -> expired | unexplained
+//           \-> may not be sent: a payment of it is cancelled                      -> the same, once its blockhash has expired
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
@@ -50,7 +50,7 @@ export class Tracker implements Queue {
   /** Called when collectors may continue: there is room again after `room` said that there was none, or payments are due again. */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
-  readonly #resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>;
+  readonly #resolver: Pick<Resolver, 'landed' | 'expired'>;
   readonly #unsent: Tracked[] = [];
   readonly #senders: Loop[];
   readonly #settlers: Loop[];
@@ -62,7 +62,7 @@ export class Tracker implements Queue {
   #beingSent = 0;
   #onEmpty: (() => void) | undefined;
 
-  constructor(context: Context, resolver: Pick<Resolver, 'landed' | 'expired' | 'unsent'>) {
+  constructor(context: Context, resolver: Pick<Resolver, 'landed' | 'expired'>) {
     this.#context = context;
     this.#resolver = resolver;
     const loop = (name: string, turn: () => Promise<boolean>, idleMs: () => number = () => 500) =>
@@ -132,10 +132,7 @@ export class Tracker implements Queue {
     this.#tellRoom();
     if (ready.length > 0) {
       this.#beingSent += ready.length;
-      const sent = sendAll(this.#context, ready);
-      const dropped = await sent.finally(() => (this.#beingSent -= ready.length));
-      const payments = dropped.flatMap((one) => heldOf(this.inFlight.find(one)));
-      if (payments.length > 0) this.#conclude(await this.#resolver.unsent(payments));
+      await sendAll(this.#context, ready).finally(() => (this.#beingSent -= ready.length));
     } else if (this.#unsent.length > 0) await pause(SEND_PAUSE_MS);
     return this.#unsent.length > 0;
   }

@@ -31,8 +31,8 @@ void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
     /payment_adds_up/,
   );
   await t.rejects(
-    sql`insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-      values (${id}, gen_random_uuid(), ${start}, gen_random_uuid(), 100, 2, 99)`,
+    sql`insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${id}, 'subscription pda', gen_random_uuid(), ${start}, gen_random_uuid(), 100, 2, 99)`,
     /attempt_adds_up/,
   );
 });
@@ -52,17 +52,18 @@ void t.test('a period is paid once, and a signature pays a subscription once', a
   await t.rejects(pay('four', start, 'keeper'), /further_is_foreign/);
 });
 
-void t.test('one open attempt for a period, however many keepers there are', async (t) => {
+void t.test('one open attempt for an address, whatever period it is signed for', async (t) => {
   const { sql } = await testDatabase(t);
   const { id } = await subscribed(sql);
-  const attempt = (signature: string) => sql`
+  const attempt = (signature: string, period = start) => sql`
     with signed as (
       insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${signature}::text::bytea), '\\x00', 1) returning id
     )
-    insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-    select ${id}, id, ${start}, gen_random_uuid(), 100, 1, 99 from signed`;
+    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+    select ${id}, 'subscription pda', id, ${period}, gen_random_uuid(), 100, 1, 99 from signed`;
   await attempt('one');
-  await t.rejects(attempt('two'), /one_open_attempt_per_period/);
+  await t.rejects(attempt('two'), /one_open_attempt_per_address/);
+  await t.rejects(attempt('two', end), /one_open_attempt_per_address/);
   await sql`update payment_attempts set state = 'expired', resolved_at = now()`;
   await t.resolves(attempt('two'));
 });

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
+import { insertAttempts } from '../../src/db/payment-attempts.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
@@ -210,6 +211,52 @@ void t.test(
     t.same(second.changed.map(({ row }) => row.id).sort(), [changed!.id, claims[2]!.id].sort());
     t.same(await open(), []);
     t.same(await sql`select 1 from transactions`, []);
+  },
+);
+
+void t.test(
+  'two keepers commit a payment of one address at once: the second waits for the first, and writes the rest without that payment',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    const held = [await claim1(sql), await claim1(sql), await claim1(sql)];
+    const ids = held.map(({ id }) => id);
+    const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
+    const shared = { ...attempt(), payments: 2 };
+    const assessments = held.map((one, place) => {
+      const row = rows.get(one.id)!;
+      const signed = place < 2 ? { ...shared, position: place } : attempt();
+      return { claim: one, row, draft: draftOf(row), attempt: signed };
+    });
+    const [taken, packed, alone] = ids as [string, string, string];
+    let settled: ReturnType<typeof settle> | undefined;
+    await sql.begin(async (tx) => {
+      const { subscriptionPda } = rows.get(taken)!;
+      const claimId = randomUUID();
+      await insertAttempts(tx, [{ ...attempt(), subscriptionId: taken, subscriptionPda, claimId }]);
+      settled = settle(sql, assessments, now);
+      for (;;) {
+        const [{ waiting }] = await sql<
+          [{ waiting: boolean }]
+        >`select exists (select from pg_locks where not granted) as waiting`;
+        if (waiting) break;
+      }
+    });
+    const { written, changed, attempts } = (await settled)!;
+    t.same(
+      written.map(({ row }) => row.id),
+      [alone],
+    );
+    t.same([...attempts.keys()], [alone]);
+    t.same(
+      changed.map(({ row }) => row.id),
+      [packed],
+      'to be signed again without the one that is taken',
+    );
+    t.match(
+      [await stored(sql, taken), await stored(sql, packed)],
+      [{ attempts: 1 }, { attempts: 0 }],
+    );
+    t.equal((await sql`select 1 from transactions`).length, 2, 'no transaction without payments');
   },
 );
 

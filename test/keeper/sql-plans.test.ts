@@ -8,6 +8,7 @@ import { connect, type Sql, type Transaction } from '../../src/db/connect.ts';
 import {
   measureOpenAttempts,
   readOpenAttempts,
+  readUnderWay,
   resolveAttempts,
 } from '../../src/db/payment-attempts.ts';
 import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
@@ -17,7 +18,7 @@ import {
   returnUnwatchedPlans,
   takeUnwatchedPlans,
 } from '../../src/db/plans.ts';
-import { claimOne, listKnown, findOwner } from '../../src/db/reconciliation.ts';
+import { claimOne, listKnown, listUnexplained, findOwner } from '../../src/db/reconciliation.ts';
 import * as leases from '../../src/db/subscription-leases.ts';
 import * as subscriptions from '../../src/db/subscription-work.ts';
 import * as refunds from '../../src/db/refunds.ts';
@@ -138,8 +139,9 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
         insert into transactions (id, signature, bytes, last_valid_block_height, state)
         select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else ended end from made
       )
-      insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
-      select id, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else ended end, case when not is_open then now() end
+      insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
+        state, resolved_at)
+      select id, subscription_pda, id, ${NOW}, gen_random_uuid(), 100, 1, 99, case when is_open then 'open' else ended end, case when not is_open then now() end
       from made`;
     await tx`
       insert into refunds (app_id, payment_id, subscription_id, amount, reference, status, tx_signature, occurred_at, look_at, created_at)
@@ -259,6 +261,7 @@ void t.test(
       ],
       readBacklog: [500, (sql) => subscriptions.readBacklog(sql, NOW)],
       readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
+      readUnderWay: [BATCH, (sql) => readUnderWay(sql, ids)],
       // Payments, their transactions, and what else these carry.
       resolveAttempts: [
         3 * BATCH,
@@ -287,6 +290,7 @@ void t.test(
           ),
       ],
       listKnown: [2 * BATCH, (sql) => listKnown(sql, signatures)],
+      listUnexplained: [1, (sql) => listUnexplained(sql, { since: new Date(0), until: NOW })],
       findOwner: [1, (sql) => findOwner(sql, first!.subscriptionPda, signatures[0]!)],
       claimOne: [1, (sql) => claimOne(sql, { ...first!, leaseSeconds: 45 })],
       takeUnwatchedPlans: [

@@ -37,7 +37,6 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
   const tracker = parts.track({
     landed: async (batch) => ({ ...nothing, done: [...batch] }),
     expired: async () => nothing,
-    unsent: async () => nothing,
     ...resolver,
   });
   tracker.onRoom = () => (rooms += 1);

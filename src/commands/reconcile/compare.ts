@@ -36,6 +36,7 @@ import { pullsIn } from '../../domain/pulls.ts';
 import { settleRows } from '../../domain/settlement.ts';
 import { applyPayment, draftOf, isLive } from '../../domain/transitions.ts';
 import { chunks, each } from '../../each.ts';
+import { nameUnexplained } from './unexplained.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments compared. */
@@ -89,6 +90,7 @@ export async function reconcile(
   );
   differences.push(...(await compareOnChain(reconciler, ours, repair)));
   differences.push(...(await nameUnknown(reconciler, listed)));
+  differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
   return { recorded, onChain: ours.length, differences };
 }
 

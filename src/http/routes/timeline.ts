@@ -32,7 +32,7 @@ export function timelineRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Read the history of a subscription',
         description:
-          'The newest 200 events, payments, attempts (open, failed or expired) and deliveries, newest first.',
+          'The newest 200 events, payments, attempts (open, failed, expired or unexplained) and deliveries, newest first.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId, subscriptionId: PathId }),
         response: { 200: success(Type.Array(TimelineEntry)), ...failures(401, 403, 404) },

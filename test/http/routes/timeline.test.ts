@@ -9,10 +9,12 @@ async function insertAttempts(sql: Sql, subscriptionId: string, states: readonly
     await sql`
       with signed as (
         insert into transactions (signature, bytes, last_valid_block_height, state)
-        values (sha512(${state}::bytea), ${state === 'open' ? Buffer.of(1) : null}, 1, ${state}) returning id
+        values (sha512(${state}::bytea), ${state === 'open' ? Buffer.of(1) : null}, 1, ${state === 'unexplained' ? 'expired' : state}) returning id
       )
-      insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
-      select ${subscriptionId}, id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state !== 'open'} then now() end from signed`;
+      insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
+        state, resolved_at)
+      select s.id, s.subscription_pda, signed.id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state !== 'open'} then now() end
+      from signed, subscriptions s where s.id = ${subscriptionId}`;
 }
 
 void t.test('a subscription’s story is one list, newest first', async (t) => {
@@ -26,7 +28,7 @@ void t.test('a subscription’s story is one list, newest first', async (t) => {
   const subscription = await insertSubscription(api.sql, { appId: mine.appId, planId });
   await insertPayment(api.sql, subscription, '2026-01-01');
   await insertEvent(api.sql, subscription);
-  await insertAttempts(api.sql, subscription, ['open', 'failed', 'expired', 'landed']);
+  await insertAttempts(api.sql, subscription, ['open', 'failed', 'expired', 'unexplained', 'landed']);
   const path = (appId: string, id = subscription) =>
     `/merchant/apps/${appId}/subscriptions/${id}/timeline`;
   const { body } = await api.call<{ kind: string; what: string; at: string }[]>(
@@ -38,7 +40,7 @@ void t.test('a subscription’s story is one list, newest first', async (t) => {
   );
   t.same(
     body.data.map(({ kind, what }) => (kind === 'attempt' ? what : kind)).sort(),
-    ['delivery', 'event', 'expired', 'failed', 'open', 'payment'],
+    ['delivery', 'event', 'expired', 'failed', 'open', 'payment', 'unexplained'],
     'an attempt that landed is the payment',
   );
   const times = body.data.map(({ at }) => at);
