@@ -75,7 +75,7 @@ export function historyMethods(
         throw new RangeError(
           `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
         );
-      if (signatures.length === 0) return { slot: 0n, statuses: [] };
+      if (signatures.length === 0) return { slot: 0n, witnesses: 0, statuses: [] };
       const params = [signatures, { searchTransactionHistory: history }];
       const read = (result: unknown) =>
         inContext(result, minSlot, (value) => statuses(value, signatures.length));
@@ -84,6 +84,7 @@ export function historyMethods(
         : [await reads.call('getSignatureStatuses', params, read)];
       return {
         slot: oldestSlot(answers),
+        witnesses: answers.length,
         statuses: signatures.map((_, place) =>
           furthest(answers.map(({ value }) => value[place] ?? null)),
         ),

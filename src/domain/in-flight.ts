@@ -46,7 +46,6 @@ export interface Outgoing {
 
 /** A transaction that is sent and polled. Times are by performance.now(). */
 export interface Tracked extends Outgoing {
-  readonly lastValidBlockHeight: bigint;
   readonly takenAt: number;
   renewedAt: number;
   polledAt: number;
@@ -172,7 +171,6 @@ function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
   return {
     signature: attempt.signature,
     bytes: attempt.transaction,
-    lastValidBlockHeight: attempt.lastValidBlockHeight,
     size: attempt.payments,
     isOwn: periodEnd !== null,
     payments: new Map<string, Payment>(),

@@ -12,6 +12,7 @@ import { asSigned, landedPull } from '../domain/landed-pull.ts';
 import { hasUnknownPull } from '../domain/pulls.ts';
 import { settleRows } from '../domain/settlement.ts';
 import { each } from '../each.ts';
+import { findDead } from './dead.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
@@ -96,32 +97,21 @@ export class Resolver {
   /** Settles those of some unseen attempts, of at most 256 transactions, that can never land any more. The others are in neither list. */
   async expired(batch: readonly Unsettled[]): Promise<Ends> {
     const { rpc, sql } = this.#context;
-    // Order matters: first the finalized height, after which these cannot land, then their signatures.
-    const { slot, blockHeight } = await rpc.getHeight({ commitment: 'finalized' });
-    const past = batch.filter(({ attempt }) => attempt.lastValidBlockHeight < blockHeight);
-    if (past.length === 0) return { done: [], unknown: [], isDue: false };
-    const signatures = [...new Set(past.map(({ attempt }) => attempt.signature))];
-    const { statuses } = await rpc.getSignatureStatuses(signatures, {
-      history: true,
-      everywhere: true,
-      minSlot: slot,
-    });
-    const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
-    const unknown = past.filter(({ attempt }) => !seen.has(attempt.signature));
-    if (unknown.length === 0) return { done: [], unknown: [], isDue: false };
-    const ids = unknown.map(({ id }) => id);
+    const { dead, slot } = await findDead(rpc, batch);
+    if (dead.length === 0) return { done: [], unknown: [], isDue: false };
+    const ids = dead.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const snapshot = await readSnapshot(this.#context, [...rows.values()], {
       commitment: 'finalized',
       minSlot: slot,
     });
     const ends = new Map<string, AttemptEnd>();
-    await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
+    await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
       const end = row && (await endOfUnknown(this.#context, one, row, snapshot.of(row)));
       if (end !== undefined) ends.set(one.id, end);
     });
-    return this.#conclude(unknown, snapshot, ends);
+    return this.#conclude(dead, snapshot, ends);
   }
 
   /** Settles attempts whose transaction was never sent, and will not be. */

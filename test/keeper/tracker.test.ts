@@ -22,7 +22,11 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
       sent.push(Buffer.from(bytes).toString('base64'));
       return '';
     },
-    getSignatureStatuses: async (signatures) => ({ slot: 1n, statuses: signatures.map(statusOf) }),
+    getSignatureStatuses: async (signatures) => ({
+      slot: 1n,
+      witnesses: 1,
+      statuses: signatures.map(statusOf),
+    }),
   });
   // Each in a transaction of its own.
   await stage.sql`update subscriptions set failed_packs = 2`;
