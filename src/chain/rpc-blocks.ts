@@ -1,6 +1,6 @@
 // The RPC client's methods for blocks, the clock of the cluster and recent fees.
 import { isAddress } from './addresses.ts';
-import { array, big, inContext, object, text, truth } from './answers.ts';
+import { array, big, inContext, newestSlot, object, text, truth } from './answers.ts';
 import { each } from '../each.ts';
 import type { Ask, Failover } from './failover.ts';
 import type { Lifetime, LifetimeAnswer, Rpc } from './rpc.ts';
@@ -77,8 +77,12 @@ export function blockMethods(
       reads.call('getEpochInfo', [{ commitment }], heightIn),
     getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
-    getSlot: ({ commitment = 'confirmed' } = {}) =>
-      reads.call('getSlot', [{ commitment }], (result) => big(result, 'slot')),
+    async getSlot({ commitment = 'confirmed', everywhere = false } = {}) {
+      const read = (result: unknown) => big(result, 'slot');
+      return everywhere
+        ? newestSlot(await reads.callAll('getSlot', [{ commitment }], read))
+        : reads.call('getSlot', [{ commitment }], read);
+    },
     getBlockTime: (slot) =>
       reads.call('getBlockTime', [Number(slot)], (result) =>
         result === null ? null : big(result, 'block time'),

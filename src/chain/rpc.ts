@@ -91,7 +91,8 @@ export interface Rpc {
   /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
-  getSlot(options?: { commitment?: Commitment }): Promise<bigint>;
+  /** `everywhere`: the newest slot of all endpoints. */
+  getSlot(options?: { commitment?: Commitment; everywhere?: boolean }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
   /** A transaction of any version. Endpoints are tried in turn until one returns it; otherwise it is unreadable, which does not mean absent. */

@@ -1,5 +1,5 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
-import { newestSlot, type SignatureStatus } from '../chain/answers.ts';
+import type { SignatureStatus } from '../chain/answers.ts';
 import { createBlockTimes } from '../chain/block-times.ts';
 import { ChainDataError, type SubscriptionAccount } from '../chain/layouts.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
@@ -16,7 +16,7 @@ import { findDead } from './dead.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
-import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
 export interface Unsettled extends OpenAttempt {
@@ -63,13 +63,13 @@ export class Resolver {
         .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
         .map(({ id }) => id),
     );
-    const minSlot = newestSlot(batch.map(({ status }) => status.slot));
+    const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
       // For a landed payment only the period matters; the one that failed needs the other accounts too.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
-        minSlot,
+        slotOf: ({ id }) => slots.get(id) ?? 0n,
       }),
       this.#blockTimes(batch.flatMap(({ status }) => (status.err === null ? [status.slot] : []))),
     ]);
@@ -77,6 +77,13 @@ export class Resolver {
     await each(batch, LOOKUPS_AT_ONCE, async (one) => {
       const { row, status } = one;
       const view = snapshot.of(row);
+      if (!isReached(view, status.slot)) {
+        log.warn(
+          { signature: one.attempt.signature, slot: status.slot.toString() },
+          'final payment waits: no endpoint has finalized its slot',
+        );
+        return;
+      }
       if (status.err !== null) {
         ends.set(one.id, failedEnd(programId, one, status.err, view));
         return;
