@@ -777,6 +777,7 @@ create table transactions (
   last_valid_block_height bigint not null,
   state text not null default 'open'::text,
   created_at timestamp with time zone not null default now(),
+  blockhash_slot bigint not null default 0,
   constraint open_has_bytes CHECK (((state = 'open'::text) = (bytes IS NOT NULL))),
   constraint transactions_signature_check CHECK ((length(signature) = 64)),
   constraint transactions_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
@@ -785,6 +786,7 @@ create table transactions (
 ) with (fillfactor=85, autovacuum_vacuum_scale_factor=0.02);
 comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
 comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
+comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash; 0 for transactions of releases that did not store it';
 
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),

@@ -72,6 +72,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
       transaction: randomBytes(TRANSACTION),
       payments: pack.length,
       lastValidBlockHeight: 1n,
+      blockhashSlot: 0n,
     };
     return pack.map((row, position) => {
       const periodStart = row.nextPaymentDue ?? chainNow;

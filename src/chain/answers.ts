@@ -41,8 +41,15 @@ export function big(value: unknown, what: string): bigint {
   return BigInt(integer(value, what));
 }
 
+export function truth(value: unknown, what: string): boolean {
+  return typeof value === 'boolean' ? value : malformed(`${what} is neither true nor false`);
+}
+
 const orNull = <T>(value: unknown, read: (value: unknown) => T): T | null =>
   value === null || value === undefined ? null : read(value);
+
+/** The error of a transaction; null means success. An answer without the key does not say which. */
+const errorIn = ({ err }: Json): unknown => (err === undefined ? malformed('err is missing') : err);
 
 /** The `value` and the slot of a response with a context. A response older than `minSlot` means that the endpoint is behind. */
 export function inContext<T>(
@@ -103,21 +110,25 @@ function commitment(value: unknown): Commitment {
     : malformed('no commitment');
 }
 
+/** A node that omits the commitment still counts confirmations: null means rooted, and a missing count means nothing. */
+function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
+  const stated = orNull(confirmationStatus, commitment);
+  if (stated !== null) return stated;
+  if (confirmations === null) return 'finalized';
+  integer(confirmations, 'confirmations');
+  return 'processed';
+}
+
 export function statuses(value: unknown, count: number): (SignatureStatus | null)[] {
   const list = array(value, 'statuses');
   if (list.length !== count) malformed(`${list.length} statuses instead of ${count}`);
   return list.map((one) =>
-    orNull(one, (status) => {
-      const { slot, err, confirmations, confirmationStatus } = object(status, 'status');
-      // A node that omits the commitment still counts confirmations; null means rooted.
-      const counted =
-        orNull(confirmations, (count) => integer(count, 'confirmations')) === null
-          ? 'finalized'
-          : 'processed';
+    orNull(one, (found) => {
+      const status = object(found, 'status');
       return {
-        slot: big(slot, 'slot'),
-        err: err ?? null,
-        commitment: orNull(confirmationStatus, commitment) ?? counted,
+        slot: big(status.slot, 'slot'),
+        err: errorIn(status),
+        commitment: commitmentOf(status),
       };
     }),
   );
@@ -133,11 +144,12 @@ export interface SignatureInfo {
 
 export function signatureInfos(value: unknown): SignatureInfo[] {
   return array(value, 'signatures').map((one) => {
-    const { signature, slot, err, blockTime } = object(one, 'signature');
+    const info = object(one, 'signature');
+    const { signature, slot, blockTime } = info;
     return {
       signature: text(signature, 'signature'),
       slot: big(slot, 'slot'),
-      err: err ?? null,
+      err: errorIn(info),
       blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
     };
   });
@@ -191,7 +203,9 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
   const { signatures, message } = object(transaction, 'transaction.transaction');
   const { accountKeys, instructions } = object(message, 'message');
-  const { err, fee, logMessages, innerInstructions, loadedAddresses } = object(meta, 'meta');
+  const effects = object(meta, 'meta');
+  const { fee, logMessages, innerInstructions, loadedAddresses } = effects;
+  const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
   // A versioned transaction numbers its own keys first, then the looked-up writable ones, then the read-only ones.
@@ -209,20 +223,20 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
       stackHeight: outer ? 1 : orNull(stackHeight, (height) => integer(height, 'stackHeight')),
     };
   };
-  const inner = (orNull(innerInstructions, (value) => array(value, 'innerInstructions')) ?? []).map(
-    (group) => {
-      const { index, instructions: calls } = object(group, 'inner instructions');
-      return [
-        integer(index, 'index'),
-        array(calls, 'inner instructions').map((call) => executed(call, false)),
-      ] as const;
-    },
-  );
+  // A failed transaction may have run nothing. One that succeeded was recorded, and without its calls its pulls would be missed.
+  const groups = err === null ? innerInstructions : (innerInstructions ?? []);
+  const inner = array(groups, 'innerInstructions').map((group) => {
+    const { index, instructions: calls } = object(group, 'inner instructions');
+    return [
+      integer(index, 'index'),
+      array(calls, 'inner instructions').map((call) => executed(call, false)),
+    ] as const;
+  });
   return {
     signature: text(array(signatures, 'signatures')[0], 'signature'),
     slot: big(slot, 'slot'),
     blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
-    err: err ?? null,
+    err,
     fee: big(fee, 'fee'),
     logs: orNull(logMessages, (logs) => array(logs, 'logs').map((line) => text(line, 'log'))),
     instructions: array(instructions, 'instructions').map((one) => executed(one, true)),
@@ -239,9 +253,10 @@ export interface Simulation {
 }
 
 export function simulation(value: unknown): Simulation {
-  const { err, logs, unitsConsumed, loadedAccountsDataSize } = object(value, 'simulation');
+  const result = object(value, 'simulation');
+  const { logs, unitsConsumed, loadedAccountsDataSize } = result;
   return {
-    err: err ?? null,
+    err: errorIn(result),
     logs: (orNull(logs, (lines) => array(lines, 'logs')) ?? []).map((line) => text(line, 'log')),
     unitsConsumed: orNull(unitsConsumed, (units) => big(units, 'unitsConsumed')),
     loadedDataBytes: orNull(loadedAccountsDataSize, (size) => big(size, 'loadedAccountsDataSize')),

@@ -146,6 +146,9 @@ function messageIn(transaction: Uint8Array): VersionedMessage {
   return message;
 }
 
+/** The blockhash that a transaction of any version was signed with. Throws an Error for other bytes. */
+export const blockhashOf = (transaction: Uint8Array) => messageIn(transaction).recentBlockhash;
+
 /** Indexes of the instructions of a signed transaction that are transfers under this subscription. Throws an Error for other bytes. */
 export function transferPlaces(
   transaction: Uint8Array,

@@ -2,13 +2,13 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
+import { noAnswer, outcomeOf, tooSlow } from './call-errors.ts';
 import { ranked } from './endpoint-ranking.ts';
 import { type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import {
   EndpointFailure,
   type EndpointFault,
   isUnreadable,
-  RpcError,
   RpcUnreachable,
   type UnreadableReason,
 } from './rpc-errors.ts';
@@ -44,6 +44,9 @@ export interface ObservedRequest {
 /** Parses a result. Throws EndpointFailure for a result of another shape. */
 type Read<T> = (result: unknown) => T;
 
+/** Calls a method of an endpoint. */
+export type Ask = <T>(method: string, params: readonly unknown[], read: Read<T>) => Promise<T>;
+
 export interface AskOptions {
   /** Milliseconds after which the request is not sent to any further endpoint; earlier sends may still be answered. */
   readonly withinMs?: number | undefined;
@@ -74,6 +77,11 @@ export class Failover {
     this.#probeMs = options.probeMs ?? DEFAULT_PROBE_MS;
     this.#nextProbe = this.#probeMs === Infinity ? Infinity : -Infinity;
     this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
+  }
+
+  /** Number of configured endpoints. */
+  get size(): number {
+    return this.#endpoints.length;
   }
 
   health(): EndpointHealth[] {
@@ -130,12 +138,20 @@ export class Failover {
 
   /** Calls every endpoint that is up, in parallel, and returns all results; throws when no endpoint answers. */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
-    const settled = await Promise.allSettled(this.#everywhere(method, params, read));
+    return this.callEach(method, (ask) => ask(method, params, read));
+  }
+
+  /**
+   * Does `work`, several calls for the purpose `what`, at every endpoint that is up. Returns the results of those that answered all of it; throws when
+   * none did.
+   */
+  async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
+    const settled = await Promise.allSettled(this.#ready().map(work));
     const answers = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
     const reasons = settled
       .filter((one) => one.status === 'rejected')
       .map(({ reason }) => reason as unknown);
-    if (answers.length === 0) throw noAnswer(method, reasons);
+    if (answers.length === 0) throw noAnswer(what, reasons);
     return answers;
   }
 
@@ -147,25 +163,23 @@ export class Failover {
     options?: AskOptions,
   ): Promise<T> {
     try {
-      return await Promise.any(this.#everywhere(method, params, read, options));
+      return await Promise.any(this.#ready(options).map((ask) => ask(method, params, read)));
     } catch (error) {
       throw error instanceof AggregateError ? noAnswer(method, error.errors) : error;
     }
   }
 
-  /** One attempt at each endpoint that is available now; without any, one call that waits for an endpoint. */
-  #everywhere<T>(
-    method: string,
-    params: readonly unknown[],
-    read: Read<T>,
-    options?: AskOptions,
-  ): Promise<T>[] {
+  /** A call of each endpoint that is available now, for one attempt; without any, one that waits for an endpoint. */
+  #ready(options?: AskOptions): Ask[] {
     this.#probe();
     const now = performance.now();
     const ready = this.#endpoints.filter((one) => !one.down(now) && one.delay(now) === 0);
-    if (ready.length === 0) return [this.call(method, params, read, options)];
+    if (ready.length === 0)
+      return [(method, params, read) => this.call(method, params, read, options)];
     const last = now + (options?.withinMs ?? Infinity);
-    return ready.map((endpoint) => this.#attempt(endpoint, method, params, read, last));
+    return ready.map(
+      (endpoint) => (method, params, read) => this.#attempt(endpoint, method, params, read, last),
+    );
   }
 
   async #attempt<T>(
@@ -266,34 +280,4 @@ export class Failover {
     for (const [place, slot] of slots.entries())
       if (slot !== null) ready[place]?.setLag(highest - slot);
   }
-}
-
-/** The metric's outcome of a failed request; undefined for a bug. */
-function outcomeOf(error: unknown): ObservedRequest['outcome'] | undefined {
-  if (error instanceof RpcError) return 'refused';
-  if (!(error instanceof EndpointFailure)) return undefined;
-  const { fault } = error;
-  if (!isUnreadable(fault)) return fault;
-  return fault === 'missing' ? 'ok' : 'refused';
-}
-
-function tooSlow(
-  method: string,
-  left: Iterable<RpcEndpoint>,
-  failures: Map<RpcEndpoint, EndpointFailure>,
-  wait: number,
-): RpcUnreachable {
-  const limited = () =>
-    new EndpointFailure('rate_limited', `may not be asked for ${Math.ceil(wait)} ms`);
-  for (const endpoint of left) if (!failures.has(endpoint)) failures.set(endpoint, limited());
-  return new RpcUnreachable(method, [...failures.values()]);
-}
-
-/** The error of a call that no endpoint answered. An RpcError takes precedence, because it says more than another endpoint's outage. */
-function noAnswer(method: string, reasons: readonly unknown[]): unknown {
-  const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
-  return (
-    reasons.find((reason) => !(reason instanceof EndpointFailure)) ??
-    new RpcUnreachable(method, failures)
-  );
 }

@@ -1,18 +1,53 @@
 // The RPC client's methods for blocks, the clock of the cluster and recent fees.
 import { isAddress } from './addresses.ts';
-import { array, big, inContext, object, text } from './answers.ts';
-import type { Failover } from './failover.ts';
-import type { Rpc } from './rpc.ts';
-import { EndpointFailure } from './rpc-errors.ts';
+import { array, big, inContext, newestSlot, object, text, truth } from './answers.ts';
+import { each } from '../each.ts';
+import type { Ask, Failover } from './failover.ts';
+import type { Lifetime, LifetimeAnswer, Rpc } from './rpc.ts';
+import { EndpointFailure, RpcError } from './rpc-errors.ts';
 
 // Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash.
 const BLOCKHASH_LIFE = 150n;
+/** Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a blockhash. */
+const MOST_BLOCKHASHES = 64;
+const BLOCKHASHES_AT_ONCE = 8;
+
+function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
+  const { absoluteSlot, blockHeight } = object(result, 'epoch info');
+  return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
+}
+
+/** Asks one endpoint. A fresh blockhash is not valid at finalized before its slot is rooted, so the endpoint has to have finalized that slot. */
+async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer> {
+  const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
+  const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeAnswer['ends'][number] =>
+    blockHeight > lastValidBlockHeight ? undefined : 'live',
+  );
+  const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
+  await each(past.slice(0, MOST_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
+    const { blockhash, slot: since } = one;
+    const config = {
+      commitment: 'finalized',
+      ...(since > 0n && { minContextSlot: Number(since) }),
+    };
+    try {
+      const answer = await ask('isBlockhashValid', [blockhash, config], (result) =>
+        inContext(result, since, (value) => truth(value, 'validity')),
+      );
+      ends[place] = answer.value ? 'live' : answer.slot;
+    } catch (error) {
+      if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
+    }
+  });
+  return { slot, ends };
+}
 
 export function blockMethods(
   reads: Failover,
 ): Pick<
   Rpc,
   | 'getLatestBlockhash'
+  | 'getLifetimesEverywhere'
   | 'getHeight'
   | 'getBlockHeight'
   | 'getSlot'
@@ -36,18 +71,18 @@ export function blockMethods(
         };
       });
     },
+    getLifetimesEverywhere: (lifetimes) =>
+      reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),
     getHeight: ({ commitment = 'confirmed' } = {}) =>
-      reads.call('getEpochInfo', [{ commitment }], (result) => {
-        const { absoluteSlot, blockHeight } = object(result, 'epoch info');
-        return {
-          slot: big(absoluteSlot, 'absoluteSlot'),
-          blockHeight: big(blockHeight, 'blockHeight'),
-        };
-      }),
+      reads.call('getEpochInfo', [{ commitment }], heightIn),
     getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
-    getSlot: ({ commitment = 'confirmed' } = {}) =>
-      reads.call('getSlot', [{ commitment }], (result) => big(result, 'slot')),
+    async getSlot({ commitment = 'confirmed', everywhere = false } = {}) {
+      const read = (result: unknown) => big(result, 'slot');
+      return everywhere
+        ? newestSlot(await reads.callAll('getSlot', [{ commitment }], read))
+        : reads.call('getSlot', [{ commitment }], read);
+    },
     getBlockTime: (slot) =>
       reads.call('getBlockTime', [Number(slot)], (result) =>
         result === null ? null : big(result, 'block time'),

@@ -75,15 +75,20 @@ export function historyMethods(
         throw new RangeError(
           `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
         );
-      if (signatures.length === 0) return { slot: 0n, statuses: [] };
+      if (signatures.length === 0) return { slot: 0n, witnesses: 0, statuses: [] };
       const params = [signatures, { searchTransactionHistory: history }];
-      const read = (result: unknown) =>
-        inContext(result, minSlot, (value) => statuses(value, signatures.length));
+      const read = (result: unknown) => {
+        const found = inContext(result, minSlot, (value) => statuses(value, signatures.length));
+        if (found.value.some((status) => status !== null && status.slot > found.slot))
+          throw new EndpointFailure('malformed', 'a status of a later slot than its own');
+        return found;
+      };
       const answers = everywhere
         ? await reads.callAll('getSignatureStatuses', params, read)
         : [await reads.call('getSignatureStatuses', params, read)];
       return {
         slot: oldestSlot(answers),
+        witnesses: answers.length,
         statuses: signatures.map((_, place) =>
           furthest(answers.map(({ value }) => value[place] ?? null)),
         ),

@@ -33,6 +33,22 @@ export interface Blockhash {
   readonly slot: bigint;
 }
 
+/** A blockhash that a transaction was signed with, and what the endpoint that gave it said about it. */
+export interface Lifetime {
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+  /** Slot of that answer; 0 when it is not known. */
+  readonly slot: bigint;
+}
+
+/** What one endpoint says about blockhashes at finalized. */
+export interface LifetimeAnswer {
+  /** Its finalized slot. */
+  readonly slot: bigint;
+  /** In the order of the request. A slot: as of then no transaction with the blockhash can land any more. Undefined: no answer about it. */
+  readonly ends: readonly ('live' | bigint | undefined)[];
+}
+
 export interface Rpc {
   /** Accounts in the given order, read in batches of 100. `slot` is the oldest slot of the batches. */
   getMultipleAccounts(
@@ -46,11 +62,11 @@ export interface Rpc {
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
   /** The cluster's clock, which programs use. It is an account and can be read together with others (`decodeClock`). */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
-  /** Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150 blocks, `everywhere` queries all endpoints. */
+  /** Statuses of up to 256 signatures; null when unknown. `history` searches beyond the last 150 blocks, `everywhere` queries all endpoints, of which `witnesses` answered. */
   getSignatureStatuses(
     signatures: readonly string[],
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
-  ): Promise<{ slot: bigint; statuses: (SignatureStatus | null)[] }>;
+  ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
    * Sends a signed transaction with maxRetries 0 and without preflight to every endpoint (or one), and resolves with its signature once one accepts it.
    * After `withinMs` it is not sent to further endpoints.
@@ -65,10 +81,18 @@ export interface Rpc {
     options?: { commitment?: Commitment; ownBlockhash?: boolean },
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
+  /**
+   * Whether blockhashes can be used any more, by every endpoint that is up: one answer per endpoint. An endpoint is asked only for the blockhashes whose
+   * last block height its own finalized height has passed, and for a limited number of them.
+   */
+  getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeAnswer[]>;
+  /** Number of endpoints that are read from. */
+  endpoints(): number;
   /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
-  getSlot(options?: { commitment?: Commitment }): Promise<bigint>;
+  /** `everywhere`: the newest slot of all endpoints. */
+  getSlot(options?: { commitment?: Commitment; everywhere?: boolean }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
   /** A transaction of any version. Endpoints are tried in turn until one returns it; otherwise it is unreadable, which does not mean absent. */
@@ -136,6 +160,7 @@ export function createRpc(options: RpcOptions): Rpc {
     ...blockMethods(reads),
     ...historyMethods(reads),
     ...sendMethods(reads, sends),
+    endpoints: () => reads.size,
     sendRate: () => ({ perSecond: options.sendsPerSecond ?? Infinity, allowed: sends.allowed() }),
     health: () => [...reads.health(), ...(options.sendUrls === undefined ? [] : sends.health())],
     async close() {

@@ -53,7 +53,7 @@ export function watchRpc(
   const wrapped: Record<string, unknown> = {};
   for (const [name, method] of methods) {
     wrapped[name] =
-      name === 'health' || name === 'close' || name === 'sendRate'
+      name === 'health' || name === 'endpoints' || name === 'close' || name === 'sendRate'
         ? method
         : (...args: unknown[]) => watch(method(...args) as Promise<unknown>);
   }

@@ -16,6 +16,8 @@ export interface AttemptRow {
   signature: string;
   transaction: Buffer;
   lastValidBlockHeight: bigint;
+  /** Slot of the answer that gave the blockhash; 0 when it is not known. */
+  blockhashSlot: bigint;
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
@@ -47,6 +49,7 @@ export async function insertAttempts(
     signature: hex.get(one.signature),
     bytes: one.transaction.toString('hex'),
     last_valid_block_height: one.lastValidBlockHeight.toString(),
+    blockhash_slot: one.blockhashSlot.toString(),
   }));
   const given = attempts.map((one) => ({
     subscription_id: one.subscriptionId,
@@ -62,9 +65,10 @@ export async function insertAttempts(
   }));
   const stored = await sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
-      insert into transactions (signature, bytes, last_valid_block_height)
-      select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height
-      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text, bytes text, last_valid_block_height int8)
+      insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
+      select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height, blockhash_slot
+      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text, bytes text, last_valid_block_height int8,
+        blockhash_slot int8)
       returning id, signature
     )
     insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position, period_start, claim_id, amount_gross, platform_fee,
@@ -88,8 +92,8 @@ export async function readOpenAttempts(
   subscriptionIds: readonly string[],
 ): Promise<AttemptRow[]> {
   const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
-    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height, a.amount_gross,
-      a.platform_fee, a.amount_net, a.fee_owed, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction, t.last_valid_block_height,
+      t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
     from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }

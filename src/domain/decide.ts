@@ -6,6 +6,7 @@ import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
+  awaitSlot,
   type Decision,
   type Findings,
   ourSetback,
@@ -62,7 +63,7 @@ export function decide(
 ): Decision {
   const draft = draftOf(row);
   const { state } = draft;
-  if (view.slot < row.observedSlot) return retrySoon(draft, view, 1n);
+  if (view.slot < row.observedSlot) return awaitSlot(draft, view);
   if (findings.absenceDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
   state.observedSlot = view.slot;
   const account = sameInstance(row, view.subscription);

@@ -63,7 +63,7 @@ export interface Decision {
   readonly blocks?: BlockReason;
   /** An alert to the operator about a failure that is not the subscriber's. */
   readonly alert?: {
-    readonly reason: OursReason | 'pull_not_found' | 'period_mismatch';
+    readonly reason: OursReason | 'pull_not_found' | 'period_mismatch' | 'slot_not_reached';
     readonly detail?: string;
   };
 }
@@ -76,6 +76,17 @@ export function ourSetback(draft: Draft, { now }: ChainView): Decision {
   draft.state.setbacks += 1;
   draft.state.dueAt = setbackUntil(now, draft.state.setbacks);
   return { draft };
+}
+
+/** Slots that the endpoints may be behind a row for a moment: a minute. */
+const MOST_BEHIND = 150n;
+
+/** Waits for an endpoint to reach the row's slot. Far behind it, the endpoints or the row's slot are wrong: the operator is told. */
+export function awaitSlot(draft: Draft, view: ChainView): Decision {
+  const { observedSlot } = draft.row;
+  if (observedSlot - view.slot <= MOST_BEHIND) return retrySoon(draft, view, 1n);
+  const detail = `seen at slot ${observedSlot}, the endpoints are at ${view.slot}`;
+  return { ...ourSetback(draft, view), alert: { reason: 'slot_not_reached', detail } };
 }
 
 /** Reschedules by `seconds` of chain time. */

@@ -46,7 +46,6 @@ export interface Outgoing {
 export interface Tracked extends Outgoing {
   /** Signed by this process and held ever since. It decides when its status is polled, never whether it may have been sent. */
   isOwn: boolean;
-  readonly lastValidBlockHeight: bigint;
   readonly takenAt: number;
   renewedAt: number;
   polledAt: number;
@@ -167,7 +166,6 @@ function trackedOf({ attempt, leasedAt, periodEnd }: OpenAttempt, now: number) {
   return {
     signature: attempt.signature,
     bytes: attempt.transaction,
-    lastValidBlockHeight: attempt.lastValidBlockHeight,
     size: attempt.payments,
     isOwn: periodEnd !== null,
     payments: new Map<string, Payment>(),

@@ -69,11 +69,10 @@ export async function assessAll<Row extends HeldSubscription>(
   rows: readonly Row[],
   { closed, history }: { closed?: Closed | undefined; history: boolean },
 ): Promise<Assessed<Row>> {
-  const slots = [...rows.map(({ observedSlot }) => observedSlot), ...(closed?.values() ?? [])];
-  const minSlot = newestSlot(slots);
   const snapshot = await readSnapshot(context, rows, {
     commitment: 'confirmed',
-    ...(minSlot > 0n && { minSlot }),
+    minSlot: newestSlot([...(closed?.values() ?? [])]),
+    slotOf: ({ observedSlot }) => observedSlot,
   });
   const findings = new Map<string, Findings>();
   const note = (found: readonly Found[]) => {

@@ -126,6 +126,7 @@ function attemptsOf(
           signature: signed.signature,
           transaction: signed.bytes,
           lastValidBlockHeight: blockhash.lastValidBlockHeight,
+          blockhashSlot: blockhash.slot,
           amountGross: collect.amounts.gross,
           platformFee: collect.amounts.fee,
           amountNet: collect.amounts.net,

@@ -12,6 +12,7 @@ import { readBacklog } from '../db/subscription-work.ts';
 const otherAlerts = [
   'pull_not_found',
   'period_mismatch',
+  'slot_not_reached',
   'cannot_be_settled',
   'attempt_unexplained',
   'cannot_be_processed',

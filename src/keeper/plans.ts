@@ -3,8 +3,8 @@
 import { readAccountGroups } from '../chain/account-groups.ts';
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/accounts.ts';
 import { tokenAccountAddress } from '../chain/addresses.ts';
-import { newestSlot } from '../chain/answers.ts';
 import { ChainDataError, type PlanAccount } from '../chain/layouts.ts';
+import { readReachable } from '../chain/reach.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   activatePlan,
@@ -76,17 +76,27 @@ async function update(
   plans: readonly PlanRow[],
   minSlot?: bigint,
 ): Promise<void> {
-  const { sql, rpc, clock, log, programId, absence } = context;
+  const { sql, rpc, clock, log, metrics, programId, absence } = context;
   // An endpoint that is behind would show a new plan as closed, which is final here.
-  const seenAt = newestSlot([minSlot ?? 0n, ...plans.map(({ observedSlot }) => observedSlot)]);
-  const { accounts, slot } = await rpc.getMultipleAccounts(
-    plans.map(({ planPda }) => planPda),
-    seenAt > 0n ? { minSlot: seenAt } : {},
+  const addresses = plans.map(({ planPda }) => planPda);
+  const { accounts, slot } = await readReachable(
+    rpc,
+    plans.map(({ observedSlot }) => observedSlot),
+    { minSlot },
+    (as) => rpc.getMultipleAccounts(addresses, as),
   );
   absence.read(plans.length);
   const now = unixSeconds(await clock.now());
   const missing: PlanRow[] = [];
   for (const [place, plan] of plans.entries()) {
+    if (plan.observedSlot > slot) {
+      metrics.alerts.inc({ reason: 'slot_not_reached' });
+      log.error(
+        { plan: plan.id, seenAt: plan.observedSlot.toString(), slot: slot.toString() },
+        'plan not read: no endpoint has reached its slot',
+      );
+      continue;
+    }
     let account: PlanAccount | null;
     try {
       account = planIn(accounts[place] ?? null, programId);

@@ -1,5 +1,5 @@
 // Settles attempts whose end is final: landed, failed or expired. Each batch is one database transaction.
-import { newestSlot, type SignatureStatus } from '../chain/answers.ts';
+import type { SignatureStatus } from '../chain/answers.ts';
 import { createBlockTimes } from '../chain/block-times.ts';
 import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { periodSeconds } from '../chain/period.ts';
@@ -13,10 +13,11 @@ import { asSigned, landedPull } from '../domain/landed-pull.ts';
 import { hasUnknownPull } from '../domain/pulls.ts';
 import { settleRows } from '../domain/settlement.ts';
 import { each } from '../each.ts';
+import { findDead } from './dead.ts';
 import type { Context } from './preflight.ts';
 import { findPulls, partiesOf, type PullHistory, pullOfLanded } from './pull-history.ts';
 import { report } from './reports.ts';
-import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { isReached, readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** An attempt to settle. */
 export interface Unsettled extends OpenAttempt {
@@ -65,13 +66,13 @@ export class Resolver {
         .filter((one) => one.status.err !== null && isCharged(programId, one, one.status.err))
         .map(({ id }) => id),
     );
-    const minSlot = newestSlot(batch.map(({ status }) => status.slot));
+    const slots = new Map(batch.map(({ id, status }) => [id, status.slot]));
     const [snapshot, times] = await Promise.all([
       // For a landed payment only the period matters; the one that failed needs the other accounts too.
       readSnapshot(this.#context, rows, {
         periodsOnly: ({ id }) => !charged.has(id),
         commitment: 'finalized',
-        minSlot,
+        slotOf: ({ id }) => slots.get(id) ?? 0n,
       }),
       this.#blockTimes(batch.flatMap(({ status }) => (status.err === null ? [status.slot] : []))),
     ]);
@@ -79,6 +80,13 @@ export class Resolver {
     await each(batch, LOOKUPS_AT_ONCE, async (one) => {
       const { row, status } = one;
       const view = snapshot.of(row);
+      if (!isReached(view, status.slot)) {
+        log.warn(
+          { signature: one.attempt.signature, slot: status.slot.toString() },
+          'final payment waits: no endpoint has finalized its slot',
+        );
+        return;
+      }
       if (status.err !== null) {
         ends.set(one.id, failedEnd(programId, one, status.err, view));
         return;
@@ -99,32 +107,21 @@ export class Resolver {
   /** Settles those of some unseen attempts, of at most 256 transactions, that can never land any more. The others are in neither list. */
   async expired(batch: readonly Unsettled[]): Promise<Ends> {
     const { rpc, sql } = this.#context;
-    // Order matters: first the finalized height, after which these cannot land, then their signatures.
-    const { slot, blockHeight } = await rpc.getHeight({ commitment: 'finalized' });
-    const past = batch.filter(({ attempt }) => attempt.lastValidBlockHeight < blockHeight);
-    if (past.length === 0) return { done: [], unknown: [], isDue: false };
-    const signatures = [...new Set(past.map(({ attempt }) => attempt.signature))];
-    const { statuses } = await rpc.getSignatureStatuses(signatures, {
-      history: true,
-      everywhere: true,
-      minSlot: slot,
-    });
-    const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
-    const unknown = past.filter(({ attempt }) => !seen.has(attempt.signature));
-    if (unknown.length === 0) return { done: [], unknown: [], isDue: false };
-    const ids = unknown.map(({ id }) => id);
+    const { dead, slot } = await findDead(rpc, batch);
+    if (dead.length === 0) return { done: [], unknown: [], isDue: false };
+    const ids = dead.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const snapshot = await readSnapshot(this.#context, [...rows.values()], {
       commitment: 'finalized',
       minSlot: slot,
     });
     const ends = new Map<string, AttemptEnd>();
-    await each(unknown, LOOKUPS_AT_ONCE, async (one) => {
+    await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
       const end = row && (await endOfUnknown(this.#context, one, row, snapshot.of(row)));
       if (end !== undefined) ends.set(one.id, end);
     });
-    return this.#conclude(unknown, snapshot, ends);
+    return this.#conclude(dead, snapshot, ends);
   }
 
   async #conclude(

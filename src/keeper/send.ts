@@ -16,7 +16,7 @@ import type { Outgoing, Payment } from '../domain/in-flight.ts';
 import { settleRows } from '../domain/settlement.ts';
 import { applyCancelSeen, draftOf, isLive } from '../domain/transitions.ts';
 import type { Context } from './preflight.ts';
-import { readSnapshot } from './snapshot.ts';
+import { isReached, readSnapshot } from './snapshot.ts';
 
 /** Transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
@@ -133,21 +133,18 @@ async function recheck(context: Context, transactions: readonly Outgoing[]): Pro
   const payments = new Map<string, Payment>(transactions.flatMap((one) => [...one.payments]));
   const rows = await readSubscriptions(context.sql, [...payments.keys()]);
   // No older than what they were signed by.
-  const slots = [...rows, ...[...payments.values()].map(({ row }) => row)].map(
-    ({ observedSlot }) => observedSlot,
-  );
-  const minSlot = newestSlot(slots);
-  const snapshot = await readSnapshot(context, rows, {
-    commitment: 'confirmed',
-    ...(minSlot > 0n && { minSlot }),
-  });
-  for (const row of rows) {
+  const slotOf = ({ id, observedSlot }: HeldSubscription) =>
+    newestSlot([observedSlot, payments.get(id)?.row.observedSlot ?? 0n]);
+  const snapshot = await readSnapshot(context, rows, { commitment: 'confirmed', slotOf });
+  // A row whose slot no endpoint has reached is read again before the next send.
+  const read = rows.filter((row) => isReached(snapshot.of(row), slotOf(row)));
+  for (const row of read) {
     const payment = payments.get(row.id);
     if (payment === undefined) continue;
     payment.checked = row.notices;
     payment.isStopped = !stands(row, snapshot.of(row));
   }
-  const cancelled = rows.flatMap((row) => {
+  const cancelled = read.flatMap((row) => {
     const payment = payments.get(row.id);
     return payment !== undefined && isCancelled(row, snapshot.of(row)) ? [{ ...payment, row }] : [];
   });

@@ -9,6 +9,7 @@ import {
 import { readAccountGroups } from '../chain/account-groups.ts';
 import { CLOCK_SYSVAR } from '../chain/addresses.ts';
 import { ChainDataError, decodeClock } from '../chain/layouts.ts';
+import { readReachable } from '../chain/reach.ts';
 import type { ReadOptions } from '../chain/rpc.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
 import { addressesOf, backupsOf, type View } from '../domain/chain-view.ts';
@@ -22,7 +23,12 @@ export interface Snapshot {
   of(row: HeldSubscription): View;
 }
 
+/** Whether a view shows the chain as of this slot or later. Accounts that cannot be decoded have no other state to wait for. */
+export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
+
 interface SnapshotOptions extends ReadOptions {
+  /** The slot that a row's accounts are wanted of. Where no endpoint has reached it, the row gets an older view: its slot shows that. */
+  readonly slotOf?: (row: HeldSubscription) => bigint;
   /** Of these rows subscription and plan alone are read; the other accounts look absent. */
   readonly periodsOnly?: (row: HeldSubscription) => boolean;
 }
@@ -31,7 +37,7 @@ interface SnapshotOptions extends ReadOptions {
 export async function readSnapshot(
   { rpc, programId, treasuries }: Pick<Context, 'rpc' | 'programId' | 'treasuries'>,
   rows: readonly HeldSubscription[],
-  { periodsOnly = () => false, ...options }: SnapshotOptions = {},
+  { periodsOnly = () => false, slotOf = () => 0n, ...options }: SnapshotOptions = {},
 ): Promise<Snapshot> {
   const wanted = rows.map((row) => {
     if (periodsOnly(row)) return [CLOCK_SYSVAR, row.subscriptionPda, row.planPda];
@@ -39,10 +45,8 @@ export async function readSnapshot(
     return [CLOCK_SYSVAR, ...Object.values(addressesOf(row, programId)), ...receivers];
   });
   // Without rows too, the chain's time is wanted.
-  const groups = await readAccountGroups(
-    rpc,
-    wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted,
-    options,
+  const groups = await readReachable(rpc, rows.map(slotOf), options, (as) =>
+    readAccountGroups(rpc, wanted.length === 0 ? [[CLOCK_SYSVAR]] : wanted, as),
   );
   // Rows of one request share plans and receivers: each account is decoded once.
   const decoded = new Map<ChainAccount, unknown>();

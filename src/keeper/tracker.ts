@@ -14,6 +14,7 @@ import { LEASE_SECONDS } from '../domain/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { type Queue, splitBatch } from './claim.ts';
+import { findExpired } from './dead.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { Context } from './preflight.ts';
 import type { Ends, Landed, Resolver, Unsettled } from './resolve.ts';
@@ -227,10 +228,14 @@ export class Tracker implements Queue {
         status === null && now >= settleAt && (!isOwn || now - takenAt > RESEND_MS),
     );
     if (unseen.length === 0) return false;
-    const { blockHeight } = await this.#context.rpc.getHeight({ commitment: 'finalized' });
+    unseen.sort((a, b) => a.settleAt - b.settleAt);
+    const attempts = unseen.flatMap((one) => heldOf(one).slice(0, 1));
+    const expired = await findExpired(
+      this.#context.rpc,
+      attempts.map(({ attempt }) => attempt),
+    );
     const past = unseen
-      .filter(({ lastValidBlockHeight }) => lastValidBlockHeight < blockHeight)
-      .sort((a, b) => a.settleAt - b.settleAt)
+      .filter(({ signature }) => expired.has(signature))
       .slice(0, STATUSES_AT_ONCE);
     for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
     const batch = past.flatMap((one) =>

@@ -2,6 +2,7 @@ import { head } from './accounts.ts';
 import { takesV1 } from './cluster-settings.ts';
 import { offerOf } from './fee.ts';
 import { blockOfHash } from './blocks.ts';
+import { toldHeight } from './faults.ts';
 import { base58, type Key } from './keys.ts';
 import {
   API_VERSION,
@@ -34,7 +35,10 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
   const { hash, height } = latestHash(endpoint.chain, view.block);
   return {
     context: view.context,
-    value: { blockhash: base58(hash), lastValidBlockHeight: height + BLOCKHASH_AGE },
+    value: {
+      blockhash: base58(hash),
+      lastValidBlockHeight: toldHeight(endpoint, height + BLOCKHASH_AGE),
+    },
   };
 }
 
@@ -136,7 +140,7 @@ export const blockMethods = {
   getSlot: (params: readonly unknown[], endpoint: LocalEndpoint) =>
     viewOf(endpoint, settings(params, 0)).block.slot,
   getBlockHeight: (params: readonly unknown[], endpoint: LocalEndpoint) =>
-    viewOf(endpoint, settings(params, 0)).height,
+    toldHeight(endpoint, viewOf(endpoint, settings(params, 0)).height),
   getTransactionCount: (params: readonly unknown[], endpoint: LocalEndpoint) => {
     viewOf(endpoint, settings(params, 0));
     return endpoint.chain.transactionCount;
@@ -146,8 +150,10 @@ export const blockMethods = {
   getBlockTime,
   getLatestBlockhash,
   isBlockhashValid,
-  getEpochInfo: (params: readonly unknown[], endpoint: LocalEndpoint) =>
-    epochInfo(endpoint.chain, viewOf(endpoint, settings(params, 0)).block),
+  getEpochInfo: (params: readonly unknown[], endpoint: LocalEndpoint) => {
+    const { block } = viewOf(endpoint, settings(params, 0));
+    return { ...epochInfo(endpoint.chain, block), blockHeight: toldHeight(endpoint, block.height) };
+  },
   getEpochSchedule: () => ({
     firstNormalEpoch: 0,
     firstNormalSlot: 0,

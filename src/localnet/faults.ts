@@ -12,9 +12,13 @@ import { type AnswerFault, type Chain, MAX_LAG, type RateLimit } from './state.t
 // Faults that tests switch on over RPC; all start switched off.
 
 const MAX_HOLD = 100_000;
+const MAX_HEIGHT = 1_000_000_000;
 
 const countOf = (from: Settings) =>
   from['count'] === undefined ? Infinity : integer(from['count'], 'count', 1);
+
+const endpointOf = (from: Settings) =>
+  choice(from['endpoint'], 'endpoint', ['main', 'lagging', 'both'] as const, 'both');
 
 function answerFault(from: Settings, status: AnswerFault['status']): AnswerFault {
   const methods = from['methods'];
@@ -29,7 +33,7 @@ function answerFault(from: Settings, status: AnswerFault['status']): AnswerFault
     retryAfter:
       from['retryAfter'] === undefined ? 1 : integer(from['retryAfter'], 'retryAfter', 0, 3600),
     methods: methods === undefined ? null : new Set(methods),
-    endpoint: choice(from['endpoint'], 'endpoint', ['main', 'lagging', 'both'] as const, 'both'),
+    endpoint: endpointOf(from),
     count: countOf(from),
   };
 }
@@ -52,7 +56,8 @@ function rateLimit(from: Settings): RateLimit {
  * - `{kind: 'silence', count?, methods?, endpoint?}` does not answer them at all;
  * - `{kind: 'rate', sends?, requests?, per?}` responds with 429 above these rates of sends and requests per second, counted for the whole
  *   endpoint or, with per: 'connection', for each connection;
- * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160).
+ * - `{kind: 'lag', slots}` sets the lagging endpoint back by that many blocks (0..160);
+ * - `{kind: 'height', blocks, endpoint?}` tells block heights this much too high, or too low where it is negative.
  * Requests of the surfnet_ and localnet_ methods always get through.
  */
 function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
@@ -62,7 +67,7 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
     choice(
       from['kind'],
       'kind',
-      ['drop', 'hold', 'status', 'silence', 'rate', 'lag', ''] as const,
+      ['drop', 'hold', 'status', 'silence', 'rate', 'lag', 'height', ''] as const,
       '',
     )
   ) {
@@ -91,9 +96,15 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
     case 'lag':
       faults.lag = integer(from['slots'], 'slots', 0, MAX_LAG);
       break;
+    case 'height':
+      faults.height = {
+        blocks: integer(from['blocks'], 'blocks', -MAX_HEIGHT, MAX_HEIGHT),
+        endpoint: endpointOf(from),
+      };
+      break;
     case '':
       throw invalidParams(
-        'Invalid params: kind should be one of drop, hold, status, silence, rate, lag',
+        'Invalid params: kind should be one of drop, hold, status, silence, rate, lag, height',
       );
   }
   return null;
@@ -101,8 +112,24 @@ function setFault(params: readonly unknown[], { chain }: LocalEndpoint) {
 
 /** Clears every fault. Held transactions keep waiting; connections of requests without a response are closed. */
 export function clearFaults(chain: Chain): void {
-  Object.assign(chain.faults, { drop: 0, hold: null, lag: 0, rate: null, answers: [] });
+  Object.assign(chain.faults, {
+    drop: 0,
+    hold: null,
+    lag: 0,
+    height: null,
+    rate: null,
+    answers: [],
+  });
   chain.events.emit('faultsCleared');
+}
+
+const isAt = ({ endpoint }: Pick<AnswerFault, 'endpoint'>, lagging: boolean) =>
+  endpoint === 'both' || (endpoint === 'lagging') === lagging;
+
+/** The block height that an endpoint tells in place of this one. */
+export function toldHeight({ chain, lagging }: LocalEndpoint, height: number): number {
+  const fault = chain.faults.height;
+  return fault !== null && isAt(fault, lagging) ? Math.max(0, height + fault.blocks) : height;
 }
 
 /** The fault that a request of these methods meets, counted down, or undefined. */
@@ -117,7 +144,7 @@ export function answerFaultFor(
     return undefined;
   const found = faults.answers.find(
     (fault) =>
-      (fault.endpoint === 'both' || (fault.endpoint === 'lagging') === lagging) &&
+      isAt(fault, lagging) &&
       (fault.methods === null || methods.some((name) => fault.methods?.has(name))),
   );
   if (found === undefined) return undefined;

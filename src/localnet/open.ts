@@ -53,7 +53,7 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
     firstPayload: 0,
     transactionCount,
     held: [],
-    faults: { drop: 0, hold: null, lag: 0, rate: null, answers: [] },
+    faults: { drop: 0, hold: null, lag: 0, height: null, rate: null, answers: [] },
     events: new EventEmitter<ChainEvents>().setMaxListeners(0),
     store,
   };

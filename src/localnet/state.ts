@@ -91,8 +91,15 @@ export interface Faults {
   drop: number;
   hold: { blocks: number; count: number } | null;
   lag: number;
+  height: HeightFault | null;
   rate: RateLimit | null;
   answers: AnswerFault[];
+}
+
+/** Block heights that an endpoint tells, this much too high. */
+export interface HeightFault {
+  readonly blocks: number;
+  readonly endpoint: AnswerFault['endpoint'];
 }
 
 /** Requests, and transactions sent among them, that are answered in any second; others get 429. */

@@ -134,7 +134,41 @@ void t.test('how far a transaction is, also where a node leaves the commitment o
     t.equal(commitmentOf({ confirmations: 3, confirmationStatus: commitment }), commitment);
   t.equal(commitmentOf({ confirmations: 12 }), 'processed', 'never taken for more than is certain');
   t.equal(commitmentOf({ confirmations: null }), 'finalized', 'rooted has no count');
-  t.throws(() => commitmentOf({ confirmationStatus: 'rooted' }), EndpointFailure);
+  t.equal(commitmentOf({ confirmations: 5, confirmationStatus: null }), 'processed');
+  t.throws(() => commitmentOf({ confirmationStatus: 'rooted' }), {
+    fault: 'malformed',
+    message: /./,
+  });
+  t.throws(
+    () => commitmentOf({}),
+    { fault: 'malformed', message: /./ },
+    'a status without both is not final',
+  );
+  t.throws(() => commitmentOf({ confirmationStatus: null }), { fault: 'malformed', message: /./ });
+});
+
+void t.test('a transaction without its error is malformed, not successful', async (t) => {
+  const status = { slot: 1, confirmations: null, confirmationStatus: 'finalized' };
+  const info = { signature: 's', slot: 1, blockTime: null };
+  const meta = { fee: 5000, innerInstructions: [] };
+  const malformed = { fault: 'malformed', message: /./ };
+  t.throws(() => answers.statuses([status], 1), malformed);
+  t.throws(() => answers.signatureInfos([info]), malformed);
+  t.throws(() => answers.confirmedTransaction(transaction({ meta })), malformed);
+  t.throws(() => answers.simulation({ logs: [] }), malformed);
+  t.equal(answers.statuses([{ ...status, err: null }], 1)[0]?.err, null);
+});
+
+void t.test('a transaction that succeeded has its inner instructions', async (t) => {
+  for (const innerInstructions of [null, undefined])
+    t.throws(
+      () =>
+        answers.readableTransaction(
+          transaction({ meta: { err: null, fee: 5000, innerInstructions } }),
+        ),
+      { fault: 'undecodable', message: /./ },
+      'its pulls would be missed',
+    );
 });
 
 void t.test(

@@ -13,6 +13,7 @@ import {
 } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import {
+  blockhashOf,
   type Collection,
   packPayments,
   paymentPart,
@@ -49,6 +50,13 @@ const terms = (version: TransactionVersion, reference = 'a', priorityFee = 360n)
   blockhash,
   reference,
   budget: { computeUnits: 120_000, loadedDataBytes: 1_000_000, priorityFee },
+});
+
+void t.test('the blockhash is read from the bytes of each version', async (t) => {
+  for (const version of ['legacy', 1] as const) {
+    const { bytes } = signPayments(keeper, transfersOf(collectionOf(0, 0)), terms(version));
+    t.equal(blockhashOf(bytes), blockhash);
+  }
 });
 
 void t.test('net and fee are moved in one transaction with a memo, behind its limits', (t) => {

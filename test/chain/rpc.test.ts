@@ -492,7 +492,7 @@ void t.test(
       slot: 8,
       blockTime: null,
       transaction: { signatures: ['sig'], message: { accountKeys: [], instructions: [] } },
-      meta: { err: null, fee: 5000, logMessages: null, innerInstructions: null },
+      meta: { err: null, fee: 5000, logMessages: null, innerInstructions: [] },
     };
     const { rpc } = await setup(
       t,
@@ -518,7 +518,7 @@ const TRANSACTION = {
   blockTime: null,
   version: 1,
   transaction: { signatures: ['sig'], message: { accountKeys: [], instructions: [] } },
-  meta: { err: null, fee: 0, logMessages: null, innerInstructions: null },
+  meta: { err: null, fee: 0, logMessages: null, innerInstructions: [] },
 };
 
 void t.test(

@@ -16,7 +16,7 @@ void t.test('every kind of fault in chain.md is taken', async (t) => {
   const page = await readPage('chain.md');
   const [, table = ''] = /\| `kind` of a fault[^\n]*\n([^]*?)\n\n/.exec(page) ?? [];
   const kinds = [...table.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name);
-  t.equal(kinds.length, 6);
+  t.equal(kinds.length, 7);
   const chain = await startTestChain(t);
   const fields = { count: 1, blocks: 1, status: 500, sends: 100, slots: 1 };
   for (const kind of kinds) await chain.rpc('localnet_setFault', { kind, ...fields });

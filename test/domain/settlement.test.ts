@@ -114,6 +114,7 @@ const attempt = () => ({
   signature: bs58.encode(randomBytes(64)),
   transaction: Buffer.from('signed'),
   lastValidBlockHeight: 1n,
+  blockhashSlot: 0n,
   amountGross: 1000n,
   platformFee: 10n,
   amountNet: 990n,

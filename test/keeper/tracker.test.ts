@@ -25,7 +25,7 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
     },
     getSignatureStatuses: async (signatures) => {
       polled.push(...signatures);
-      return { slot: 1n, statuses: signatures.map(statusOf) };
+      return { slot: 1n, witnesses: 1, statuses: signatures.map(statusOf) };
     },
   });
   // Each in a transaction of its own.

@@ -342,6 +342,61 @@ void t.test('the second port lags by the given number of slots', async (t) => {
   t.equal(await call(url, 'getSlot', { commitment: 'processed' }), chain.slot());
 });
 
+void t.test('an endpoint lies about block heights and about nothing else', async (t) => {
+  const { chain } = await setup(t, { lagPort: 0 });
+  const url = chain.lagUrl ?? '';
+  const told = async (one: string) => {
+    const { blockHeight, absoluteSlot } = await call<{ blockHeight: number; absoluteSlot: number }>(
+      one,
+      'getEpochInfo',
+    );
+    const { value } = await call<{ value: { lastValidBlockHeight: number; blockhash: string } }>(
+      one,
+      'getLatestBlockhash',
+    );
+    return {
+      blockHeight,
+      absoluteSlot,
+      alone: await call<number>(one, 'getBlockHeight'),
+      last: value.lastValidBlockHeight,
+      blockhash: value.blockhash,
+    };
+  };
+  chain.mineBlocks(FINALITY_BLOCKS + 5);
+  const truth = await told(url);
+  t.same(await told(chain.rpcUrl), truth);
+  await fault(chain, { kind: 'height', blocks: 1000, endpoint: 'main' });
+  const { blockHeight, alone, last } = truth;
+  const raised = { blockHeight: blockHeight + 1000, alone: alone + 1000, last: last + 1000 };
+  t.same(await told(chain.rpcUrl), { ...truth, ...raised });
+  t.same(await told(url), truth);
+  await fault(chain, { kind: 'height', blocks: -1_000_000 });
+  t.match(await told(url), { blockHeight: 0, last: 0 });
+  await clear(chain);
+  t.same(await told(chain.rpcUrl), truth);
+});
+
+void t.test('a fresh blockhash is not valid at finalized before its slot is rooted', async (t) => {
+  const { chain } = await setup(t);
+  chain.mineBlocks(FINALITY_BLOCKS + 5);
+  const { context, value } = await chain.rpc<{
+    context: { slot: number };
+    value: { blockhash: string };
+  }>('getLatestBlockhash', { commitment: 'confirmed' });
+  const final = { commitment: 'finalized' };
+  const ask = (options: object) =>
+    chain.rpc<{ value: boolean }>('isBlockhashValid', value.blockhash, options);
+  const since = { ...final, minContextSlot: context.slot };
+  t.equal((await ask({ commitment: 'confirmed' })).value, true);
+  t.equal((await ask(final)).value, false, 'not rooted yet');
+  const refused = await failure(ask(since));
+  t.match(refused, { code: -32016, data: { contextSlot: Number } });
+  chain.mineBlocks(FINALITY_BLOCKS);
+  t.equal((await ask(since)).value, true, 'rooted');
+  chain.mineBlocks(150);
+  t.equal((await ask(since)).value, false, 'too old');
+});
+
 void t.test('a lag as far back as it goes still answers every commitment', async (t) => {
   const { chain, payer, stranger, transfer } = await setup(t, { lagPort: 0 });
   await send(chain, transfer(1_000_000));
@@ -463,6 +518,8 @@ void t.test('an invalid fault is refused and not activated', async (t) => {
     [{ kind: 'silence', endpoint: 'third' }],
     [{ kind: 'lag' }],
     [{ kind: 'lag', slots: MAX_LAG + 1 }],
+    [{ kind: 'height' }],
+    [{ kind: 'height', blocks: 1, endpoint: 'third' }],
   ];
   for (const params of wrong)
     t.equal(

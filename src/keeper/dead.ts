@@ -1,0 +1,58 @@
+// Whether a signature can still land. Only the chain ends an attempt that was never seen, and every endpoint is asked.
+import { newestSlot } from '../chain/answers.ts';
+import { blockhashOf } from '../chain/collection.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/expiry.ts';
+import type { Lifetime, Rpc } from '../chain/rpc.ts';
+import type { AttemptRow } from '../db/payment-attempts.ts';
+import type { OpenAttempt } from '../domain/in-flight.ts';
+
+type Signed = Pick<
+  AttemptRow,
+  'signature' | 'transaction' | 'lastValidBlockHeight' | 'blockhashSlot'
+>;
+
+const lifetimeOf = ({ transaction, lastValidBlockHeight, blockhashSlot }: Signed): Lifetime => ({
+  blockhash: blockhashOf(transaction),
+  lastValidBlockHeight,
+  slot: blockhashSlot,
+});
+
+/** The signatures of those attempts whose blockhash is dead by every endpoint that answers. Throws as the RPC client does. */
+export async function findExpired(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
+  attempts: readonly Signed[],
+): Promise<ReadonlySet<string>> {
+  const ends = await witnessExpiry(rpc, attempts.map(lifetimeOf));
+  const expired = attempts.filter((attempt) => ends.has(lifetimeKey(lifetimeOf(attempt))));
+  return new Set(expired.map(({ signature }) => signature));
+}
+
+/** Whether the program would allow this payment twice in one period. */
+const fitsTwice = ({ attempt, row }: OpenAttempt) => attempt.amountGross * 2n <= row.amount;
+
+/**
+ * Those of these attempts, of at most 256 transactions, that are on no endpoint and can never land; `slot`: the state that shows it. The order matters:
+ * first the blockhash is dead, then the signature unknown. A payment that fits twice needs two endpoints for each, where two are configured.
+ */
+export async function findDead<T extends OpenAttempt>(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
+  attempts: readonly T[],
+): Promise<{ dead: T[]; slot: bigint }> {
+  const suffices = (one: T, witnesses: number) => !fitsTwice(one) || isWitnessed(rpc, witnesses);
+  const lifetimes = attempts.map(({ attempt }) => lifetimeOf(attempt));
+  const ends = await witnessExpiry(rpc, lifetimes);
+  const past = attempts.flatMap((one) => {
+    const end = ends.get(lifetimeKey(lifetimeOf(one.attempt)));
+    return end !== undefined && suffices(one, end.witnesses) ? [{ one, slot: end.slot }] : [];
+  });
+  const slot = newestSlot(past.map((end) => end.slot));
+  const signatures = [...new Set(past.map(({ one }) => one.attempt.signature))];
+  const { statuses, witnesses } = await rpc.getSignatureStatuses(signatures, {
+    history: true,
+    everywhere: true,
+    minSlot: slot,
+  });
+  const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
+  const unseen = past.map(({ one }) => one).filter(({ attempt }) => !seen.has(attempt.signature));
+  return { dead: unseen.filter((one) => suffices(one, witnesses)), slot };
+}
