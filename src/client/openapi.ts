@@ -312,7 +312,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions": {
         /**
          * List the transactions of an app
-         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listTransactions"];
         post?: never;
@@ -441,7 +441,7 @@ export interface paths {
     "/merchant/transactions": {
         /**
          * List the transactions of all your apps
-         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listAllTransactions"];
         /**
@@ -1740,6 +1740,8 @@ export interface components {
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
+            further: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3303,6 +3305,8 @@ export interface components {
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
+            further: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.

@@ -10,7 +10,7 @@ import {
   readOpenAttempts,
   resolveAttempts,
 } from '../../src/db/payment-attempts.ts';
-import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
+import { readPulled, readRecorded } from '../../src/db/payments.ts';
 import {
   findPlansAt,
   movePlan,
@@ -270,14 +270,6 @@ void t.test(
       ],
       measureOpenAttempts: [300, (sql) => measureOpenAttempts(sql)],
       readRecorded: [BATCH, (sql) => readRecorded(sql, pdas)],
-      readPaidPeriods: [
-        BATCH,
-        (sql) =>
-          readPaidPeriods(
-            sql,
-            ids.map((subscriptionId) => ({ subscriptionId, periodStart: NOW })),
-          ),
-      ],
       readPulled: [
         BATCH,
         (sql) =>
