@@ -13,7 +13,8 @@ import { installed } from '../fixtures/tools.ts';
 const execute = promisify(execFile);
 const folder = new URL('../../deploy/systemd/', import.meta.url);
 const root = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
-const names = (await readdir(folder)).filter((name) => name.endsWith('.service'));
+const files = await readdir(folder);
+const names = files.filter((name) => name.endsWith('.service'));
 const units = new Map(
   await Promise.all(
     names.map(async (name) => [name, await readFile(new URL(name, folder), 'utf8')] as const),
@@ -31,6 +32,8 @@ async function copy(t: Test): Promise<string[]> {
   const copies = await mkdtemp(join(tmpdir(), 'billing-units-'));
   t.teardown(() => rm(copies, { recursive: true }));
   await chmod(copies, 0o755);
+  const timer = 'billing-reconcile.timer';
+  await writeFile(join(copies, timer), await readFile(new URL(timer, folder)));
   return Promise.all(
     [...units].map(async ([name, text]) => {
       const path = join(copies, name);
@@ -63,6 +66,24 @@ void t.test('there is a unit for each daemon, and one that migrates before them'
   t.match(units.get('billing-migrate.service'), /^Type=oneshot$/m);
   t.end();
 });
+
+void t.test(
+  'a timer compares the books with the chain every day, and makes up for missed days',
+  async (t) => {
+    t.same(
+      files.filter((name) => name.endsWith('.timer')),
+      ['billing-reconcile.timer'],
+    );
+    const timer = await readFile(new URL('billing-reconcile.timer', folder), 'utf8');
+    for (const line of ['OnCalendar=daily', 'Persistent=yes', 'WantedBy=timers.target'])
+      t.ok(settings(timer).includes(line), line);
+    const unit = units.get('billing-reconcile.service') ?? '';
+    t.match(unit, /^Type=oneshot$/m);
+    // Without --repair: its role can only read.
+    t.match(valuesOf(unit, 'ExecStart').join(), /bin\/billing\.js reconcile$/);
+    t.match(valuesOf(unit, 'LoadCredential').join(), 'credentials/reconcile_database_url');
+  },
+);
 
 void t.test('every unit is hardened, and all in the same way', (t) => {
   const hardening = (text: string) =>
@@ -138,7 +159,13 @@ void t.test(
 void t.test('systemd-analyze verify reports no problem', async (t) => {
   const analyze = await installed(t, 'systemd-analyze');
   if (analyze === undefined) return;
-  const { stdout, stderr } = await execute(analyze, ['verify', '--man=no', ...(await copy(t))]);
+  const { stdout, stderr } = await execute(analyze, [
+    'verify',
+    '--man=no',
+    ...(await copy(t)).flatMap((path) =>
+      path.includes('reconcile') ? [path, path.replace('.service', '.timer')] : [path],
+    ),
+  ]);
   t.equal(stdout + stderr, '');
 });
 

@@ -1005,6 +1005,78 @@ void t.test(
 );
 
 void t.test(
+  'an amount below the minimum for the rest of a period is not collected: the period counts as paid, without payment and event',
+  async (t) => {
+    const world = newWorld('wallet');
+    const { periodStart } = world.account!;
+    const end = periodStart + length;
+    // 49 of 1,000 for what is left of the period.
+    const late = timeOf(end - (length * 49n) / 1000n);
+    const now = unixSeconds(late);
+    const since = timeOf(periodStart);
+    const past = { status: 'past_due', pastDueSince: since, failedAttempts: 1 } as const;
+    for (const [name, given] of [
+      ['after a trial', { trialEndsAt: late, nextPaymentDue: late }],
+      ['after a pause', { unpausedAt: late }],
+      ['past due', { unpausedAt: late, ...past }],
+    ] as const) {
+      const row = { ...world.row, ...given };
+      const { draft, collect } = decide(row, { ...viewOf(world), now }, rules);
+      t.equal(collect, undefined, name);
+      t.same(draft.payments, [], name);
+      t.notOk(draft.happenings.some(({ type }) => type !== 'renewal_upcoming'));
+      t.match(draft.state, {
+        status: 'active',
+        pastDueSince: null,
+        paidThrough: timeOf(end),
+        periodPulled: 0n,
+        nextPaymentDue: timeOf(end),
+      });
+    }
+    const row = { ...world.row, unpausedAt: timeOf(end - length / 20n) };
+    const due = { ...viewOf(world), now: end - length / 20n };
+    t.equal(decide(row, due, rules).collect?.amounts.gross, 50n, 'the minimum is collected');
+
+    const endTs = periodStart + (length * 49n) / 1000n;
+    const ending = { ...viewOf(world), plan: { ...world.plan!, endTs } };
+    const cut = decide(world.row, ending, rules);
+    t.equal(cut.collect, undefined, 'before the end of a plan');
+    t.match(cut.draft.state, { paidThrough: timeOf(endTs), nextPaymentDue: null });
+    const after = decide(
+      { ...world.row, ...cut.draft.state },
+      { ...ending, slot: world.slot + 1n, now: endTs + 1n },
+      rules,
+    );
+    t.match(after.draft.state, { status: 'expired', endReason: 'plan_ended' });
+  },
+);
+
+void t.test(
+  'a pull in a period that was covered without a payment pays it; the next pull is a further one',
+  async (t) => {
+    const world = newWorld('wallet');
+    const paidThrough = timeOf(world.account!.periodStart + length);
+    world.row = { ...world.row, paidThrough, nextPaymentDue: paidThrough };
+    for (const [further, told] of [
+      [false, ['payment_success']],
+      [true, []],
+    ] as const) {
+      world.slot += 1n;
+      t.ok(pullOnChain(world, 40n, 0n, 'keeper'));
+      const { draft } = decided(world, false);
+      t.match(draft.payments, [{ source: 'keeper', further }]);
+      t.same(
+        draft.happenings.map(({ type }) => type),
+        told,
+      );
+      t.same(draft.state.paidThrough, paidThrough);
+      write(world, draft);
+    }
+    t.equal(world.row.periodPulled, 80n);
+  },
+);
+
+void t.test(
   'within 60 seconds before a period ends no payment is signed for it; the next period is due',
   async (t) => {
     const world = newWorld('wallet');
