@@ -1660,7 +1660,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -2536,7 +2536,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -2881,7 +2881,7 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
