@@ -379,12 +379,33 @@ create table installation (
   keepers text[] not null,
   treasuries text[] not null,
   updated_at timestamp with time zone not null default now(),
+  fee_bps integer,
+  constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
+comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it, for an installation older than this column';
+
+create table last_reconciliation (
+  single boolean not null default true,
+  finished_at timestamp with time zone not null,
+  recorded integer not null,
+  on_chain integer not null,
+  differences integer not null,
+  unreadable integer not null,
+  constraint last_reconciliation_differences_check CHECK ((differences >= 0)),
+  constraint last_reconciliation_on_chain_check CHECK ((on_chain >= 0)),
+  constraint last_reconciliation_recorded_check CHECK ((recorded >= 0)),
+  constraint last_reconciliation_single_check CHECK (single),
+  constraint last_reconciliation_unreadable_check CHECK ((unreadable >= 0)),
+  constraint last_reconciliation_pkey PRIMARY KEY (single)
+);
+comment on column last_reconciliation.recorded is 'recorded payments that were compared';
+comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
+comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
 
 create table merchants (
   id uuid not null default uuid_v7(),
@@ -487,7 +508,7 @@ create table payments (
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
-  constraint further_is_foreign CHECK (((NOT further) OR ((status = 'succeeded'::text) AND (source = 'foreign'::text)))),
+  constraint further_is_success CHECK (((NOT further) OR (status = 'succeeded'::text))),
   constraint payment_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payments_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
@@ -505,9 +526,9 @@ create table payments (
   constraint payments_pkey PRIMARY KEY (id)
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
-comment on column payments.further is 'a further pull by another puller in a paid period: it moved USDC but does not pay for another period';
+comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
-comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; not included in amount_gross';
+comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
@@ -730,7 +751,7 @@ comment on column subscriptions.period_anchor is 'a period start of the on-chain
 comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
 comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
 comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
-comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull by another puller';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
 comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
 comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';

@@ -72,5 +72,10 @@ async function replace(path: string, text: string): Promise<void> {
 }
 
 function byDaemon<T>(of: (daemon: DaemonRole) => T): Record<DaemonRole, T> {
-  return { serve: of('serve'), keeper: of('keeper'), dispatch: of('dispatch') };
+  return {
+    serve: of('serve'),
+    keeper: of('keeper'),
+    dispatch: of('dispatch'),
+    reconcile: of('reconcile'),
+  };
 }

@@ -27,7 +27,7 @@ export function addDaemons(program: Command, finish: Finish): void {
     program
       .command('configure')
       .description(
-        'records cluster, mint, program, keepers and treasuries, which all daemons must share',
+        'records cluster, mint, program, keepers, treasuries and the platform fee, which all daemons must share',
       ),
   )
     .option('--yes', 'do not ask')
@@ -39,7 +39,7 @@ export function addDaemons(program: Command, finish: Finish): void {
   withEnv(program.command('migrate').description('migrates the database schema to this release'))
     .option(
       '--roles <directory>',
-      "create a Postgres role for each daemon and write its URL to a file there; existing roles keep their files' passwords",
+      "create a Postgres role for each daemon and for reconcile, and write its URL to a file there; existing roles keep their files' passwords",
     )
     .option('--json', 'print the applied migrations as JSON')
     .action(async (flags: MigrateFlags) => {

@@ -312,7 +312,7 @@ export interface paths {
     "/merchant/apps/{appId}/transactions": {
         /**
          * List the transactions of an app
-         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listTransactions"];
         post?: never;
@@ -441,7 +441,7 @@ export interface paths {
     "/merchant/transactions": {
         /**
          * List the transactions of all your apps
-         * One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.
+         * One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listAllTransactions"];
         /**
@@ -1660,7 +1660,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -1740,6 +1740,8 @@ export interface components {
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
+            further: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -2534,7 +2536,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -2879,7 +2881,7 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
-            /** Amount of the next payment, USDC base units; null if none will be due. */
+            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
             /**
              * Format: date-time
@@ -3303,6 +3305,8 @@ export interface components {
              * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
+            further: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.

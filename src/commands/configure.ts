@@ -14,13 +14,22 @@ export interface ConfigureFlags {
   json?: boolean;
 }
 
+const OTHER_FEE =
+  'Payments signed from now on carry the new fee, except those of merchants with a fee of their own (merchants set-fee).';
+
 /** Shows the changes, asks for confirmation and records. Returns the exit code: 1 when it was not confirmed. */
 export function configure({ envFile, yes = false, json = false }: ConfigureFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config, signal }) => {
     const next = await installationOf(config);
     const before = await findInstallation(sql);
     const changes = before === undefined ? [] : differences(before, next);
-    const consequences = before === undefined ? [] : meaning(await countOtherPlans(sql, next));
+    const consequences =
+      before === undefined
+        ? []
+        : [
+            ...meaning(await countOtherPlans(sql, next)),
+            ...(before.feeBps === next.feeBps ? [] : [OTHER_FEE]),
+          ];
     if (before !== undefined && changes.length === 0) {
       if (json) answerJson({ changed: false, installation: next });
       else answer('The database already has this configuration.');

@@ -2,7 +2,11 @@
 import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import type { Config } from '../config.ts';
 import type { Sql } from '../db/connect.ts';
-import { claimInstallation, type Installation } from '../db/installation.ts';
+import {
+  claimInstallation,
+  type Installation,
+  type RecordedInstallation,
+} from '../db/installation.ts';
 import { OperatorError } from '../errors.ts';
 import { keeperAddressOf } from './keeper-address.ts';
 
@@ -12,6 +16,7 @@ const variableOf: Record<keyof Installation, string> = {
   programId: 'SUBSCRIPTIONS_PROGRAM_ID',
   keepers: 'KEEPER_ADDRESS',
   treasuries: 'PLATFORM_TREASURY',
+  feeBps: 'PLATFORM_FEE_BPS',
 };
 
 /** The configured installation. Throws an OperatorError (exit code 2) without a mint, a keeper or a treasury. */
@@ -19,19 +24,19 @@ export async function installationOf(config: Config): Promise<Installation> {
   const mint = config.usdcMint ?? CLUSTERS[config.cluster].usdcMint;
   const keeper = await keeperAddressOf(config);
   const keepers = config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]);
-  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [] } = config;
+  const { cluster, programId = SUBSCRIPTIONS_PROGRAM, treasuries = [], feeBps } = config;
   if (mint === null)
     throw new OperatorError(`USDC_MINT is required where SOLANA_CLUSTER is ${cluster}.`, 2);
   if (keepers.length === 0) throw new OperatorError('KEEPER_ADDRESS is required.', 2);
   if (treasuries.length === 0) throw new OperatorError('PLATFORM_TREASURY is required.', 2);
-  return { cluster, mint, programId, keepers, treasuries };
+  return { cluster, mint, programId, keepers, treasuries, feeBps };
 }
 
-/** One line per differing value, with both values. */
-export function differences(recorded: Installation, own: Installation): string[] {
+/** One line per differing value, with both values. A fee that is not recorded is not compared. */
+export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
     const [theirs, ours] = [String(recorded[key]), String(own[key])];
-    return theirs === ours
+    return theirs === ours || recorded[key] === null
       ? []
       : [`${variableOf[key]} is ${ours} here and ${theirs} in the database`];
   });

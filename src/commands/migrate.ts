@@ -1,7 +1,9 @@
 import { loadConfig, required } from '../config.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../database-roles.ts';
 import { describeDatabase } from '../db/connect.ts';
+import { recordMissingFee } from '../db/installation.ts';
 import { migrate } from '../db/migrate.ts';
+import { daemonRoles } from '../db/roles.ts';
 import { interruptible, withPostgres } from '../run.ts';
 import { answer, answerJson } from '../ui/print.ts';
 import { withProgress } from '../ui/progress.ts';
@@ -15,17 +17,21 @@ export interface MigrateFlags {
 
 /** `billing migrate`: creates roles with --roles, applies pending migrations and prints their names. Returns the exit code. */
 export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): Promise<number> {
-  const { databaseUrl } = required(loadConfig('admin', { envFile }), 'databaseUrl');
+  const config = loadConfig('admin', { envFile });
+  const { databaseUrl } = required(config, 'databaseUrl');
   return interruptible(false, () =>
     withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
       const made =
         roles === undefined ? undefined : await makeDatabaseRoles(sql, databaseUrl, roles);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
+      const hasFee = !(await recordMissingFee(sql, config.feeBps));
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
       if (json) answerJson({ applied, ...made });
       else {
         answer(`${words} (${describeDatabase(databaseUrl)}).`);
+        if (!hasFee)
+          answer(`Recorded PLATFORM_FEE_BPS, which all daemons must share: ${config.feeBps}.`);
         if (made !== undefined) describeRoles(made);
       }
       return 0;
@@ -34,7 +40,7 @@ export function migrateCommand({ envFile, roles, json = false }: MigrateFlags): 
 }
 
 function describeRoles({ roles, files, seesStatistics }: MadeRoles): void {
-  for (const daemon of ['serve', 'keeper', 'dispatch'] as const)
+  for (const daemon of daemonRoles)
     answer(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}`);
   if (!seesStatistics)
     answer(

@@ -4,6 +4,7 @@ import { createRpc } from '../chain/rpc.ts';
 import { required } from '../config.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
 import { createNotifier, deliveriesQueued } from '../db/notify.ts';
+import { storeReconciliation } from '../db/reconciliation.ts';
 import { OperatorError } from '../errors.ts';
 import { reconcile, type Reconciliation } from './reconcile/compare.ts';
 import { type CommandResources, runCommand } from '../run.ts';
@@ -26,11 +27,12 @@ const DAY_MS = 86_400_000;
 
 /**
  * Compares, prints each difference, and returns the exit code: 1 when differences are left. Unreadable transactions are printed but do not count, because
- * anyone can send one that names the keeper. The default range is the last 30 days.
+ * anyone can send one that names the keeper. The default range is the last 30 days; its result is stored for the metrics.
  */
 export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
   const since = parseTime('--since', flags.since) ?? new Date(until.getTime() - 30 * DAY_MS);
+  const isDefault = flags.since === undefined && flags.until === undefined;
   if (since >= until) throw new OperatorError('--since must be before --until.', 2);
   const command = async ({ config, log, sql }: CommandResources) => {
     const { rpcUrls } = required(config, 'rpcUrls');
@@ -57,14 +59,23 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
             update(`${onChain} pulls read, ${recorded} recorded payments compared`),
         }),
       );
+      for (const { kind, repaired, signature, subscriptionPda } of result.differences)
+        if (kind === 'charged_twice' && repaired)
+          log.error({ signature, subscriptionPda, reason: kind }, 'charged twice');
       if (result.differences.some(({ repaired }) => repaired)) {
         const notifier = createNotifier(sql, deliveriesQueued);
         notifier.notify();
         await notifier.flush();
       }
+      const left = leftOf(result);
+      if (isDefault) {
+        const { recorded, onChain } = result;
+        const unreadable = unreadableOf(result);
+        await storeReconciliation(sql, { recorded, onChain, differences: left, unreadable });
+      }
       if (flags.json === true) answerJson({ since, until, ...result });
       else answer(describe(result, flags.repair === true));
-      return leftOf(result) === 0 ? 0 : 1;
+      return left === 0 ? 0 : 1;
     } catch (error) {
       if (error instanceof RpcUnreachable || error instanceof RpcError)
         throw new OperatorError(`${error.message}.`, 1, { cause: error });
@@ -79,6 +90,9 @@ export function reconcileCommand(flags: ReconcileFlags): Promise<number> {
 /** Number of unrepaired differences, without unreadable transactions, which were not compared. */
 const leftOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
+
+const unreadableOf = ({ differences }: Reconciliation) =>
+  differences.filter(({ kind }) => kind === 'unreadable').length;
 
 function describe(result: Reconciliation, repair: boolean): string {
   const { recorded, onChain, differences } = result;
@@ -98,11 +112,11 @@ function describe(result: Reconciliation, repair: boolean): string {
     ...(repair ? ['RECORDED NOW'] : []),
     'DETAIL',
   ];
-  const unreadable = differences.filter(({ kind }) => kind === 'unreadable').length;
+  const unreadable = unreadableOf(result);
   const unread =
     unreadable === 0 ? '' : ` ${unreadable} transactions are unreadable and were not compared.`;
   const hint =
-    !repair && differences.some(({ kind }) => kind === 'not_recorded')
+    !repair && differences.some(({ kind }) => kind === 'not_recorded' || kind === 'charged_twice')
       ? ' --repair records missing payments.'
       : '';
   return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}`;

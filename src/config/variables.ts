@@ -139,7 +139,7 @@ export const variables = {
   planMinimumAmount: {
     name: 'PLAN_MINIMUM_AMOUNT',
     about:
-      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports',
+      'minimum amount of a plan per period in base units (6 decimals of USDC), because each payment costs the operator lamports; keepers do not collect less for a part of a period (after a trial or pause, before the end of a plan)',
     fallback: '100000',
     parse: integer(1, Number.MAX_SAFE_INTEGER),
   },

@@ -1,30 +1,37 @@
 // Settings that all daemons of a database must share. Every plan names these addresses; a daemon with other ones would create plans that no keeper
-// can collect.
+// can collect. Keepers with another fee would split payments differently.
 import type { Queryable, Sql } from './connect.ts';
 
-/** Addresses in Base58. The first of each list is in use, the others are backups. */
+/** Addresses in Base58. The first of each list is in use, the others are backups. `feeBps`: the platform fee in basis points. */
 export interface Installation {
   cluster: string;
   mint: string;
   programId: string;
   keepers: string[];
   treasuries: string[];
+  feeBps: number;
 }
 
+/** As recorded. `feeBps` is null for an installation that is older than its column, until `billing migrate` records it. */
+export type RecordedInstallation = Omit<Installation, 'feeBps'> & { feeBps: number | null };
+
 /** The recorded installation; undefined before the first daemon has started. */
-export async function findInstallation(sql: Queryable): Promise<Installation | undefined> {
-  const [row] = await sql<Installation[]>`
-    select cluster, mint, program_id, keepers, treasuries from installation`;
+export async function findInstallation(sql: Queryable): Promise<RecordedInstallation | undefined> {
+  const [row] = await sql<RecordedInstallation[]>`
+    select cluster, mint, program_id, keepers, treasuries, fee_bps from installation`;
   return row;
 }
 
 /** Records the installation unless there is one, and returns the recorded one. */
-export async function claimInstallation(sql: Sql, own: Installation): Promise<Installation> {
+export async function claimInstallation(
+  sql: Sql,
+  own: Installation,
+): Promise<RecordedInstallation> {
   const found = await findInstallation(sql);
   if (found !== undefined) return found;
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries)
-    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries})
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
+    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries}, ${own.feeBps})
     on conflict do nothing`;
   return (await findInstallation(sql)) ?? own;
 }
@@ -32,10 +39,16 @@ export async function claimInstallation(sql: Sql, own: Installation): Promise<In
 /** Replaces the recorded installation. */
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
-    insert into installation (cluster, mint, program_id, keepers, treasuries)
-    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries})
+    insert into installation (cluster, mint, program_id, keepers, treasuries, fee_bps)
+    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries}, ${next.feeBps})
     on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint, program_id = excluded.program_id,
-      keepers = excluded.keepers, treasuries = excluded.treasuries, updated_at = now()`;
+      keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps, updated_at = now()`;
+}
+
+/** Records the fee of an installation without one; false when none lacks it. A daemon cannot: it has no right to change a fee. */
+export async function recordMissingFee(sql: Queryable, feeBps: number): Promise<boolean> {
+  const { count } = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
+  return count > 0;
 }
 
 /** Counts, among up to 100,000 plans that have not ended, those whose mint, keeper or treasury differs from these. */

@@ -1,4 +1,4 @@
-// Payments: one succeeded row per paid period, one for each further pull by a foreign puller, and one failed row per failed attempt.
+// Payments: one succeeded row per paid period, one for each further pull in it, and one failed row per failed attempt.
 import type { Queryable } from './connect.ts';
 import { among, type Fragment, type Page } from './lists.ts';
 
@@ -10,14 +10,14 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
-  /** A foreign puller pulled again in a period that was already paid. */
+  /** A pull beyond the one that paid the period, by the keeper or another puller. */
   further: boolean;
   periodStart: Date;
   periodEnd: Date;
   amountGross: bigint;
   platformFee: bigint;
   amountNet: bigint;
-  /** Fee that was not collected because no treasury could receive it; not included in amountGross. */
+  /** Fee that was not collected: no treasury could receive it, or another puller pulled. Not included in amountGross. */
   feeOwed: bigint;
   txSignature: string | null;
   failureReason: string | null;
@@ -103,23 +103,6 @@ export function readPulled(
     where p.status = 'succeeded'`;
 }
 
-/** The periods among these that are recorded as paid. */
-export function readPaidPeriods(
-  sql: Queryable,
-  periods: { subscriptionId: string; periodStart: Date }[],
-): Promise<{ subscriptionId: string; periodStart: Date; txSignature: string }[]> {
-  const given = periods.map((one) => ({
-    subscription_id: one.subscriptionId,
-    period_start: one.periodStart,
-  }));
-  return sql<{ subscriptionId: string; periodStart: Date; txSignature: string }[]>`
-    select p.subscription_id, p.period_start, p.tx_signature
-    from payments p
-    join json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid, period_start timestamptz)
-      on p.subscription_id = v.subscription_id and p.period_start = v.period_start
-    where p.status = 'succeeded'`;
-}
-
 /** A payment as merchants and subscribers see it. */
 export interface TransactionRow {
   id: string;
@@ -134,6 +117,8 @@ export interface TransactionRow {
   amountNet: bigint;
   /** The sum of its refunds that are final. */
   amountRefunded: bigint;
+  /** Beyond the pull that paid the period. */
+  further: boolean;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -225,8 +210,8 @@ export async function findTransaction(
 
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda, p.subscriber_wallet, p.status,
-  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end, p.occurred_at,
-  p.created_at, s.external_id, s.metadata::text as metadata`;
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature, p.failure_reason, p.attempt, p.period_start, p.period_end,
+  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata`;
 
 /** The filters besides the condition that selects the index. */
 function restOf(

@@ -41,6 +41,35 @@ export async function listTreasuries(sql: Queryable): Promise<string[]> {
   return rows.map(({ treasury }) => treasury);
 }
 
+/** A finished comparison over the default range. */
+export interface LastReconciliation {
+  recorded: number;
+  onChain: number;
+  /** Left after repairs, without unreadable transactions. */
+  differences: number;
+  unreadable: number;
+}
+
+/** Stores the last comparison, for the metrics of the keepers. */
+export async function storeReconciliation(sql: Queryable, last: LastReconciliation): Promise<void> {
+  const { recorded, onChain, differences, unreadable } = last;
+  await sql`
+    insert into last_reconciliation (finished_at, recorded, on_chain, differences, unreadable)
+    values (now(), ${recorded}, ${onChain}, ${differences}, ${unreadable})
+    on conflict (single) do update set finished_at = excluded.finished_at, recorded = excluded.recorded, on_chain = excluded.on_chain,
+      differences = excluded.differences, unreadable = excluded.unreadable`;
+}
+
+/** Seconds since the last comparison and its differences; before the first one, since the installation was recorded, and none. */
+export async function readLastReconciliation(
+  sql: Queryable,
+): Promise<{ ageSeconds: number; differences: number } | undefined> {
+  const [row] = await sql<{ ageSeconds: number; differences: number }[]>`
+    select extract(epoch from now() - coalesce(r.finished_at, i.updated_at))::float8 as age_seconds, coalesce(r.differences, 0) as differences
+    from installation i left join last_reconciliation r on true`;
+  return row;
+}
+
 /** The transactions among these that are recorded, or signed with an open attempt. */
 export async function listKnown(
   sql: Queryable,

@@ -1,9 +1,11 @@
-// Database rights of each daemon. Each has a role named after the schema owner (for billing_owner: billing_serve, billing_keeper, billing_dispatch).
+// Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after the schema owner (for billing_owner: billing_serve,
+// billing_keeper, billing_dispatch, billing_reconcile).
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Queryable, Sql } from './connect.ts';
 import { isForbidden } from './outage.ts';
 
-export const daemonRoles = ['serve', 'keeper', 'dispatch'] as const;
+export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
+
 export type DaemonRole = (typeof daemonRoles)[number];
 
 interface Rights {
@@ -161,6 +163,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'refunds',
       'events',
       'sweeps',
+      'last_reconciliation',
       'webhook_endpoints',
       'delivery_queue',
     ],
@@ -205,6 +208,22 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     },
     execute: ['make_months(int)', 'drop_month(text, int)'],
   },
+  // Without --repair, which is the owner's: it reads, and stores its result.
+  reconcile: {
+    select: [
+      'schema_migrations',
+      'installation',
+      'plans',
+      'subscriptions',
+      'payments',
+      'transactions',
+      'payment_attempts',
+      'last_reconciliation',
+    ],
+    insert: ['last_reconciliation'],
+    delete: [],
+    update: { last_reconciliation: ['single'] },
+  },
 };
 
 /** Grants each existing daemon role exactly the rights above and revokes all others. Returns the names of the roles. */
@@ -233,7 +252,7 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
     }),
   );
   const all = (right: string, tables: readonly string[]) =>
-    `grant ${right} on ${tables.join(', ')} to ${role}`;
+    tables.length === 0 ? '' : `grant ${right} on ${tables.join(', ')} to ${role}`;
   return [
     `revoke all on all tables in schema public from ${role}`,
     `revoke all on all functions in schema public from ${role}`,
@@ -283,7 +302,12 @@ async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
     { owner: string }[]
   >`select regexp_replace(current_user, '_owner$', '') as owner`;
   const of = (daemon: DaemonRole) => `${row?.owner ?? ''}_${daemon}`;
-  return { serve: of('serve'), keeper: of('keeper'), dispatch: of('dispatch') };
+  return {
+    serve: of('serve'),
+    keeper: of('keeper'),
+    dispatch: of('dispatch'),
+    reconcile: of('reconcile'),
+  };
 }
 
 function quoted(name: string): string {

@@ -16,16 +16,9 @@ import type { Pull, View } from './chain-view.ts';
 import { sameInstance } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { closingDue } from './ending.ts';
-import { nextAfter, recordPull } from './pulls.ts';
+import { type FoundPull, nextAfter, recordPull } from './pulls.ts';
 import type { SubscriptionChange } from './settlement.ts';
-import {
-  applyCover,
-  applyFailure,
-  applyPayment,
-  type Draft,
-  draftOf,
-  isLive,
-} from './transitions.ts';
+import { applyFailure, type Draft, draftOf, isLive } from './transitions.ts';
 
 /** The end of one attempt. */
 export type AttemptEnd =
@@ -74,8 +67,8 @@ interface Seen {
   view: View;
   /** The chain's clock at that read, Unix seconds. */
   now: bigint;
-  /** Whether a pull with this signature is already recorded. */
-  isRecorded: (signature: string) => boolean;
+  /** Adds what the books have about a pull of the subscription. */
+  mark: (pull: Pull) => FoundPull;
 }
 
 /** The resolution of the attempt and the change of its subscription. Pure. */
@@ -84,7 +77,7 @@ export function outcomeOf(
   row: HeldSubscription,
   { attempt, row: signed }: { attempt: AttemptRow; row: HeldSubscription },
   end: AttemptEnd,
-  { view, now, isRecorded }: Seen,
+  { view, now, mark }: Seen,
 ): SubscriptionChange & { alert?: string } {
   const draft = draftOf(row);
   const { state } = draft;
@@ -107,19 +100,15 @@ export function outcomeOf(
 
   if (end.kind === 'paid') {
     const { pull, earlier } = end;
-    for (const other of earlier)
-      recordPull(
-        draft,
-        { ...other, recorded: isRecorded(other.signature) },
-        timeOf(pull.periodStart),
-      );
+    for (const other of earlier) recordPull(draft, mark(other), timeOf(pull.periodStart));
     // Without the account the next read corrects the due time; until then it is the end of the paid period.
     const next =
       account === null || period === null
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
-    if (isRecorded(pull.signature)) applyCover(draft, pull, next);
-    else applyPayment(draft, pull, next);
+    // The pull of a covered period changes no state: the subscription is read again at once.
+    if (isLive(state)) state.dueAt = timeOf(now);
+    recordPull(draft, mark(pull), next);
     return { draft, resolution: resolve('landed', null) };
   }
   if (end.kind === 'expired')

@@ -3,20 +3,25 @@ import type { SubscriptionAccount } from '../chain/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../chain/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { ChainView } from './chain-view.ts';
-import { type Decision, retryAt } from './decision.ts';
+import { type Decision, retryAt, type Rules } from './decision.ts';
 import { isDueSoon, nextLook, renewalIssue, type RenewalIssue } from './look-ahead.ts';
 import { subscriberObstacle } from './obstacles.ts';
-import { amountDue } from './price.ts';
+import { amountToCollect } from './price.ts';
 import { startOfNext } from './pulls.ts';
 import { type Draft, setNextDue } from './transitions.ts';
 
 /** Waits for nextPaymentDue. Shortly before it, announces the payment and whether the wallet could pay it now. */
-export function awaitDue(draft: Draft, view: ChainView, account: SubscriptionAccount): Decision {
+export function awaitDue(
+  draft: Draft,
+  view: ChainView,
+  account: SubscriptionAccount,
+  rules: Pick<Rules, 'minimumAmount'>,
+): Decision {
   const { state, row } = draft;
   const { nextPaymentDue: due, discountPeriods } = state;
   if (due !== null && isDueSoon(state, row.periodHours, timeOf(view.now))) {
     const period = pullPeriod(account, view.plan, unixSeconds(due));
-    const gross = amountDue({ ...row, discountPeriods }, period);
+    const gross = amountToCollect({ ...row, discountPeriods }, period, rules.minimumAmount);
     const obstacle = subscriberObstacle(view, account, gross);
     applyUpcoming(draft, gross, obstacle === undefined ? null : renewalIssue(obstacle));
   }
@@ -30,14 +35,15 @@ export function awaitNextPeriod(
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
+  rules: Pick<Rules, 'minimumAmount'>,
 ): Decision {
   setNextDue(draft, startOfNext(period));
   return draft.state.nextPaymentDue === null
     ? retryAt(draft, period.end + 1n)
-    : awaitDue(draft, view, account);
+    : awaitDue(draft, view, account, rules);
 }
 
-/** Announces the next payment of `amount` once, unless it is 0. `issue`: why the wallet could not pay it now. */
+/** Announces the next payment of `amount` once, unless none is collected. `issue`: why the wallet could not pay it now. */
 function applyUpcoming(
   { state, happenings }: Draft,
   amount: bigint,

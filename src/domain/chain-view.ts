@@ -69,7 +69,7 @@ export interface Pull {
   readonly gross: bigint;
   readonly fee: bigint;
   readonly net: bigint;
-  /** For a payment by a keeper: the fee that was not collected because no treasury could receive it. */
+  /** The fee that was not collected: no treasury could receive it, or another puller pulled. */
   readonly feeOwed?: bigint;
   /** `keeper`: pulled by one of our keepers. `foreign`: pulled by the plan's owner or another puller. */
   readonly source: 'keeper' | 'foreign';

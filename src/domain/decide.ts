@@ -25,7 +25,7 @@ import {
 } from './pulls.ts';
 import { awaitDue, awaitNextPeriod } from './awaiting.ts';
 import { split, type Split } from './money.ts';
-import { amountDue, notInTrial } from './price.ts';
+import { amountDue, amountToCollect, notInTrial } from './price.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   delegationObstacle,
@@ -39,6 +39,7 @@ import {
   applyDelegation,
   applyFailure,
   applyResume,
+  applyUncollected,
   type Draft,
   draftOf,
   isLive,
@@ -207,6 +208,7 @@ function notYet(
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
+  rules: Rules,
 ): Decision | undefined {
   const { state, row } = draft;
   const { now } = view;
@@ -218,7 +220,7 @@ function notYet(
   if (paidUntil !== null && paidUntil > period.start) {
     setNextDue(draft, startOfNext(period));
     state.setbacks = 0;
-    return awaitDue(draft, view, account);
+    return awaitDue(draft, view, account, rules);
   }
   if (period.verdict === 'not_started') return retryAt(draft, account.periodStart);
   // All pulls of this period were recorded above, so an unpaid period must have nothing pulled.
@@ -234,7 +236,7 @@ function notYet(
   const due = notInTrial(row, state.nextPaymentDue ?? timeOf(now));
   if (due <= timeOf(now)) return undefined;
   state.nextPaymentDue = due;
-  return awaitDue(draft, view, account);
+  return awaitDue(draft, view, account, rules);
 }
 
 function collection(
@@ -246,12 +248,14 @@ function collection(
 ): Decision {
   const { state, row } = draft;
   const { now } = view;
-  const waiting = notYet(draft, view, account, period);
+  const waiting = notYet(draft, view, account, period, rules);
   if (waiting !== undefined) return waiting;
 
-  const gross = amountDue(row, period);
-  // Less than one base unit is due for the rest of the period.
-  if (gross === 0n) return awaitNextPeriod(draft, view, account, period);
+  const gross = amountToCollect(row, period, rules.minimumAmount);
+  if (gross === 0n) {
+    applyUncollected(draft, period.end, startOfNext(period));
+    return awaitNextPeriod(draft, view, account, period, rules);
+  }
   const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
@@ -281,7 +285,8 @@ function collection(
     if (!isLive(state)) state.dueAt = closingDue(view, account, rules);
     return { draft };
   }
-  if (period.end - now <= CLOSING_SECONDS) return awaitNextPeriod(draft, view, account, period);
+  if (period.end - now <= CLOSING_SECONDS)
+    return awaitNextPeriod(draft, view, account, period, rules);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
   // The balance check raises the alert, once for all waiting subscriptions.

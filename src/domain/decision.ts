@@ -16,6 +16,8 @@ export interface Rules {
   readonly pastDueDays: number;
   /** The operator's fee, for merchants without a fee of their own. */
   readonly feeBps: number;
+  /** Base units below which the amount for a part of a period is not collected (PLAN_MINIMUM_AMOUNT). */
+  readonly minimumAmount: bigint;
 }
 
 /** Results of costly RPC look-ups that an earlier decision asked for. */

@@ -62,10 +62,22 @@ export function amountDue(
   terms: PriceTerms,
   { start, end }: { readonly start: bigint; readonly end: bigint },
 ): bigint {
-  const from = latest(start, chargedFrom(terms));
-  const length = BigInt(terms.periodHours) * SECONDS_PER_HOUR;
-  if (from >= end) return 0n;
-  return end - from >= length ? priceOf(terms) : (priceOf(terms) * (end - from)) / length;
+  const charged = chargedSeconds(terms, { start, end });
+  const length = lengthOf(terms);
+  return charged >= length ? priceOf(terms) : (priceOf(terms) * charged) / length;
+}
+
+/**
+ * The amount to collect for a period: what is due, but 0 for a part of a period that costs less than `minimum`, since collecting it costs the operator
+ * lamports. The price of a whole period is collected as agreed.
+ */
+export function amountToCollect(
+  terms: PriceTerms,
+  period: { readonly start: bigint; readonly end: bigint },
+  minimum: bigint,
+): bigint {
+  const due = amountDue(terms, period);
+  return due < minimum && chargedSeconds(terms, period) < lengthOf(terms) ? 0n : due;
 }
 
 /** Whether a payment of `gross` for this period consumes one payment of a limited discount. */
@@ -110,11 +122,11 @@ export function amountPastDue(
 
 /** The on-chain period at this time (Unix seconds), derived from the start of any period. */
 function periodAt(
-  { periodHours }: PriceTerms,
+  terms: PriceTerms,
   anchor: Date,
   at: bigint,
 ): { start: bigint; end: bigint } {
-  const length = BigInt(periodHours) * SECONDS_PER_HOUR;
+  const length = lengthOf(terms);
   const first = unixSeconds(anchor);
   const start = first + ((at - first) / length) * length;
   return { start, end: start + length };
@@ -123,6 +135,17 @@ function periodAt(
 /** The due time of a payment that the chain allows at `next`: not before the end of the trial. */
 export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, next: Date): Date {
   return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
+}
+
+const lengthOf = ({ periodHours }: PriceTerms) => BigInt(periodHours) * SECONDS_PER_HOUR;
+
+/** Seconds of the period that are charged. */
+function chargedSeconds(
+  terms: PriceTerms,
+  { start, end }: { readonly start: bigint; readonly end: bigint },
+): bigint {
+  const from = latest(start, chargedFrom(terms));
+  return from < end ? end - from : 0n;
 }
 
 /** Time before this is not charged (Unix seconds); null: all time is charged. */

@@ -9,11 +9,15 @@ import { readPulled } from '../db/payments.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
 import type { Found } from './decision.ts';
+import { split } from './money.ts';
 import { applyCover, applyFurther, applyPayment, type Draft } from './transitions.ts';
 
-/** A pull, and whether an earlier registration of the same address has recorded it. */
+/** A pull, with what the books have about it (books.ts). */
 export interface FoundPull extends Pull {
+  /** This or an earlier registration of the same address has recorded it. */
   readonly recorded: boolean;
+  /** A recorded pull, this or another, paid its period. */
+  readonly isPeriodPaid: boolean;
 }
 
 /** After this many setbacks (half an hour, backoff.ts) a finalized pull that no history contains no longer delays other payments. */
@@ -58,13 +62,21 @@ export function isPaid(
 export const oldestFirst = (pulls: readonly FoundPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
-/** Records a found pull. The first pull of a period pays it; a later foreign pull is recorded as `further`. */
+/**
+ * Records a found pull of any puller. The first pull of a period pays it, also when the period was covered without a payment; each other one is recorded
+ * as `further`.
+ */
 export function recordPull(draft: Draft, pull: FoundPull, next: Date | null): void {
   const { paidThrough } = draft.state;
-  if (paidThrough === null || unixSeconds(paidThrough) <= pull.periodStart) {
-    if (pull.recorded) applyCover(draft, pull, next);
-    else applyPayment(draft, pull, next);
-  } else if (!pull.recorded && pull.source === 'foreign') applyFurther(draft, pull);
+  const isCovered = paidThrough !== null && unixSeconds(paidThrough) > pull.periodStart;
+  const isPaidHere = draft.payments.some(
+    ({ status, periodStart }) =>
+      status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
+  );
+  if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
+    if (!isCovered) applyCover(draft, pull, next);
+    if (!pull.recorded) applyFurther(draft, pull);
+  } else applyPayment(draft, pull, next);
 }
 
 /** Records found pulls, oldest period first. */
@@ -132,6 +144,7 @@ export async function findInBooks(
       net: one.amountNet,
       source: one.source,
       recorded: true,
+      isPeriodPaid: true,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
@@ -145,6 +158,8 @@ export interface PullParties {
   /** Wallets that take the fee. */
   readonly treasuries: readonly string[];
   readonly subscriptionPda: string;
+  /** The fee that a pull by another puller owes, in basis points of its gross; absent where only what moved counts. */
+  readonly feeBps?: number;
 }
 
 /** Index of the caller among the accounts of a transfer instruction. */
@@ -153,7 +168,7 @@ const CALLER = 5;
 /** The pulls of one transaction under a subscription, one per period, oldest first. Throws ChainDataError for an event that cannot be decoded. */
 export function pullsIn(
   transaction: ConfirmedTransaction,
-  { programId, keepers, treasuries, subscriptionPda }: PullParties,
+  { programId, keepers, treasuries, subscriptionPda, feeBps = 0 }: PullParties,
 ): Pull[] {
   const periods = new Map<bigint, Pull>();
   for (const event of programEvents(transaction, programId)) {
@@ -174,6 +189,7 @@ export function pullsIn(
       gross,
       fee,
       net: gross - fee,
+      ...(source === 'foreign' && { feeOwed: split(gross, feeBps).fee }),
       source,
     });
   }

@@ -9,7 +9,7 @@ import {
   resolveAttempts,
   type Resolution,
 } from '../db/payment-attempts.ts';
-import { insertPayments, readRecorded } from '../db/payments.ts';
+import { insertPayments } from '../db/payments.ts';
 import { lockHeld } from '../db/subscription-leases.ts';
 import {
   type ReadSubscription,
@@ -17,8 +17,11 @@ import {
   writeStates,
   type Written,
 } from '../db/subscription-work.ts';
+import { Books, readBooks } from './books.ts';
+import type { Pull } from './chain-view.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
+import type { FoundPull } from './pulls.ts';
 import type { BlockReason } from './reasons.ts';
 import type { Draft } from './transitions.ts';
 
@@ -52,27 +55,23 @@ export type Assessment<O extends SubscriptionChange = SubscriptionChange> = O & 
 export interface Settled<A> {
   /** Assessments that were written, or needed no write. */
   readonly written: readonly A[];
-  /** Assessments that were not written: the row changed, a pull is already recorded, or another payment of the same transaction was not written. */
+  /** Assessments that were not written: the row changed, `books` refuse a payment, or another payment of the same transaction was not written. */
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription. */
   readonly attempts: ReadonlyMap<string, string>;
-  /** Pulls that were already recorded, by `recordKey`. */
-  readonly recorded: ReadonlySet<string>;
+  /** What was recorded already about the pulls of the assessments. */
+  readonly books: Books;
   /** Plans that were marked as blocked. */
   readonly blocked: readonly BlockedPlan[];
   /** Names to notify (db/notify.ts): apps and endpoints with new deliveries. */
   readonly queued: ReadonlySet<string>;
 }
 
-/** The key of a pull. It includes the account, because one transaction may hold pulls of several subscriptions. */
-export const recordKey = (pull: { txSignature: string | null; subscriptionPda: string }) =>
-  `${pull.txSignature ?? ''} ${pull.subscriptionPda}`;
-
 const nothing: Settled<never> = {
   written: [],
   changed: [],
   attempts: new Map(),
-  recorded: new Set(),
+  books: new Books(),
   blocked: [],
   queued: new Set(),
 };
@@ -108,12 +107,15 @@ async function write<A extends Assessment>(
     (await lockHeld(tx, claims)).map(({ id, version }) => [id, version] as const),
   );
   const held = assessments.filter(({ row }) => versions.has(row.id));
-  const recorded = await recordedOf(tx, held);
+  const books = await readBooks(
+    tx,
+    held.map(({ draft }) => draft),
+  );
   const current = wholeTransactions(
     held.filter(
       ({ row, draft }) =>
         versions.get(row.id) === row.version &&
-        !draft.payments.some((payment) => recorded.has(recordKey(payment))),
+        !draft.payments.some((payment) => books.refuses(payment)),
     ),
   );
   const isCurrent = new Set<A>(current);
@@ -150,24 +152,10 @@ async function write<A extends Assessment>(
     written: current,
     changed: held.filter((one) => !isCurrent.has(one)),
     attempts,
-    recorded,
+    books,
     blocked,
     queued: await tell(tx, touched, new Map(written.map((one) => [one.id, one]))),
   };
-}
-
-/** The pulls of these drafts that this or another registration has already recorded. */
-async function recordedOf(
-  tx: Transaction,
-  assessments: readonly Assessment[],
-): Promise<Set<string>> {
-  const signatures = assessments.flatMap(({ draft }) =>
-    draft.payments.flatMap(({ status, txSignature }) =>
-      status === 'succeeded' && txSignature !== null ? [txSignature] : [],
-    ),
-  );
-  if (signatures.length === 0) return new Set();
-  return new Set((await readRecorded(tx, [...new Set(signatures)])).map(recordKey));
 }
 
 /** Removes the payments of incomplete transactions: a signed transaction is committed with all of its payments or not at all. */
@@ -194,32 +182,29 @@ export interface SettledRows<A> {
 
 /**
  * Assesses rows and writes the outcomes; a row that changed meanwhile is read and assessed again. `assess` is pure; when it returns undefined, the row is
- * not written and its lease is kept. `isRecorded`: whether the pull of a transaction is known to be recorded for the row's account.
+ * not written and its lease is kept. `mark` adds what the books are known to have about a pull of the row's account.
  */
 export async function settleRows<O extends SubscriptionChange>(
   sql: Sql,
   held: readonly (Held & { readonly row: ReadSubscription })[],
   chainNow: Date,
-  assess: (row: ReadSubscription, isRecorded: (signature: string) => boolean) => O | undefined,
+  assess: (row: ReadSubscription, mark: (pull: Pull) => FoundPull) => O | undefined,
 ): Promise<SettledRows<Assessment<O>>> {
   const written: Assessment<O>[] = [];
   const queued = new Set<string>();
-  const recorded = new Set<string>();
+  const books = new Books();
   const claims = new Map<string, Held>(held.map((one) => [one.id, one]));
   let rows: readonly ReadSubscription[] = held.map(({ row }) => row);
   for (let tries = 0; tries < TRIES && rows.length > 0; tries += 1) {
     const assessments = rows.flatMap((row) => {
-      const { subscriptionPda } = row;
-      const outcome = assess(row, (txSignature) =>
-        recorded.has(recordKey({ txSignature, subscriptionPda })),
-      );
+      const outcome = assess(row, (pull) => books.mark(row.subscriptionPda, pull));
       const claim = claims.get(row.id);
       return outcome === undefined || claim === undefined ? [] : [{ ...outcome, claim, row }];
     });
     const settled = await settle(sql, assessments, chainNow);
     written.push(...settled.written);
     for (const endpoint of settled.queued) queued.add(endpoint);
-    for (const key of settled.recorded) recorded.add(key);
+    books.include(settled.books);
     const ids = settled.changed.map(({ row }) => row.id);
     rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   }

@@ -126,7 +126,12 @@ export function applyCover(
   settleUp(draft, timeOf(pull.periodEnd), pull.gross, next);
 }
 
-/** Records a further foreign pull in a paid period. It changes no state and has no event. */
+/** Counts a period as paid for which nothing is collected (price.ts, amountToCollect). It has no payment and no event. */
+export function applyUncollected(draft: Draft, periodEnd: bigint, next: Date | null): void {
+  settleUp(draft, timeOf(periodEnd), 0n, next);
+}
+
+/** Records a further pull in a paid period. It changes no state and has no event. */
 export function applyFurther({ row, payments }: Draft, pull: Pull): void {
   payments.push({ ...successOf(row, pull, 1), further: true });
 }

@@ -3,6 +3,7 @@ import { newestSlot } from '../chain/answers.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { HeldSubscription } from '../db/subscription-work.ts';
 import { setbackUntil } from '../domain/backoff.ts';
+import type { Books } from '../domain/books.ts';
 import { addressesOf } from '../domain/chain-view.ts';
 import { decide, sameInstance, YOUNG_SECONDS } from '../domain/decide.ts';
 import type { Decision, Findings, Found } from '../domain/decision.ts';
@@ -39,19 +40,17 @@ export function assess(
   return { draft, alert: { reason: 'malformed', detail: view.message } };
 }
 
-/** The findings with the mark of which pulls are recorded already. */
-export function withRecorded(
+/** The findings with what the books have about their pulls. */
+export function withBooks(
   findings: Findings | undefined,
-  isRecorded: (signature: string) => boolean,
+  { subscriptionPda }: Pick<HeldSubscription, 'subscriptionPda'>,
+  books: Books,
 ): Findings | undefined {
   if (findings?.pulls === undefined) return findings;
-  return {
-    ...findings,
-    pulls: findings.pulls.map((pull) => ({
-      ...pull,
-      recorded: pull.recorded || isRecorded(pull.signature),
-    })),
-  };
+  const pulls = findings.pulls.map((pull) =>
+    pull.recorded ? pull : books.mark(subscriptionPda, pull),
+  );
+  return { ...findings, pulls };
 }
 
 /** The account that was registered, null when it is gone, undefined when the accounts cannot be decoded. */
@@ -133,7 +132,7 @@ async function findInHistory(
 
 function findingsOf(history: PullHistory | undefined): Findings {
   if (history === undefined) return { tooMany: true };
-  const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false }));
+  const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false, isPeriodPaid: false }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
 }
 

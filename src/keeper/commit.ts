@@ -10,10 +10,11 @@ import {
 } from '../db/subscription-work.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
-import { type Assessment, recordKey, settle } from '../domain/settlement.ts';
+import { Books } from '../domain/books.ts';
+import { type Assessment, settle } from '../domain/settlement.ts';
 import { withinFunds } from '../domain/shared-funds.ts';
 import type { Signer, Terms } from '../domain/signer.ts';
-import { assess, assessAll, withRecorded } from './assess.ts';
+import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './preflight.ts';
 import { report, reportBlocked } from './reports.ts';
@@ -52,16 +53,13 @@ export async function commit(
     batch.filter((row) => decisions.get(row)?.needs === need);
   const taken: OpenAttempt[] = [];
   const written: HeldSubscription[] = [];
-  const recorded = new Set<string>();
+  const books = new Books();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
   const decide = (row: ReadSubscription) => {
-    const { id, subscriptionPda } = row;
-    const known = findings.get(id);
-    const isRecorded = (txSignature: string) =>
-      recorded.has(recordKey({ txSignature, subscriptionPda }));
+    const known = findings.get(row.id);
     // The same row without findings leads to the same decision.
     const earlier = known === undefined ? decisions.get(row) : undefined;
-    return earlier ?? assess(context, row, snapshot, withRecorded(known, isRecorded));
+    return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };
   let rows = rowsThat(undefined);
   const left = new Set(rows.map(({ id }) => id));
@@ -92,7 +90,7 @@ export async function commit(
       taken.push(...openAttempt({ ...one, row }, settled.attempts, snapshot, lease.leasedAt));
     }
     for (const one of settled.blocked) reportBlocked(context, one);
-    for (const key of settled.recorded) recorded.add(key);
+    books.include(settled.books);
     const ids = settled.changed.map(({ row }) => row.id);
     rows = ids.length === 0 ? [] : await readSubscriptions(sql, ids);
   };

@@ -99,7 +99,8 @@ export class Keeper {
     const { rpcUrls } = required(config, 'rpcUrls');
     const { programId, mint, keypairs } = installation;
     const held = keypairs.map(({ address }) => address);
-    const { pastDueDays, feeBps } = config;
+    const { pastDueDays, feeBps, planMinimumAmount } = config;
+    const minimumAmount = BigInt(planMinimumAmount);
     const isOutOfSol = (keeper: string) => this.#balance.isEmpty(keeper);
     const metrics = createMetrics(registry);
     this.#config = config;
@@ -126,7 +127,7 @@ export class Keeper {
       keypairs: new Map(keypairs.map((keypair) => [keypair.address, keypair])),
       ours: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
-      rules: { keepers: held, isOutOfSol, pastDueDays, feeBps },
+      rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };
     this.#context = context;
     this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);

@@ -6,6 +6,7 @@ import { UNREADABLE_REASONS } from '../chain/rpc-errors.ts';
 import type { Sql } from '../db/connect.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
+import { readLastReconciliation } from '../db/reconciliation.ts';
 import { readBacklog } from '../db/subscription-work.ts';
 
 /** Reasons for alerts other than a failed transaction. */
@@ -20,6 +21,7 @@ const otherAlerts = [
   'endpoints_disagree',
   'accounts_vanished',
   'clock_not_believed',
+  'charged_twice',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
@@ -37,7 +39,8 @@ export function createMetrics(registry: Registry) {
   for (const outcome of ['succeeded', 'failed', 'expired'])
     metrics.payments.inc({ outcome, source: 'keeper' }, 0);
   metrics.payments.inc({ outcome: 'succeeded', source: 'foreign' }, 0);
-  for (const kind of ['gross', 'fee', 'net', 'fee_owed']) metrics.cents.inc({ kind }, 0);
+  for (const kind of ['gross', 'fee', 'net', 'fee_owed', 'fee_owed_foreign'])
+    metrics.cents.inc({ kind }, 0);
   for (const method of STREAM_METHODS) metrics.refusals.inc({ method }, 0);
   for (const reason of UNREADABLE_REASONS) metrics.unreadable.inc({ reason }, 0);
   for (const outcome of ['first', 'again', 'failed']) metrics.sends.inc({ outcome }, 0);
@@ -56,7 +59,7 @@ function paymentMetrics(registry: Registry) {
     ),
     cents: counter(
       'billing_payments_cents_total',
-      'Cents of USDC of recorded payments: moved (gross, fee, net), and fees that no treasury could receive (fee_owed)',
+      'Cents of USDC of recorded payments: moved (gross, fee, net), and fees that no treasury could receive (fee_owed) and those of pulls by others (fee_owed_foreign)',
       ['kind'],
     ),
     lateness: new Histogram({
@@ -145,6 +148,14 @@ function stateMetrics(registry: Registry) {
       'Plans of which no payment can be collected, by reason',
       ['reason'],
     ),
+    reconcileAge: gauge(
+      'billing_reconcile_age_seconds',
+      'Seconds since billing reconcile compared the last 30 days with the chain; before its first run, since the installation was recorded',
+    ),
+    differences: gauge(
+      'billing_reconcile_differences',
+      'Differences between the books and the chain that the last run of billing reconcile left',
+    ),
     sol: gauge('billing_keeper_sol', "SOL of each of the keeper's wallets", ['keeper']),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),
     accountsFollowed: gauge(
@@ -181,11 +192,16 @@ export async function measure(
     followed,
   }: { now: Date; endpoints: readonly EndpointHealth[]; followed: number },
 ): Promise<void> {
-  const [{ oldest, waiting }, open, blocked] = await Promise.all([
+  const [{ oldest, waiting }, open, blocked, reconciled] = await Promise.all([
     readBacklog(sql, now),
     measureOpenAttempts(sql),
     countBlockedPlans(sql),
+    readLastReconciliation(sql),
   ]);
+  if (reconciled !== undefined) {
+    metrics.reconcileAge.set(reconciled.ageSeconds);
+    metrics.differences.set(reconciled.differences);
+  }
   metrics.waiting.set(waiting);
   metrics.blockedPlans.reset();
   for (const { reason, count } of blocked) metrics.blockedPlans.set({ reason }, count);

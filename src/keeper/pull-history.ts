@@ -19,10 +19,25 @@ import type { Context } from './preflight.ts';
 
 /** Whose pulls are looked for: the keeper's and others' under this subscription. */
 export function partiesOf(
-  { programId, ours, treasuries }: Pick<Context, 'programId' | 'ours' | 'treasuries'>,
-  { treasury, subscriptionPda }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda'>,
+  {
+    programId,
+    ours,
+    treasuries,
+    rules,
+  }: Pick<Context, 'programId' | 'ours' | 'treasuries' | 'rules'>,
+  {
+    treasury,
+    subscriptionPda,
+    feeBps,
+  }: Pick<HeldSubscription, 'treasury' | 'subscriptionPda' | 'feeBps'>,
 ): PullParties {
-  return { programId, keepers: ours, treasuries: [treasury, ...treasuries], subscriptionPda };
+  return {
+    programId,
+    keepers: ours,
+    treasuries: [treasury, ...treasuries],
+    subscriptionPda,
+    feeBps: feeBps ?? rules.feeBps,
+  };
 }
 
 /** What getSignaturesForAddress gives at once. */

@@ -26,23 +26,28 @@ export function report(
     metrics.cents.inc({ kind: 'gross' }, inCents(payment.amountGross));
     metrics.cents.inc({ kind: 'fee' }, inCents(payment.platformFee));
     metrics.cents.inc({ kind: 'net' }, inCents(payment.amountNet));
-    metrics.cents.inc({ kind: 'fee_owed' }, inCents(payment.feeOwed));
-    if (payment.source === 'keeper' && row.nextPaymentDue !== null)
+    const { txSignature: signature, further, feeOwed } = payment;
+    const amount = payment.amountGross.toString();
+    if (payment.source === 'foreign') {
+      metrics.cents.inc({ kind: 'fee_owed_foreign' }, inCents(feeOwed));
+      log.warn(
+        { subscription: row.id, signature, amount, feeOwed: feeOwed.toString() },
+        further
+          ? 'foreign pull in a period that was paid already'
+          : 'foreign pull under our plan; it pays the period, and its fee is owed',
+      );
+      continue;
+    }
+    metrics.cents.inc({ kind: 'fee_owed' }, inCents(feeOwed));
+    if (further) {
+      const reason = 'charged_twice';
+      metrics.alerts.inc({ reason });
+      const { id: subscription, subscriptionPda } = row;
+      log.error({ subscription, subscriptionPda, signature, amount, reason }, 'charged twice');
+    } else if (row.nextPaymentDue !== null)
       metrics.lateness.observe(
         Math.max(0, payment.occurredAt.getTime() - row.nextPaymentDue.getTime()) / 1000,
       );
-    if (payment.source === 'foreign') {
-      log.warn(
-        {
-          subscription: row.id,
-          signature: payment.txSignature,
-          amount: payment.amountGross.toString(),
-        },
-        payment.further
-          ? 'foreign pull in a period that was paid already'
-          : 'foreign pull under our plan; the period is paid without a fee',
-      );
-    }
   }
   if (alert === undefined) return;
   metrics.alerts.inc({ reason: alert });

@@ -135,9 +135,9 @@ export class Resolver {
       sql,
       batch.filter(({ id }) => ends.has(id)),
       timeOf(snapshot.now),
-      (row, isRecorded) => {
+      (row, mark) => {
         const [one, end] = [byId.get(row.id), ends.get(row.id)];
-        const seen = { view: snapshot.of(row), now: snapshot.now, isRecorded };
+        const seen = { view: snapshot.of(row), now: snapshot.now, mark };
         return one && end && outcomeOf(rules, row, one, end, seen);
       },
     );

@@ -1,6 +1,7 @@
 // The first daemon records the installation; another that differs refuses to start; `billing configure` changes it.
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
+import { connect } from '../../src/db/connect.ts';
 import { run, runShared } from '../fixtures/command.ts';
 import { daemonEnv, startReady } from '../fixtures/daemons.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
@@ -26,6 +27,34 @@ void t.test(
       stdout: /PLATFORM_TREASURY is .* here[^]*Recorded/,
     });
     await startReady(t, 'serve', changed);
+  },
+);
+
+void t.test(
+  'a keeper with another fee than the first daemon refuses to start until it is configured',
+  async (t) => {
+    const env = await daemonEnv(t);
+    const sql = connect(env.DATABASE_URL ?? '', { max: 1, name: 'billing test' });
+    t.teardown(() => sql.end({ timeout: 1 }));
+    await startReady(t, 'serve', { ...env, PLATFORM_FEE_BPS: '100' });
+    const other = { ...env, PLATFORM_FEE_BPS: '250' };
+    const refused = await run(t, ['keeper'], other);
+    t.equal(refused.code, 2);
+    t.match(refused.stderr, 'PLATFORM_FEE_BPS is 250 here and 100 in the database');
+    t.match(await runShared(['configure', '--yes'], other), {
+      code: 0,
+      stdout: /PLATFORM_FEE_BPS is 250 here[^]*carry the new fee[^]*Recorded/,
+    });
+    await startReady(t, 'keeper', other);
+
+    // An installation from before the column: migrate records the fee of its environment.
+    await sql`update installation set fee_bps = null`;
+    t.match(await runShared(['migrate'], other), {
+      code: 0,
+      stdout: /Recorded PLATFORM_FEE_BPS, which all daemons must share: 250/,
+    });
+    t.notMatch((await runShared(['migrate'], env)).stdout, /PLATFORM_FEE_BPS/);
+    t.match(await sql`select fee_bps from installation`, [{ feeBps: 250 }]);
   },
 );
 

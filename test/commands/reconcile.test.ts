@@ -2,7 +2,10 @@ import { generateKeypair } from '../../src/chain/keypair.ts';
 import t from 'tap';
 import { reconcile } from '../../src/commands/reconcile/compare.ts';
 import { createRpc, type Rpc } from '../../src/chain/rpc.ts';
+import { readLastReconciliation } from '../../src/db/reconciliation.ts';
 import { paidOnce } from '../fixtures/agreement.ts';
+import { runShared } from '../fixtures/command.ts';
+import { asRole } from '../fixtures/postgres.ts';
 import { HOUR, silent, type Stage, startStage } from '../fixtures/billing.ts';
 
 /** What `billing reconcile` works with; `rpc` in place of the stage's. */
@@ -83,6 +86,44 @@ void t.test(
     t.same((await stage.row(lost)).paidThrough, gone!.periodEnd);
     t.equal((await stage.events(lost)).at(-1)?.data.txSignature, gone!.txSignature);
     t.equal((await kinds(true)).length, 3, 'and once');
+  },
+);
+
+void t.test(
+  'a run over the default range is stored under a role that only reads, and the keepers show it; another range is not',
+  async (t) => {
+    const stage = await startStage(t);
+    const subscription = await stage.subscriber(await stage.plan());
+    const keeper = await stage.startKeeper();
+    await paidOnce(stage, subscription);
+    await stage.sql`
+      insert into installation (cluster, mint, program_id, keepers, treasuries, updated_at)
+      values ('localnet', 'm', 'p', '{k}', '{t}', now() - interval '1 hour')`;
+    const env = {
+      DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
+      SOLANA_RPC_URL: stage.net.rpcUrl,
+      SOLANA_CLUSTER: 'localnet',
+      USDC_MINT: stage.net.mint,
+      SUBSCRIPTIONS_PROGRAM_ID: stage.net.programId,
+      KEEPER_ADDRESS: stage.keeper.address,
+    };
+    const shown = async () => {
+      const read = (await readLastReconciliation(stage.sql))!;
+      return { differences: read.differences, isFresh: read.ageSeconds < 1800 };
+    };
+    t.same(await shown(), { differences: 0, isFresh: false }, 'before the first run');
+    await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1`;
+    const since = new Date(0).toISOString();
+    t.equal((await runShared(['reconcile', '--since', since], env)).code, 1);
+    t.same(await shown(), { differences: 0, isFresh: false }, 'another range');
+    t.match(await runShared(['reconcile'], env), { code: 1, stdout: /other_amounts/ });
+    t.same(await shown(), { differences: 1, isFresh: true });
+    await stage.until('the keeper shows it', async () =>
+      /billing_reconcile_differences\S* 1\n/.test(await keeper.registry.metrics()),
+    );
+    await stage.sql`update payments set amount_gross = amount_gross - 1, amount_net = amount_net - 1`;
+    t.equal((await runShared(['reconcile'], env)).code, 0);
+    t.same(await shown(), { differences: 0, isFresh: true });
   },
 );
 

@@ -40,16 +40,23 @@ void t.test('gross is fee plus net, in attempts and in payments', async (t) => {
 void t.test('a period is paid once, and a signature pays a subscription once', async (t) => {
   const { sql } = await testDatabase(t);
   const { id, appId, planId } = await subscribed(sql);
-  const pay = (signature: string, from: Date, further?: 'foreign' | 'keeper') => sql`
+  const pay = (
+    signature: string,
+    from: Date,
+    further?: 'foreign' | 'keeper',
+    status = 'succeeded',
+  ) => sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, source, further, period_start, period_end, amount_gross,
-      platform_fee, amount_net, tx_signature, occurred_at)
-    values (${appId}, ${planId}, ${id}, 'p', ${wallet}, 'succeeded', ${further ?? 'keeper'}, ${further !== undefined}, ${from}, ${new Date(from.getTime() + 86_400_000)}, 100, 1, 99, ${signature}, ${from})`;
+      platform_fee, amount_net, tx_signature, failure_reason, occurred_at)
+    values (${appId}, ${planId}, ${id}, 'p', ${wallet}, ${status}, ${further ?? 'keeper'}, ${further !== undefined}, ${from}, ${new Date(from.getTime() + 86_400_000)}, 100, 1, 99, ${signature},
+      ${status === 'failed' ? 'insufficient_funds' : null}, ${from})`;
   await pay('one', start);
   await t.rejects(pay('two', start), /one_payment_per_period/);
   await t.rejects(pay('one', end), /one_payment_per_pull/);
   await t.resolves(pay('two', end));
-  await t.resolves(pay('three', start, 'foreign'), 'but for what somebody else pulls besides');
-  await t.rejects(pay('four', start, 'keeper'), /further_is_foreign/);
+  await t.resolves(pay('three', start, 'foreign'), 'but for what another puller pulls besides');
+  await t.resolves(pay('four', start, 'keeper'), 'or a second payment of the keeper');
+  await t.rejects(pay('five', start, 'keeper', 'failed'), /further_is_success/);
 });
 
 void t.test('one open attempt for an address, whatever period it is signed for', async (t) => {

@@ -5,7 +5,8 @@ import { describeVariables } from '../../src/config/describe.ts';
 import { run } from '../fixtures/command.ts';
 
 const folder = new URL('../../deploy/systemd/', import.meta.url);
-const names = (await readdir(folder)).filter((name) => name.endsWith('.service'));
+const files = await readdir(folder);
+const names = files.filter((name) => name.endsWith('.service'));
 const units = new Map(
   await Promise.all(
     names.map(async (name) => [name, await readFile(new URL(name, folder), 'utf8')] as const),
@@ -39,6 +40,24 @@ void t.test('there is a unit for each daemon, and one that migrates before them'
   t.match(units.get('billing-migrate.service'), /^Type=oneshot$/m);
   t.end();
 });
+
+void t.test(
+  'a timer compares the books with the chain every day, and makes up for missed days',
+  async (t) => {
+    t.same(
+      files.filter((name) => name.endsWith('.timer')),
+      ['billing-reconcile.timer'],
+    );
+    const timer = await readFile(new URL('billing-reconcile.timer', folder), 'utf8');
+    for (const line of ['OnCalendar=daily', 'Persistent=yes', 'WantedBy=timers.target'])
+      t.ok(settings(timer).includes(line), line);
+    const unit = units.get('billing-reconcile.service') ?? '';
+    t.match(unit, /^Type=oneshot$/m);
+    // Without --repair: its role can only read.
+    t.match(valuesOf(unit, 'ExecStart').join(), /bin\/billing\.js reconcile$/);
+    t.match(valuesOf(unit, 'LoadCredential').join(), 'credentials/reconcile_database_url');
+  },
+);
 
 void t.test('every unit is hardened, and all in the same way', (t) => {
   const hardening = (text: string) =>

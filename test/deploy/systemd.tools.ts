@@ -17,6 +17,8 @@ async function copy(t: Test): Promise<string[]> {
   const copies = await mkdtemp(join(tmpdir(), 'billing-units-'));
   t.teardown(() => rm(copies, { recursive: true }));
   await chmod(copies, 0o755);
+  const timer = 'billing-reconcile.timer';
+  await writeFile(join(copies, timer), await readFile(new URL(timer, folder)));
   return Promise.all(
     units.map(async (name) => {
       const text = await readFile(new URL(name, folder), 'utf8');
@@ -32,7 +34,13 @@ async function copy(t: Test): Promise<string[]> {
 
 void t.test('systemd-analyze verify reports no problem', async (t) => {
   const analyze = await tool('systemd-analyze');
-  const { stdout, stderr } = await execute(analyze, ['verify', '--man=no', ...(await copy(t))]);
+  const { stdout, stderr } = await execute(analyze, [
+    'verify',
+    '--man=no',
+    ...(await copy(t)).flatMap((path) =>
+      path.includes('reconcile') ? [path, path.replace('.service', '.timer')] : [path],
+    ),
+  ]);
   t.equal(stdout + stderr, '');
 });
 

@@ -7,15 +7,9 @@ import type { HeldSubscription } from '../../src/db/subscription-work.ts';
 import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
 import { decide, sameInstance } from '../../src/domain/decide.ts';
 import type { Decision, Findings } from '../../src/domain/decision.ts';
-import { nextAfter } from '../../src/domain/pulls.ts';
+import { type FoundPull, nextAfter, recordPull } from '../../src/domain/pulls.ts';
 import { timeOf, unixSeconds } from '../../src/chain/time.ts';
-import {
-  applyFailure,
-  applyPayment,
-  type Draft,
-  draftOf,
-  isLive,
-} from '../../src/domain/transitions.ts';
+import { applyFailure, type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
 import {
   heldSubscription,
   planAccount,
@@ -25,7 +19,13 @@ import {
 
 const HOUR = 3600n;
 const keeper = 'keeper';
-const rules = { keepers: [keeper], isOutOfSol: () => false, pastDueDays: 7, feeBps: 100 };
+const rules = {
+  keepers: [keeper],
+  isOutOfSol: () => false,
+  pastDueDays: 7,
+  feeBps: 100,
+  minimumAmount: 50n,
+};
 const terms = { amount: 1_000n, periodHours: 24n };
 const length = periodSeconds(terms.periodHours);
 
@@ -38,6 +38,8 @@ interface World {
   authority: ChainView['authority'];
   tokens: NonNullable<ChainView['subscriberTokens']>;
   pulls: Pull[];
+  /** Amounts of transactions that the keeper signed and forgot: each may land at any time. */
+  strays: { gross: bigint; fee: bigint }[];
   happenings: Draft['happenings'][number][];
   payments: Draft['payments'][number][];
   /** The account was closed and recreated since the row was first processed. */
@@ -72,6 +74,7 @@ function newWorld(payer: string, given: Terms = plain): World {
       state: 'initialized',
     },
     pulls: [],
+    strays: [],
     happenings: [],
     payments: [],
     reopened: false,
@@ -136,7 +139,7 @@ function write(world: World, { state, happenings, payments }: Draft): void {
   world.payments.push(...payments);
 }
 
-/** The cost of a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
+/** What is collected for a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
 function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
   const isOff = discountPeriods !== 0;
@@ -145,11 +148,49 @@ function expected(row: HeldSubscription, start: bigint, end: bigint): bigint {
   const price = ((terms.amount - off) * (100n - percent)) / 100n;
   const froms = [trialEndsAt, unpausedAt].map((at) => (at === null ? start : unixSeconds(at)));
   const from = froms.reduce((last, at) => (at > last ? at : last), start);
-  return (price * (end - from)) / length;
+  if (end - from >= length) return price;
+  const part = from < end ? (price * (end - from)) / length : 0n;
+  return part < rules.minimumAmount ? 0n : part;
 }
 
 function recorded(world: World, pull: Pull): boolean {
   return world.payments.some(({ txSignature }) => txSignature === pull.signature);
+}
+
+/** The pull with what the books have about it. */
+const mark = (world: World, pull: Pull): FoundPull => ({
+  ...pull,
+  recorded: recorded(world, pull),
+  isPeriodPaid: world.payments.some(
+    ({ status, periodStart }) =>
+      status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
+  ),
+});
+
+/** As `billing reconcile --repair`: the keeper's pulls that the books lack, the oldest first. */
+function reconcile(world: World): void {
+  for (const pull of world.pulls.filter(({ source }) => source === 'keeper')) {
+    if (recorded(world, pull)) continue;
+    const draft = draftOf(world.row);
+    recordPull(draft, mark(world, pull), timeOf(pull.periodEnd));
+    if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
+    write(world, draft);
+  }
+}
+
+/** Checks that a period which became paid without a payment costs nothing, or less than the minimum for a part of it. */
+function checkUncollected(world: World, before: HeldSubscription): void {
+  const { row, payments, account } = world;
+  if (row.paidThrough === null || account === null) return;
+  if (before.paidThrough !== null && row.paidThrough <= before.paidThrough) return;
+  const isPaid = payments.some(
+    ({ status, periodEnd }) =>
+      status === 'succeeded' && periodEnd.getTime() === row.paidThrough?.getTime(),
+  );
+  if (isPaid) return;
+  const { start, end } = pullPeriod(account, world.plan, world.now);
+  if (end !== unixSeconds(row.paidThrough) || expected(before, start, end) !== 0n)
+    throw new Error('a period that costs something was not collected');
 }
 
 function decided(world: World, closes: boolean): Decision {
@@ -160,7 +201,7 @@ function decided(world: World, closes: boolean): Decision {
     if (decision.needs === 'pulls') {
       findings = {
         ...findings,
-        pulls: world.pulls.map((pull) => ({ ...pull, recorded: recorded(world, pull) })),
+        pulls: world.pulls.map((pull) => mark(world, pull)),
       };
     } else if (decision.needs === 'closing') {
       if (closes) {
@@ -220,23 +261,28 @@ function turn(
       throw new Error('collected in the trial');
     const gross = expected(before, periodStart, periodEnd);
     if (gross > terms.amount) throw new Error('above the ceiling');
+    if (gross === 0n) throw new Error('collected what costs more than it brings');
     if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
       throw new Error('collected another amount');
     if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
     write(world, decision.draft);
-    if (lost) return;
+    if (lost) {
+      if (size % 2 === 0) world.strays.push({ gross: amounts.gross, fee: amounts.fee });
+      return;
+    }
     world.now += delay;
     if (size % 5 === 0) acts.merchantForces!(world, 0);
     if (size % 5 === 1) acts.merchantCancels!(world, 0);
     if (size % 5 === 2) acts.pause!(world, 0);
     if (size % 5 === 3) acts.discount!(world, size);
+    if (size % 5 === 4) acts.strayLands!(world, 0);
     const draft = draftOf(world.row);
     if (pullOnChain(world, amounts.gross, amounts.fee, 'keeper')) {
       const pull = world.pulls.at(-1)!;
       const account = sameInstance(world.row, world.account)!;
-      applyPayment(
+      recordPull(
         draft,
-        pull,
+        mark(world, pull),
         nextAfter(pull.periodStart, account, pullPeriod(account, world.plan, world.now)),
       );
     } else if (
@@ -262,6 +308,7 @@ function turn(
   }
   write(world, decision.draft);
   checkLookAhead(world, decision.draft);
+  checkUncollected(world, before);
   if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
     throw new Error("a merchant's request was taken back");
   if (!isLive(before) && world.row.status !== before.status) throw new Error('an end is final');
@@ -313,8 +360,12 @@ function check(world: World): void {
       'recorded is what moved',
     );
   }
-  for (const pull of pulls.filter(({ source }) => source === 'keeper'))
-    assert(recorded(world, pull), "each of the keeper's pulls is recorded");
+  const furthers = succeeded.filter(({ further }) => further);
+  for (const { periodStart } of furthers)
+    assert(
+      paid.some((payment) => payment.periodStart.getTime() === periodStart.getTime()),
+      'a further pull is beside the one that paid its period',
+    );
   assert(
     happenings.filter(({ type }) => type === 'payment_success').length === paid.length,
     'each payment is told once',
@@ -495,13 +546,17 @@ const acts: Record<string, (world: World, size: number) => void> = {
   recreatePlan(world) {
     world.plan ??= { ...newWorld('wallet').plan!, createdAt: world.now };
   },
+  strayLands(world) {
+    const stray = world.strays.shift();
+    if (stray !== undefined) pullOnChain(world, stray.gross, stray.fee, 'keeper');
+  },
   foreignPull: (world, size) =>
     void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
 
 /** A trial of some hours, and a discount, or neither. */
 const given: fc.Arbitrary<Terms> = fc
-  .record({ hours: fc.constantFrom(0, 0, 7, 24, 100), size: fc.nat(100_000) })
+  .record({ hours: fc.constantFrom(0, 0, 7, 13, 23, 24, 100), size: fc.nat(100_000) })
   .map(({ hours, size }) => ({
     ...randomDiscount(size),
     trialEndsAt: hours === 0 ? null : timeOf(START + 10n + BigInt(hours) * HOUR),
@@ -519,7 +574,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events: one payment a period, none after a cancellation or an end, each event once',
+  'any sequence of events: one payment a period, none after a cancellation or an end, each event once, and books that equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -538,6 +593,13 @@ void t.test(
               turn(world, { delay, lost, closes, size });
             check(world);
           }
+          reconcile(world);
+          check(world);
+          for (const pull of world.pulls)
+            if (pull.source === 'keeper' && !recorded(world, pull))
+              throw new Error('a pull of the keeper is not in the books');
+          for (const { further, source } of world.payments)
+            if (further) outcomes.add(`further ${source}`);
           outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
           for (const { type } of world.happenings) outcomes.add(type);
         },
@@ -554,6 +616,8 @@ void t.test(
       'expired plan_closed',
       'payment_success',
       'payment_failed',
+      'further keeper',
+      'further foreign',
     ];
     for (const outcome of [
       ...seen,
@@ -642,6 +706,7 @@ void t.test(
       fee: 0n,
       source: 'foreign' as const,
       recorded: false,
+      isPeriodPaid: false,
     };
     const later = { ...pull, signature: 'later', at: periodStart + 9n, gross: 20n, net: 20n };
     const earlier = { ...pull, signature: 'earlier', at: periodStart + 3n, gross: 10n, net: 10n };
@@ -936,6 +1001,78 @@ void t.test(
     t.equal(free.collect, undefined, 'less than a base unit is nothing');
     t.same(free.draft.state.dueAt, timeOf(start + length));
     t.same([free.alert, free.draft.happenings, free.draft.state.setbacks], [undefined, [], 0]);
+  },
+);
+
+void t.test(
+  'an amount below the minimum for the rest of a period is not collected: the period counts as paid, without payment and event',
+  async (t) => {
+    const world = newWorld('wallet');
+    const { periodStart } = world.account!;
+    const end = periodStart + length;
+    // 49 of 1,000 for what is left of the period.
+    const late = timeOf(end - (length * 49n) / 1000n);
+    const now = unixSeconds(late);
+    const since = timeOf(periodStart);
+    const past = { status: 'past_due', pastDueSince: since, failedAttempts: 1 } as const;
+    for (const [name, given] of [
+      ['after a trial', { trialEndsAt: late, nextPaymentDue: late }],
+      ['after a pause', { unpausedAt: late }],
+      ['past due', { unpausedAt: late, ...past }],
+    ] as const) {
+      const row = { ...world.row, ...given };
+      const { draft, collect } = decide(row, { ...viewOf(world), now }, rules);
+      t.equal(collect, undefined, name);
+      t.same(draft.payments, [], name);
+      t.notOk(draft.happenings.some(({ type }) => type !== 'renewal_upcoming'));
+      t.match(draft.state, {
+        status: 'active',
+        pastDueSince: null,
+        paidThrough: timeOf(end),
+        periodPulled: 0n,
+        nextPaymentDue: timeOf(end),
+      });
+    }
+    const row = { ...world.row, unpausedAt: timeOf(end - length / 20n) };
+    const due = { ...viewOf(world), now: end - length / 20n };
+    t.equal(decide(row, due, rules).collect?.amounts.gross, 50n, 'the minimum is collected');
+
+    const endTs = periodStart + (length * 49n) / 1000n;
+    const ending = { ...viewOf(world), plan: { ...world.plan!, endTs } };
+    const cut = decide(world.row, ending, rules);
+    t.equal(cut.collect, undefined, 'before the end of a plan');
+    t.match(cut.draft.state, { paidThrough: timeOf(endTs), nextPaymentDue: null });
+    const after = decide(
+      { ...world.row, ...cut.draft.state },
+      { ...ending, slot: world.slot + 1n, now: endTs + 1n },
+      rules,
+    );
+    t.match(after.draft.state, { status: 'expired', endReason: 'plan_ended' });
+  },
+);
+
+void t.test(
+  'a pull in a period that was covered without a payment pays it; the next pull is a further one',
+  async (t) => {
+    const world = newWorld('wallet');
+    const paidThrough = timeOf(world.account!.periodStart + length);
+    world.row = { ...world.row, paidThrough, nextPaymentDue: paidThrough };
+    for (const [further, told] of [
+      [false, ['payment_success']],
+      [true, []],
+    ] as const) {
+      world.slot += 1n;
+      t.ok(pullOnChain(world, 40n, 0n, 'keeper'));
+      const { draft } = decided(world, false);
+      t.match(draft.payments, [{ source: 'keeper', further }]);
+      t.same(
+        draft.happenings.map(({ type }) => type),
+        told,
+      );
+      t.same(draft.state.paidThrough, paidThrough);
+      write(world, draft);
+    }
+    t.equal(world.row.periodPulled, 80n);
   },
 );
 

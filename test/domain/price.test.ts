@@ -6,6 +6,7 @@ import { split } from '../../src/domain/money.ts';
 import {
   amountDue,
   amountPastDue,
+  amountToCollect,
   discounted,
   discountOf,
   type PriceTerms,
@@ -32,6 +33,24 @@ void t.test(
     t.equal(discounted(1n, { percentOff: 1, amountOff: null }), 0n);
     t.equal(discounted(999n, { percentOff: null, amountOff: 998n }), 1n);
     t.equal(discounted(999n, { percentOff: null, amountOff: 5000n }), 0n);
+    t.end();
+  },
+);
+
+void t.test(
+  'an amount below the minimum is collected for a whole period, and not for a part of one',
+  (t) => {
+    const late = (rest: bigint) => ({ ...base, trialEndsAt: timeOf(whole.end - rest) });
+    const part = 720n * 36n; // A hundredth of the period: 100,000.
+    t.equal(amountToCollect(late(part), whole, 100_000n), 100_000n);
+    t.equal(amountToCollect(late(part - 1n), whole, 100_000n), 0n);
+    t.equal(amountToCollect(late(0n), whole, 1n), 0n);
+    const unpaused = { ...base, unpausedAt: timeOf(whole.end - part + 1n) };
+    t.equal(amountToCollect(unpaused, whole, 100_000n), 0n);
+    const cut = { start: whole.start, end: whole.start + part - 1n };
+    t.equal(amountToCollect(base, cut, 100_000n), 0n, 'before the end of a plan');
+    const cheap = { ...base, discountAmount: 9_999_999n };
+    t.equal(amountToCollect(cheap, whole, 100_000n), 1n, 'as agreed');
     t.end();
   },
 );

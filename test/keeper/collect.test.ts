@@ -310,11 +310,12 @@ void t.test(
       await recorded(signatures.length);
     }
     t.match(
-      await stage.sql`select tx_signature, amount_gross, platform_fee, source, further from payments order by occurred_at, id`,
+      await stage.sql`select tx_signature, amount_gross, platform_fee, fee_owed, source, further from payments order by occurred_at, id`,
       [1_000_000n, 500_000n, 3_500_000n].map((amountGross, place) => ({
         txSignature: signatures[place],
         amountGross,
         platformFee: 0n,
+        feeOwed: amountGross / 100n,
         source: 'foreign',
         further: place > 0,
       })),
@@ -330,7 +331,7 @@ void t.test(
       await keeper.registry.metrics(),
       /billing_payments_total\{(?=.*outcome="succeeded")(?=.*source="foreign").*\} 3/,
     );
-    t.match(said, [/the period is paid without a fee/, /paid already/, /paid already/]);
+    t.match(said, [/its fee is owed/, /paid already/, /paid already/]);
     stage.net.passSeconds(720 * HOUR + 5);
     await recorded(4);
     t.match((await stage.payments(subscription)).at(-1), {

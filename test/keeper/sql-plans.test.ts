@@ -11,7 +11,7 @@ import {
   readUnderWay,
   resolveAttempts,
 } from '../../src/db/payment-attempts.ts';
-import { readPaidPeriods, readPulled, readRecorded } from '../../src/db/payments.ts';
+import { readPulled, readRecorded } from '../../src/db/payments.ts';
 import {
   findPlansAt,
   movePlan,
@@ -273,14 +273,6 @@ void t.test(
       ],
       measureOpenAttempts: [300, (sql) => measureOpenAttempts(sql)],
       readRecorded: [BATCH, (sql) => readRecorded(sql, pdas)],
-      readPaidPeriods: [
-        BATCH,
-        (sql) =>
-          readPaidPeriods(
-            sql,
-            ids.map((subscriptionId) => ({ subscriptionId, periodStart: NOW })),
-          ),
-      ],
       readPulled: [
         BATCH,
         (sql) =>

@@ -96,6 +96,7 @@ void t.test(
     const parties = partiesOf(context, {
       treasury: stage.treasury.address,
       subscriptionPda: subscription.pda,
+      feeBps: null,
     });
     const find = async (client: Rpc = rpc) => {
       const history = await findPulls(client, parties, 0n);

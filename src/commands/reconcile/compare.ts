@@ -1,7 +1,5 @@
-// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each keeper pull on chain is recorded. With `repair` it records
-// missing payments. It deletes and changes nothing.
-import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+// `billing reconcile`: checks that each recorded payment is on chain as recorded, and that each keeper pull on chain is recorded (missing.ts). With
+// `repair` it records missing payments. It deletes and changes nothing.
 import bs58 from 'bs58';
 import type {
   ConfirmedTransaction,
@@ -13,17 +11,7 @@ import { readListed } from '../../chain/listed.ts';
 import type { Rpc } from '../../chain/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { Sql } from '../../db/connect.ts';
-import { readPaidPeriods } from '../../db/payments.ts';
-import {
-  claimOne,
-  findOwner,
-  listKnown,
-  listRecorded,
-  listTreasuries,
-  type RecordedPayment,
-} from '../../db/reconciliation.ts';
-import { readSubscriptions } from '../../db/subscription-work.ts';
-import type { Pull } from '../../domain/chain-view.ts';
+import { listRecorded, listTreasuries, type RecordedPayment } from '../../db/reconciliation.ts';
 import {
   decoded,
   type Difference,
@@ -33,9 +21,8 @@ import {
   unreadableRecord,
 } from '../../domain/differences.ts';
 import { pullsIn } from '../../domain/pulls.ts';
-import { settleRows } from '../../domain/settlement.ts';
-import { applyPayment, draftOf, isLive } from '../../domain/transitions.ts';
-import { chunks, each } from '../../each.ts';
+import { each } from '../../each.ts';
+import { compareOnChain, nameUnknown } from './missing.ts';
 import { nameUnexplained } from './unexplained.ts';
 
 export interface Reconciliation {
@@ -88,8 +75,13 @@ export async function reconcile(
   const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
     onProgress?.({ onChain: ours.length, recorded: count }),
   );
-  differences.push(...(await compareOnChain(reconciler, ours, repair)));
-  differences.push(...(await nameUnknown(reconciler, listed)));
+  const unfounded = new Set(
+    differences
+      .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
+      .map(({ signature }) => signature),
+  );
+  differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
+  differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
   return { recorded, onChain: ours.length, differences };
 }
@@ -215,85 +207,4 @@ async function transactionOf(
     everywhere: true,
   });
   return (statuses[0] ?? null) === null ? null : found;
-}
-
-async function compareOnChain(
-  reconciler: Reconciler,
-  pulls: readonly KeeperPull[],
-  repair: boolean,
-): Promise<Difference[]> {
-  const differences: Difference[] = [];
-  for (const page of chunks(pulls, PAGE)) {
-    const known = await listKnown(
-      reconciler.sql,
-      page.map(({ pull }) => pull.signature),
-    );
-    const have = new Set(
-      known.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
-    );
-    for (const { subscriptionPda, pull } of page) {
-      if (have.has(`${pull.signature} ${subscriptionPda}`)) continue;
-      const moved = `${pull.gross.toString()} for the period from ${timeOf(pull.periodStart).toISOString()}`;
-      const about = { signature: pull.signature, subscriptionPda };
-      const id = await findOwner(reconciler.sql, subscriptionPda, pull.signature);
-      if (id === undefined) {
-        differences.push({
-          ...about,
-          kind: 'no_subscription',
-          detail: `the keeper pulled ${moved}, and no subscription is registered`,
-          repaired: false,
-        });
-        continue;
-      }
-      const repaired = repair && (await record(reconciler.sql, id, pull));
-      differences.push({
-        ...about,
-        kind: 'not_recorded',
-        detail: `the keeper pulled ${moved}, and it is not recorded`,
-        repaired,
-      });
-    }
-  }
-  return differences;
-}
-
-/** Differences for listed transactions that are unreadable and unknown. Recorded ones are already reported, open ones are in flight. */
-async function nameUnknown(
-  { sql }: Reconciler,
-  unreadable: readonly string[],
-): Promise<Difference[]> {
-  const known = new Set((await listKnown(sql, [...unreadable])).map(({ signature }) => signature));
-  return unreadable
-    .filter((signature) => !known.has(signature))
-    .map((signature) => ({
-      kind: 'unreadable',
-      signature,
-      subscriptionPda: '',
-      detail:
-        'it names the keeper and succeeded, but no RPC endpoint returns it readable: it may be a payment that is not recorded',
-      repaired: false,
-    }));
-}
-
-/** Records one pull with its event. False when the period is already paid, or a keeper holds the lease for a minute. */
-async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
-  const periodStart = timeOf(pull.periodStart);
-  if ((await readPaidPeriods(sql, [{ subscriptionId: id, periodStart }])).length > 0) return false;
-  const claimId = randomUUID();
-  for (let tries = 0; !(await claimOne(sql, { id, claimId, leaseSeconds: 30 })); tries += 1) {
-    if (tries >= 60) return false;
-    await pause(1000);
-  }
-  const held = (await readSubscriptions(sql, [id])).map((row) => ({
-    ...{ id, claimId, notices: 0 },
-    row,
-  }));
-  const { written } = await settleRows(sql, held, timeOf(pull.at), (row, isRecorded) => {
-    const draft = draftOf(row);
-    if (!isRecorded(pull.signature)) applyPayment(draft, pull, timeOf(pull.periodEnd));
-    // Makes the subscription due, so that the keeper derives the rest of its state.
-    if (isLive(draft.state)) draft.state.dueAt = timeOf(pull.at);
-    return { draft };
-  });
-  return written.length > 0;
 }

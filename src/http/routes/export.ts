@@ -38,6 +38,7 @@ const columns = [
   'externalId',
   'metadata',
   'amountRefunded',
+  'further',
 ] as const;
 
 /** Streams transactions as CSV (RFC 4180). A page of rows is read only when the client has taken the previous one. */

@@ -69,7 +69,8 @@ export const Subscription = Type.Object(
     nextPaymentDue: nullable(Time),
     nextAmount: {
       ...AmountOrNull,
-      description: 'Amount of the next payment, USDC base units; null if none will be due.',
+      description:
+        'Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected.',
     },
     discount: nullable(Discount),
     pausedAt: nullable({

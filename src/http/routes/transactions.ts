@@ -44,6 +44,10 @@ const Transaction = Type.Object(
       ...Amount,
       description: 'Total of the refunds, USDC base units; at most amountNet.',
     },
+    further: Type.Boolean({
+      description:
+        'True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted.',
+    }),
     txSignature: nullable(
       Type.String({
         description:
@@ -105,7 +109,7 @@ const tags = ['transactions'];
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const description =
-    'One succeeded row per paid period, one failed row per failed attempt; newest first by the payment’s time.';
+    'One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.';
   const querystring = Type.Object(
     { ...pageQuery, ...transactionFilters },
     { additionalProperties: false },

@@ -14,7 +14,23 @@ const statuses = ['succeeded', 'failed'] as const;
 
 const columns: readonly Column<components['schemas']['Transaction']>[] = [
   { head: 'Date', cell: ({ occurredAt }) => <Time at={occurredAt} /> },
-  { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+  {
+    head: 'Status',
+    cell: ({ status, further }) => (
+      <>
+        <Badge status={status} />
+        {further && (
+          <span
+            className="muted"
+            title="The period was paid already: refund it if it was not wanted."
+          >
+            {' '}
+            further
+          </span>
+        )}
+      </>
+    ),
+  },
   {
     head: 'Wallet',
     cell: ({ subscriptionId, subscriberWallet }) => (

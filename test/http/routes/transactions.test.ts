@@ -104,6 +104,41 @@ void t.test(
 );
 
 void t.test(
+  'a further payment of a period is marked in the list, alone and for the subscriber, and counts in the sums',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { token, wallet } = await api.signIn('subscriber');
+    const planId = await insertPlan(api.sql, merchant);
+    const subscription = await insertSubscription(
+      api.sql,
+      { appId: merchant.appId, planId },
+      { subscriberWallet: wallet },
+    );
+    const at = '2026-01-01T00:00:00Z';
+    const paid = await insertPayment(api.sql, subscription, at);
+    const further = await insertPayment(api.sql, subscription, at, { further: true });
+    const app = `/merchant/apps/${merchant.appId}`;
+    const read = async <T>(url: string, by: string) =>
+      (await api.call<T>('GET', url, { token: by })).body.data;
+    const marked = [
+      { id: further, further: true },
+      { id: paid, further: false },
+    ];
+    t.match(await read(`${app}/transactions`, merchant.key), marked);
+    t.match(await read(`${app}/transactions/${further}`, merchant.key), marked[0]);
+    t.match(await read(`/subscriber/subscriptions/${subscription}/transactions`, token), marked);
+    const range = 'from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z';
+    t.match(await read(`${app}/analytics?${range}`, merchant.key), {
+      gross: '20000000',
+      fees: '200000',
+      net: '19800000',
+      paymentsSucceeded: 2,
+    });
+  },
+);
+
+void t.test(
   'pages continue by payment time and id, and are stable while newer payments are added',
   async (t) => {
     const api = await testApi(t);
