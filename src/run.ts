@@ -12,6 +12,7 @@ import {
   describeDatabase,
   type Sql,
 } from './db/connect.ts';
+import { assertDurableCommits } from './db/durability.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
 import { Interrupted, OperatorError } from './errors.ts';
@@ -198,7 +199,10 @@ async function withResources(
     async (sql) => {
       await assertSchema(sql);
       // The dispatcher does not use plans.
-      if (role === 'serve' || role === 'keeper') await assertInstallation(sql, config);
+      if (role === 'serve' || role === 'keeper') {
+        await assertDurableCommits(sql);
+        await assertInstallation(sql, config);
+      }
       return use({ config, log, sql });
     },
   );
