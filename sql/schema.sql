@@ -164,6 +164,18 @@ AS $function$
     || substr(gen_random_uuid()::text, 20))::uuid
 $function$;
 
+create table admin_actions (
+  id uuid not null default uuid_v7(),
+  who text not null,
+  host text not null,
+  command text not null,
+  what text,
+  reason text,
+  at timestamp with time zone not null default now(),
+  constraint admin_actions_pkey PRIMARY KEY (id)
+);
+comment on table admin_actions is 'changes by operators, one row per command: the user of the operating system and the host, and what was changed';
+
 create table api_keys (
   id uuid not null default uuid_v7(),
   merchant_id uuid not null,
@@ -237,6 +249,24 @@ create table checkout_sessions (
 comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
+
+create table collection_holds (
+  id uuid not null default uuid_v7(),
+  merchant_id uuid,
+  plan_id uuid,
+  reason text not null,
+  held_at timestamp with time zone not null default now(),
+  missing_until timestamp with time zone,
+  constraint collection_holds_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 500))),
+  constraint hold_has_one_scope CHECK ((num_nonnulls(merchant_id, plan_id) <= 1)),
+  constraint missing_holds_all CHECK (((missing_until IS NULL) OR (num_nonnulls(merchant_id, plan_id) = 0))),
+  constraint collection_holds_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  constraint collection_holds_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint collection_holds_pkey PRIMARY KEY (id)
+);
+comment on table collection_holds is 'no payment is signed while a row covers it: of one plan, of one merchant, or of all without either';
+comment on column collection_holds.missing_until is 'a keeper found payments on chain, up to this chain time, that the database lacks';
+CREATE UNIQUE INDEX one_hold_per_scope ON public.collection_holds USING btree (COALESCE(plan_id, merchant_id, '00000000-0000-0000-0000-000000000000'::uuid));
 
 create table daemons (
   id uuid not null,
@@ -379,12 +409,21 @@ create table installation (
   keepers text[] not null,
   treasuries text[] not null,
   updated_at timestamp with time zone not null default now(),
+  timeline text,
+  collects_after_height bigint,
+  reads_from_slot bigint not null default 0,
+  history_accepted_until timestamp with time zone,
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
+  constraint installation_timeline_check CHECK ((timeline ~ '^[0-9A-F]{8}$'::text)),
   constraint installation_treasuries_check CHECK (((cardinality(treasuries) >= 1) AND (cardinality(treasuries) <= 3))),
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
+comment on column installation.timeline is 'timeline of the write-ahead log when a keeper last looked: another one means that Postgres failed over and may have lost commits';
+comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
+comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
+comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
 
 create table merchants (
   id uuid not null default uuid_v7(),

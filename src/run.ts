@@ -44,6 +44,8 @@ export interface DaemonResources extends Resources {
 /** A running daemon. */
 export interface Daemon {
   ready: Readiness;
+  /** What the daemon deliberately does not do while it is ready, as text; undefined for nothing. */
+  note?: () => string | undefined;
   /** Stops taking new work and resolves when the current work is done. */
   stop(): Promise<void>;
 }
@@ -94,6 +96,7 @@ export async function runDaemon(
     const metrics = await serveMetrics(registry, ready, {
       host: config.metricsHost,
       port: config.metricsPort,
+      note: () => daemon.note?.(),
     });
     const supervisor = supervision();
     const notifying =

@@ -5,8 +5,8 @@ import type { Failover } from './failover.ts';
 import type { Rpc } from './rpc.ts';
 import { EndpointFailure } from './rpc-errors.ts';
 
-// Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash.
-const BLOCKHASH_LIFE = 150n;
+/** Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash. */
+export const BLOCKHASH_LIFE = 150n;
 
 export function blockMethods(
   reads: Failover,
@@ -14,6 +14,7 @@ export function blockMethods(
   Rpc,
   | 'getLatestBlockhash'
   | 'getHeight'
+  | 'getHeights'
   | 'getBlockHeight'
   | 'getSlot'
   | 'getBlockTime'
@@ -37,13 +38,9 @@ export function blockMethods(
       });
     },
     getHeight: ({ commitment = 'confirmed' } = {}) =>
-      reads.call('getEpochInfo', [{ commitment }], (result) => {
-        const { absoluteSlot, blockHeight } = object(result, 'epoch info');
-        return {
-          slot: big(absoluteSlot, 'absoluteSlot'),
-          blockHeight: big(blockHeight, 'blockHeight'),
-        };
-      }),
+      reads.call('getEpochInfo', [{ commitment }], heightIn),
+    getHeights: ({ commitment = 'confirmed' } = {}) =>
+      reads.callAll('getEpochInfo', [{ commitment }], heightIn),
     getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
     getSlot: ({ commitment = 'confirmed' } = {}) =>
@@ -61,4 +58,9 @@ export function blockMethods(
         ),
       ),
   };
+}
+
+function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
+  const { absoluteSlot, blockHeight } = object(result, 'epoch info');
+  return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
 }

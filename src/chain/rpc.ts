@@ -67,6 +67,10 @@ export interface Rpc {
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
+  /** The same of every endpoint that answers. */
+  getHeights(options?: {
+    commitment?: Commitment;
+  }): Promise<{ slot: bigint; blockHeight: bigint }[]>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
   getSlot(options?: { commitment?: Commitment }): Promise<bigint>;
   /** Unix seconds of a block, null when unknown. */

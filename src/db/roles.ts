@@ -45,6 +45,18 @@ const subscriptionTerms = [
   'period_hours',
 ];
 
+/** What `billing configure` records, and what an operator accepted. */
+const installationTerms = [
+  'single',
+  'cluster',
+  'mint',
+  'program_id',
+  'keepers',
+  'treasuries',
+  'updated_at',
+  'history_accepted_until',
+];
+
 /** Every column of payments except amount_refunded, which alone may be updated. */
 const notRefunded = [
   'id',
@@ -161,6 +173,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'sweeps',
       'webhook_endpoints',
       'delivery_queue',
+      'collection_holds',
+      'admin_actions',
     ],
     insert: [
       ...running.insert,
@@ -169,10 +183,14 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'payments',
       'events',
       'delivery_queue',
+      'collection_holds',
+      'admin_actions',
     ],
     delete: running.delete,
     update: {
       ...running.update,
+      installation: installationTerms,
+      collection_holds: ['id', 'merchant_id', 'plan_id', 'reason', 'held_at'],
       plans: planTerms,
       subscriptions: subscriptionTerms,
       transactions: ['id', 'signature'],

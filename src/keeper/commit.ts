@@ -2,12 +2,15 @@
 // writes what else was decided.
 import { timeOf } from '../chain/time.ts';
 import { heldUnder } from '../db/claims.ts';
+import { readBrake } from '../db/collection-holds.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
   readSubscriptions,
   type ReadSubscription,
 } from '../db/subscription-work.ts';
+import { heldUntil } from '../domain/backoff.ts';
+import { isBraked, isHeld } from '../domain/brake.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { type Assessment, recordKey, settle } from '../domain/settlement.ts';
@@ -46,28 +49,22 @@ export async function commit(
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
   const { sql, clock } = context;
-  const { snapshot, findings, decisions } = await assessAll(context, batch, how);
+  const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
   clock.heard(snapshot.now);
+  const held = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
-    batch.filter((row) => decisions.get(row)?.needs === need);
+    batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
   const taken: OpenAttempt[] = [];
   const written: HeldSubscription[] = [];
   const recorded = new Set<string>();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
-  const decide = (row: ReadSubscription) => {
-    const { id, subscriptionPda } = row;
-    const known = findings.get(id);
-    const isRecorded = (txSignature: string) =>
-      recorded.has(recordKey({ txSignature, subscriptionPda }));
-    // The same row without findings leads to the same decision.
-    const earlier = known === undefined ? decisions.get(row) : undefined;
-    return earlier ?? assess(context, row, snapshot, withRecorded(known, isRecorded));
-  };
   let rows = rowsThat(undefined);
   const left = new Set(rows.map(({ id }) => id));
   let terms: Terms | undefined;
   const round = async () => {
-    const alone = rows.map((row) => ({ row, decision: decide(row) }));
+    const alone = rows
+      .map((row) => ({ row, decision: decide(row, recorded) }))
+      .filter(({ row, decision }) => !isStopped(row, decision));
     const decided = withinFunds(alone, taken, (row) => snapshot.of(row));
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
@@ -82,7 +79,7 @@ export async function commit(
       const { draft, blocks } = decision;
       return [{ claim, row, decision, draft, blocks, ...(attempt && { attempt }) }];
     });
-    const settled = await settle(sql, assessments, timeOf(snapshot.now));
+    const settled = await settle(sql, assessments, timeOf(snapshot.now), timeline);
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
       const row = { ...one.row, ...one.draft.state };
@@ -103,9 +100,36 @@ export async function commit(
     if (taken.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
+  const released = (some: readonly ReadSubscription[], until?: Date) =>
+    releaseClaims(sql, heldUnder(lease.claimId, some), { ...(until && { until }) });
   const unwritten = batch.filter(({ id }) => left.has(id));
-  if (unwritten.length > 0) await releaseClaims(sql, heldUnder(lease.claimId, unwritten));
+  if (unwritten.length > 0) await released(unwritten);
+  if (held.length > 0) await released(held, heldUntil(snapshot.now));
   return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
+}
+
+/** Reads and decides. `decide` takes the pulls that are recorded by now; `isStopped`: collection is held, and with it this decision. */
+async function read(
+  context: Context,
+  batch: readonly ReadSubscription[],
+  how: { closed?: Closed; history: boolean },
+) {
+  // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
+  const brake = await readBrake(context.sql);
+  const minSlot = brake.readsFromSlot;
+  const { snapshot, findings, decisions } = await assessAll(context, batch, { ...how, minSlot });
+  const isStopped = (row: ReadSubscription, decision: Decision | undefined) =>
+    decision !== undefined && isBraked(decision) && isHeld(brake, row);
+  const decide = (row: ReadSubscription, recorded: ReadonlySet<string>) => {
+    const { id, subscriptionPda } = row;
+    const known = findings.get(id);
+    const isRecorded = (txSignature: string) =>
+      recorded.has(recordKey({ txSignature, subscriptionPda }));
+    // The same row without findings leads to the same decision.
+    const earlier = known === undefined ? decisions.get(row) : undefined;
+    return earlier ?? assess(context, row, snapshot, withRecorded(known, isRecorded));
+  };
+  return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
 
 type NewAttempt = NonNullable<Assessment['attempt']>;

@@ -18,6 +18,7 @@ const otherAlerts = [
   'endpoints_disagree',
   'accounts_vanished',
   'clock_not_believed',
+  'history_missing',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
@@ -142,6 +143,11 @@ function stateMetrics(registry: Registry) {
       'billing_plans_blocked',
       'Plans of which no payment can be collected, by reason',
       ['reason'],
+    ),
+    held: gauge(
+      'billing_collection_held',
+      'Holds of collection by scope (all, merchant, plan); timeline: 1 while signing waits after a failover of Postgres or for the checks of the start',
+      ['scope'],
     ),
     sol: gauge('billing_keeper_sol', "SOL of each of the keeper's wallets", ['keeper']),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),
