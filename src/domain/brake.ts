@@ -2,7 +2,7 @@
 //
 // Everything else goes on under a hold: attempts that are committed are sent and settled, changes on chain are recorded, subscriptions end. A payment that
 // is due stays due, as in its grace: it does not fail either, so no subscriber becomes past due or expires because of a hold.
-import { type Brake, lockBrake } from '../db/collection-holds.ts';
+import { type Brake, type Hold, lockBrake } from '../db/collection-holds.ts';
 import type { Transaction } from '../db/connect.ts';
 import type { ReadSubscription } from '../db/subscription-work.ts';
 import type { Decision } from './decision.ts';
@@ -45,4 +45,15 @@ export async function stopped(
   const brake = await lockBrake(tx);
   const isOther = timeline !== undefined && brake.timeline !== timeline;
   return ({ attempt, row }) => attempt !== undefined && (isOther || isHeld(brake, row));
+}
+
+/** A hold as text: what it covers, and why. */
+export function heldInWords({
+  merchantWallet,
+  planId,
+  reason,
+}: Pick<Hold, 'merchantWallet' | 'planId' | 'reason'>): string {
+  const plan = planId === null ? 'all plans' : `plan ${planId}`;
+  const what = merchantWallet === null ? plan : `merchant ${merchantWallet}`;
+  return `collection of ${what} is held: ${reason}`;
 }

@@ -26,6 +26,7 @@ import {
   recordFirstTimeline,
   recordTimeline,
 } from '../db/history.ts';
+import { heldInWords } from '../domain/brake.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './preflight.ts';
 
@@ -62,7 +63,7 @@ export class History {
 
   /** What is held back, as text; undefined when nothing is. */
   note(): string | undefined {
-    const held = this.#holds.map((hold) => `collection is held (${scopeOf(hold)}): ${hold.reason}`);
+    const held = this.#holds.map(heldInWords);
     const all = this.#reason === undefined ? held : [this.#reason, ...held];
     return all.length === 0 ? undefined : all.join('; ');
   }
@@ -202,10 +203,3 @@ const reasonOf = ({ signature, keeper }: Missing) =>
 
 const kindOf = ({ merchantId, planId }: Hold) =>
   merchantId !== null ? 'merchant' : planId !== null ? 'plan' : 'all';
-
-const scopeOf = ({ merchantWallet, planId }: Hold) =>
-  merchantWallet !== null
-    ? `merchant ${merchantWallet}`
-    : planId !== null
-      ? `plan ${planId}`
-      : 'all';
