@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import type { Sql } from '../src/db/connect.ts';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
 import { dropMonth } from '../src/db/partitions.ts';
-import { connectClaims } from '../src/db/queue-connection.ts';
+import { connectQueue } from '../src/db/queue-connection.ts';
 import { fillMonths } from '../test/fixtures/months.ts';
 import { finishDeliveries, queueDeliveries, seedApp } from '../test/fixtures/webhooks.ts';
 import { measurePayments } from './data/payments.ts';
@@ -28,7 +28,7 @@ async function payments(server: Server): Promise<Record<string, number>> {
 async function claimBehindSnapshot(server: Server): Promise<number> {
   const database = await server.database('snapshot');
   const { sql } = database;
-  const claims = connectClaims(sql);
+  const claims = connectQueue(sql, 1);
   const app = await seedApp(sql, 'http://127.0.0.1:9/');
   await fillQueue(sql, [app], FINISHED);
   await sql`vacuum analyze`;

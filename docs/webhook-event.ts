@@ -44,7 +44,8 @@ const common = {
   externalId: nullable(ExternalId),
   metadata: Metadata,
   sequence: Type.Integer({
-    description: 'Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps.',
+    description:
+      'Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history.',
   }),
   test,
 };
@@ -80,6 +81,12 @@ const own: Record<EventType, TProperties> = {
     periodEnd: { ...Time, description: 'End of the paid period.' },
     source: oneOf(['keeper', 'foreign'], 'foreign: another party sent the transaction.'),
     nextPaymentDue: due,
+    recovered: Type.Optional(
+      Type.Boolean({
+        description:
+          'true: the database had lost this payment, and it was found on chain. It may have been announced before under another event id; subscriptionId and txSignature identify it.',
+      }),
+    ),
   },
   payment_failed: {
     failureReason: meaning(failureReasons, 'The reason of the failure.'),

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Sql } from './db/connect.ts';
+import { grantStatistics, makeRoles } from './db/logins.ts';
 import { isForbidden } from './db/outage.ts';
-import { daemonRoles, grantStatistics, makeRoles, type DaemonRole } from './db/roles.ts';
+import { daemonRoles, type DaemonRole } from './db/roles.ts';
 import { messageOf, OperatorError } from './errors.ts';
 
 export interface MadeRoles {

@@ -63,11 +63,18 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
   }
 }
 
-/** Listens on `port`, or on the next free one of the hundred above it, so that several daemons can share a machine; 0: any free port. */
+/**
+ * Listens on `port`, or on the next free one of the hundred above it, so that several daemons can share a machine; 0: any free port. `note` is told in
+ * the body of /readyz while the daemon is ready.
+ */
 export async function serveMetrics(
   registry: Registry,
   ready: Readiness,
-  { host, port }: { host: string; port: number },
+  {
+    host,
+    port,
+    note = () => undefined,
+  }: { host: string; port: number; note?: () => string | undefined },
 ): Promise<MetricsServer> {
   new Gauge({
     name: 'billing_ready',
@@ -89,10 +96,11 @@ export async function serveMetrics(
       if (path === '/healthz') return { status: 200, type: 'text/plain', body: 'ok\n' };
       if (path === '/readyz') {
         const reason = await reasonWithin(ready);
+        const held = note();
         return {
           status: reason === undefined ? 200 : 503,
           type: 'text/plain',
-          body: `${reason ?? 'ready'}\n`,
+          body: `${reason ?? (held === undefined ? 'ready' : `ready; ${held}`)}\n`,
         };
       }
       return { status: 404, type: 'text/plain', body: 'not found\n' };

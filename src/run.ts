@@ -12,6 +12,7 @@ import {
   describeDatabase,
   type Sql,
 } from './db/connect.ts';
+import { assertDurableCommits } from './db/durability.ts';
 import { assertSchema } from './db/migrate.ts';
 import { outageOf } from './db/outage.ts';
 import { Interrupted, OperatorError } from './errors.ts';
@@ -43,6 +44,8 @@ export interface DaemonResources extends Resources {
 /** A running daemon. */
 export interface Daemon {
   ready: Readiness;
+  /** What the daemon deliberately does not do while it is ready, as text; undefined for nothing. */
+  note?: () => string | undefined;
   /** Stops taking new work and resolves when the current work is done. */
   stop(): Promise<void>;
 }
@@ -93,6 +96,7 @@ export async function runDaemon(
     const metrics = await serveMetrics(registry, ready, {
       host: config.metricsHost,
       port: config.metricsPort,
+      note: () => daemon.note?.(),
     });
     const supervisor = supervision();
     const notifying =
@@ -198,7 +202,10 @@ async function withResources(
     async (sql) => {
       await assertSchema(sql);
       // The dispatcher does not use plans.
-      if (role === 'serve' || role === 'keeper') await assertInstallation(sql, config);
+      if (role === 'serve' || role === 'keeper') {
+        await assertDurableCommits(sql);
+        await assertInstallation(sql, config);
+      }
       return use({ config, log, sql });
     },
   );

@@ -5,7 +5,7 @@ import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
 import type { Sql } from '../../src/db/connect.ts';
 import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
-import { connectClaims } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/queue-connection.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { type ReadSubscription, readSubscriptions } from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/chain-view.ts';
@@ -144,7 +144,7 @@ export async function measurePayments(
   payments: number,
 ): Promise<Record<string, number>> {
   const endpoints = await seed(sql, Math.ceil(payments / PERIODS));
-  const claims = connectClaims(sql);
+  const claims = connectQueue(sql, 1);
   const [size, wal, started] = [await historySize(sql), await walPosition(sql), performance.now()];
   let [paid, delivered] = [0, 0];
   for (let period = 1; period <= PERIODS; period += 1) {

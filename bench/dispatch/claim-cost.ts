@@ -2,7 +2,7 @@
 // 1 million that are not due yet.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
-import { connectClaims } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/queue-connection.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';
 
 const endpoints = 20;
@@ -30,7 +30,7 @@ async function prepare(
       from generate_series(${from}::int, ${Math.min(from + per, future) - 1}::int) as number`;
   await fillQueue(sql, apps, 100 * endpoints);
   await sql`vacuum analyze`;
-  const claims = connectClaims(sql);
+  const claims = connectQueue(sql, 1);
   const requests = apps.map(({ endpointId }) => ({ endpointId, room, floor: null }));
   return async () => {
     const claimId = randomUUID();

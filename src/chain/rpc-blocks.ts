@@ -6,8 +6,8 @@ import type { Ask, Failover } from './failover.ts';
 import type { Lifetime, LifetimeAnswer, Rpc } from './rpc.ts';
 import { EndpointFailure, RpcError } from './rpc-errors.ts';
 
-// Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash.
-const BLOCKHASH_LIFE = 150n;
+/** Solana's MAX_PROCESSING_AGE: a transaction can land up to 150 blocks after the block of its blockhash. */
+export const BLOCKHASH_LIFE = 150n;
 /** Blockhashes that one endpoint is asked about for one call, and at once. Many transactions share a blockhash. */
 const MOST_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
@@ -49,6 +49,7 @@ export function blockMethods(
   | 'getLatestBlockhash'
   | 'getLifetimesEverywhere'
   | 'getHeight'
+  | 'getHeights'
   | 'getBlockHeight'
   | 'getSlot'
   | 'getBlockTime'
@@ -75,6 +76,8 @@ export function blockMethods(
       reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),
     getHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getEpochInfo', [{ commitment }], heightIn),
+    getHeights: ({ commitment = 'confirmed' } = {}) =>
+      reads.callAll('getEpochInfo', [{ commitment }], heightIn),
     getBlockHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getBlockHeight', [{ commitment }], (result) => big(result, 'block height')),
     async getSlot({ commitment = 'confirmed', everywhere = false } = {}) {
@@ -96,4 +99,9 @@ export function blockMethods(
         ),
       ),
   };
+}
+
+function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
+  const { absoluteSlot, blockHeight } = object(result, 'epoch info');
+  return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
 }

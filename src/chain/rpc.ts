@@ -90,6 +90,10 @@ export interface Rpc {
   endpoints(): number;
   /** Slot and block height of the same block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
+  /** The same of every endpoint that answers. */
+  getHeights(options?: {
+    commitment?: Commitment;
+  }): Promise<{ slot: bigint; blockHeight: bigint }[]>;
   getBlockHeight(options?: { commitment?: Commitment }): Promise<bigint>;
   /** `everywhere`: the newest slot of all endpoints. */
   getSlot(options?: { commitment?: Commitment; everywhere?: boolean }): Promise<bigint>;

@@ -10,6 +10,7 @@ import type { ReplayFlags } from '../commands/replay.ts';
 import type { ResealFlags } from '../commands/reseal.ts';
 import type { StatusFlags } from '../commands/status.ts';
 import { listOf, oneOf, sol, withEnv, wholeNumber, type Finish } from './arguments.ts';
+import { addCollection } from './collection.ts';
 
 /** For merchants, who have no access to the database. */
 const apiUrl = [
@@ -28,6 +29,7 @@ export function addAdmin(program: Command, finish: Finish): void {
   addDeliveries(program, finish);
   addReplay(program, finish);
   addReconcile(program, finish);
+  addCollection(program, finish);
 }
 
 function addStatus(program: Command, finish: Finish): void {

@@ -813,7 +813,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -892,7 +892,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -978,7 +978,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -1134,7 +1134,7 @@ export interface components {
                  *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
                  */
                 reason: "delegate_replaced" | "authority_closed" | "authority_replaced";
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -1860,7 +1860,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -1957,7 +1957,9 @@ export interface components {
                 planName: string;
                 /** The share of the operator. */
                 platformFee: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** true: the database had lost this payment, and it was found on chain. It may have been announced before under another event id; subscriptionId and txSignature identify it. */
+                recovered?: boolean;
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** foreign: another party sent the transaction. */
                 source: "keeper" | "foreign";
@@ -2356,7 +2358,7 @@ export interface components {
                  * The refund.
                  */
                 refundId: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -2645,7 +2647,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -2973,7 +2975,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -3052,7 +3054,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -3131,7 +3133,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
@@ -3210,7 +3212,7 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. */
+                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";

@@ -38,6 +38,7 @@ export interface Status {
   /** Null when Postgres did not answer. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
+  collection: QueueStatus['collection'] | null;
   daemons: DaemonRow[];
   /** Webhook secrets that no key of ENCRYPTION_KEY decrypts; null when it is not configured or Postgres did not answer. */
   undecipherableSecrets: number | null;
@@ -95,6 +96,7 @@ async function readStatus(
           database: { address, fault: queues.fault },
           payments: null,
           deliveries: null,
+          collection: null,
           daemons: [],
           undecipherableSecrets: null,
           errors: [],

@@ -56,7 +56,8 @@ export interface DueEndpoint {
 
 /**
  * Claims due deliveries for `claimMs`, oldest due first; rows under a live claim are skipped. The result is in no particular order.
- * Run it on connectClaims(): it plans each execution and commits without waiting for the disk.
+ * Run it on connectQueue(), which plans each execution. Its commit does not wait for the disk: a claim lost in a crash of Postgres is simply taken again.
+ * set_config is a SET LOCAL within the statement, so no other write of the session is affected.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -69,7 +70,9 @@ export function claimDeliveries(
     floor,
   }));
   return sql<ClaimedDelivery[]>`
-    with claimed as (
+    with local as materialized (
+      select set_config('synchronous_commit', 'off', true) as value
+    ), claimed as (
       update delivery_queue set claim_id = ${claimId}, claimed_until = clock_timestamp() + ${claimMs}::float8 * interval '1 ms'
       where id = any(array(
         select due.id
@@ -86,7 +89,7 @@ export function claimDeliveries(
     select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts, (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
       event.body, endpoint.deleted_at is not null as endpoint_deleted,
       (extract(epoch from endpoint.rotated_at) * 1000)::float8 as rotated_at
-    from claimed
+    from claimed join local on local.value = 'off'
       cross join lateral (select body from events where id = claimed.event_id limit 1) as event
       cross join lateral (select deleted_at, rotated_at from webhook_endpoints where id = claimed.endpoint_id limit 1) as endpoint`;
 }

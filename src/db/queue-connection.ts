@@ -13,20 +13,6 @@ const answerMs = 10_000;
  * nothing within `limitMs` is dropped: its statements reject, and LISTEN reconnects.
  */
 export function connectQueue(sql: Sql, max: number, { limitMs = answerMs } = {}): Sql {
-  return connectPlanning(sql, max, limitMs, {});
-}
-
-/** One connection for claims, without synchronous commit: a claim lost in a crash of Postgres is simply taken again. */
-export function connectClaims(sql: Sql): Sql {
-  return connectPlanning(sql, 1, answerMs, { synchronous_commit: 'off' });
-}
-
-function connectPlanning(
-  sql: Sql,
-  max: number,
-  limitMs: number,
-  settings: Record<string, string>,
-): Sql {
   const planned = {
     ...sql.options,
     max,
@@ -35,7 +21,6 @@ function connectPlanning(
       ...sql.options.connection,
       jit: 'off',
       ...ordered,
-      ...settings,
       // The server's limit is shorter, so that a server that still answers keeps its connection.
       statement_timeout: Math.ceil(limitMs * 0.8),
     },

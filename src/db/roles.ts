@@ -1,8 +1,6 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after the schema owner (for billing_owner: billing_serve,
 // billing_keeper, billing_dispatch, billing_reconcile).
-import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
-import type { Queryable, Sql } from './connect.ts';
-import { isForbidden } from './outage.ts';
+import type { Queryable } from './connect.ts';
 
 export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
 
@@ -48,6 +46,18 @@ const subscriptionTerms = [
   'period_hours',
 ];
 const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
+
+/** What `billing configure` records, and what an operator accepted. */
+const installationTerms = [
+  'single',
+  'cluster',
+  'mint',
+  'program_id',
+  'keepers',
+  'treasuries',
+  'updated_at',
+  'history_accepted_until',
+];
 
 /** Every column of payments except amount_refunded, which alone may be updated. */
 const notRefunded = [
@@ -166,6 +176,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'last_reconciliation',
       'webhook_endpoints',
       'delivery_queue',
+      'collection_holds',
+      'admin_actions',
     ],
     insert: [
       ...running.insert,
@@ -174,10 +186,14 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'payments',
       'events',
       'delivery_queue',
+      'collection_holds',
+      'admin_actions',
     ],
     delete: running.delete,
     update: {
       ...running.update,
+      installation: installationTerms,
+      collection_holds: ['id', 'merchant_id', 'plan_id', 'reason', 'held_at'],
       plans: planTerms,
       subscriptions: subscriptionTerms,
       transactions: ['id', 'signature'],
@@ -265,39 +281,8 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
   ].join(';\n');
 }
 
-/** Creates or updates the login roles of the daemons with a password here. Returns the names of all roles. */
-export async function makeRoles(
-  sql: Sql,
-  passwords: Readonly<Partial<Record<DaemonRole, string>>>,
-): Promise<Record<DaemonRole, string>> {
-  const names = await roleNames(sql);
-  for (const daemon of daemonRoles) {
-    const password = passwords[daemon];
-    if (password === undefined) continue;
-    const role = quoted(names[daemon]);
-    const [found] = await sql`select from pg_roles where rolname = ${names[daemon]}`;
-    const verb = found === undefined ? 'create' : 'alter';
-    await sql.unsafe(`${verb} role ${role} login password '${scramVerifier(password)}'`);
-  }
-  return names;
-}
-
-/** Lets serve see the transaction start times of other roles (event-feed.ts). False when the caller lacks the right to grant that. */
-export async function grantStatistics(sql: Sql): Promise<boolean> {
-  const { serve } = await roleNames(sql);
-  const [row] = await sql<{ has: boolean }[]>`
-    select pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as has`;
-  if (row?.has === true) return true;
-  try {
-    await sql.unsafe(`grant pg_read_all_stats to ${quoted(serve)}`);
-    return true;
-  } catch (error) {
-    if (isForbidden(error)) return false;
-    throw error;
-  }
-}
-
-async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
+/** The name of each daemon's role. */
+export async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
   const [row] = await sql<
     { owner: string }[]
   >`select regexp_replace(current_user, '_owner$', '') as owner`;
@@ -310,15 +295,6 @@ async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
   };
 }
 
-function quoted(name: string): string {
+export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
-}
-
-/** The SCRAM verifier that Postgres stores for a password (RFC 5803). Sending it keeps the password out of statements and server logs. */
-export function scramVerifier(password: string, salt = randomBytes(16)): string {
-  const rounds = 4096;
-  const salted = pbkdf2Sync(password, salt, rounds, 32, 'sha256');
-  const key = (name: string) => createHmac('sha256', salted).update(name).digest();
-  const stored = createHash('sha256').update(key('Client Key')).digest('base64');
-  return `SCRAM-SHA-256$${rounds}:${salt.toString('base64')}$${stored}:${key('Server Key').toString('base64')}`;
 }

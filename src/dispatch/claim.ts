@@ -17,7 +17,7 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** connectClaims(). */
+  /** Of connectQueue(), for claims alone. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;

@@ -14,7 +14,7 @@ import type { Sql } from '../db/connect.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import { deliveriesQueued, namedIn } from '../db/notify.ts';
 import { findDefaultRows } from '../db/partitions.ts';
-import { connectClaims, connectQueue } from '../db/queue-connection.ts';
+import { connectQueue } from '../db/queue-connection.ts';
 import { databaseTrouble } from '../db/readiness.ts';
 import { secretBox } from '../domain/secrets.ts';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -90,7 +90,7 @@ export class Dispatcher {
     this.config = config;
     this.claimMs = config.webhookLease * 1000;
     this.queue = connectQueue(sql, queueConnections);
-    this.claims = connectClaims(sql);
+    this.claims = connectQueue(sql, 1);
     const { queue, claims, clock, claimMs } = this;
     this.concurrency = new Concurrency({
       total: config.webhookConcurrency,

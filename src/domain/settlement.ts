@@ -19,10 +19,12 @@ import {
 } from '../db/subscription-work.ts';
 import { Books, readBooks } from './books.ts';
 import type { Pull } from './chain-view.ts';
+import { stopped } from './brake.ts';
 import { appendEvents, storeEvents } from './events.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { FoundPull } from './pulls.ts';
 import type { BlockReason } from './reasons.ts';
+import { markRecovered } from './recovered.ts';
 import type { Draft } from './transitions.ts';
 
 /** Length of a lease. A transaction is usually finalized after some 15 s. */
@@ -55,7 +57,10 @@ export type Assessment<O extends SubscriptionChange = SubscriptionChange> = O & 
 export interface Settled<A> {
   /** Assessments that were written, or needed no write. */
   readonly written: readonly A[];
-  /** Assessments that were not written: the row changed, `books` refuse a payment, or another payment of the same transaction was not written. */
+  /**
+   * Assessments that were not written: the row changed, `books` refuse a payment, collection is held, or another payment of the same transaction was
+   * not written.
+   */
   readonly changed: readonly A[];
   /** Ids of the committed attempts, by subscription. */
   readonly attempts: ReadonlyMap<string, string>;
@@ -78,29 +83,32 @@ const nothing: Settled<never> = {
 
 /**
  * Writes finished assessments. A row that its claim no longer holds is in neither list; its new holder handles it. So is a payment whose address has an
- * open attempt: the others are written without it, and the rest of its transaction is in `changed`.
+ * open attempt: the others are written without it, and the rest of its transaction is in `changed`. An attempt is only committed on the `timeline` of
+ * Postgres that the assessment began on, where it is given, and unless collection is held.
  */
 export async function settle<A extends Assessment>(
   sql: Sql,
   assessments: readonly A[],
   chainNow: Date,
+  timeline?: string | null,
 ): Promise<Settled<A>> {
   if (assessments.length === 0) return nothing;
   try {
-    return await sql.begin((tx) => write(tx, assessments, chainNow));
+    return await sql.begin((tx) => write(tx, assessments, { chainNow, timeline }));
   } catch (error) {
     if (!(error instanceof AddressTaken)) throw error;
     const { subscriptionIds: taken } = error;
     const others = assessments.filter(({ row }) => !taken.has(row.id));
-    return settle(sql, others, chainNow);
+    return settle(sql, others, chainNow, timeline);
   }
 }
 
 async function write<A extends Assessment>(
   tx: Transaction,
   assessments: readonly A[],
-  chainNow: Date,
+  { chainNow, timeline }: { chainNow: Date; timeline: string | null | undefined },
 ): Promise<Settled<A>> {
+  const isStopped = await stopped(tx, assessments, timeline);
   await lockBlocked(tx, assessments);
   const claims = assessments.map(({ claim }) => claim);
   const versions = new Map(
@@ -113,9 +121,10 @@ async function write<A extends Assessment>(
   );
   const current = wholeTransactions(
     held.filter(
-      ({ row, draft }) =>
-        versions.get(row.id) === row.version &&
-        !draft.payments.some((payment) => books.refuses(payment)),
+      (one) =>
+        versions.get(one.row.id) === one.row.version &&
+        !one.draft.payments.some((payment) => books.refuses(payment)) &&
+        !isStopped(one),
     ),
   );
   const isCurrent = new Set<A>(current);
@@ -228,6 +237,7 @@ async function tell(
   outcomes: readonly { draft: Draft; row: ReadSubscription }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
+  const marked = await markRecovered(tx, outcomes);
   // The first event took its sequence number in the state update, which saves a row version over taking it in a second update.
   const first = outcomes.flatMap(({ draft: { state, happenings }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
@@ -263,11 +273,14 @@ async function tell(
     const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt };
     const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
     return [
-      { context: { eventId, createdAt, sequence, ...parties, ...access, ...terms }, ...happening },
+      {
+        context: { eventId, createdAt, sequence, ...parties, ...access, ...terms },
+        ...marked(happening),
+      },
     ];
   });
   const later = outcomes.flatMap(({ draft: { happenings }, row }) =>
-    happenings.slice(1).map((happening) => ({ ...happening, subscriptionId: row.id })),
+    happenings.slice(1).map((happening) => ({ ...marked(happening), subscriptionId: row.id })),
   );
   if (first.length === 0) return new Set();
   const endpoints = await storeEvents(tx, first);

@@ -61,16 +61,20 @@ function accountOf(row: HeldSubscription, snapshot: Snapshot) {
 
 /**
  * Reads the accounts and decides about each row. Pulls that a decision needs are taken from our records, and with `history` from the chain's history,
- * which takes long; else the decision keeps its `needs`. `closed`: closing was tried, and these accounts are closed.
+ * which takes long; else the decision keeps its `needs`. `closed`: closing was tried, and these accounts are closed. `minSlot`: no older state is read.
  */
 export async function assessAll<Row extends HeldSubscription>(
   context: Context,
   rows: readonly Row[],
-  { closed, history }: { closed?: Closed | undefined; history: boolean },
+  {
+    closed,
+    history,
+    minSlot: floor = 0n,
+  }: { closed?: Closed | undefined; history: boolean; minSlot?: bigint },
 ): Promise<Assessed<Row>> {
   const snapshot = await readSnapshot(context, rows, {
     commitment: 'confirmed',
-    minSlot: newestSlot([...(closed?.values() ?? [])]),
+    minSlot: newestSlot([floor, ...(closed?.values() ?? [])]),
     slotOf: ({ observedSlot }) => observedSlot,
   });
   const findings = new Map<string, Findings>();

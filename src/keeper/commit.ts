@@ -2,12 +2,15 @@
 // writes what else was decided.
 import { timeOf } from '../chain/time.ts';
 import { heldUnder } from '../db/claims.ts';
+import { readBrake } from '../db/collection-holds.ts';
 import { releaseClaims } from '../db/subscription-leases.ts';
 import {
   type HeldSubscription,
   readSubscriptions,
   type ReadSubscription,
 } from '../db/subscription-work.ts';
+import { heldUntil } from '../domain/backoff.ts';
+import { isBraked, isHeld } from '../domain/brake.ts';
 import type { Collectable, Decision } from '../domain/decision.ts';
 import type { OpenAttempt } from '../domain/in-flight.ts';
 import { Books } from '../domain/books.ts';
@@ -47,25 +50,22 @@ export async function commit(
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
   const { sql, clock } = context;
-  const { snapshot, findings, decisions } = await assessAll(context, batch, how);
+  const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
   clock.heard(snapshot.now);
+  const held = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
-    batch.filter((row) => decisions.get(row)?.needs === need);
+    batch.filter((row) => decisions.get(row)?.needs === need && !held.includes(row));
   const taken: OpenAttempt[] = [];
   const written: HeldSubscription[] = [];
   const books = new Books();
   const noticesOf = new Map(batch.map(({ id, notices }) => [id, notices]));
-  const decide = (row: ReadSubscription) => {
-    const known = findings.get(row.id);
-    // The same row without findings leads to the same decision.
-    const earlier = known === undefined ? decisions.get(row) : undefined;
-    return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
-  };
   let rows = rowsThat(undefined);
   const left = new Set(rows.map(({ id }) => id));
   let terms: Terms | undefined;
   const round = async () => {
-    const alone = rows.map((row) => ({ row, decision: decide(row) }));
+    const alone = rows
+      .map((row) => ({ row, decision: decide(row, books) }))
+      .filter(({ row, decision }) => !isStopped(row, decision));
     const decided = withinFunds(alone, taken, (row) => snapshot.of(row));
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
@@ -80,7 +80,7 @@ export async function commit(
       const { draft, blocks } = decision;
       return [{ claim, row, decision, draft, blocks, ...(attempt && { attempt }) }];
     });
-    const settled = await settle(sql, assessments, timeOf(snapshot.now));
+    const settled = await settle(sql, assessments, timeOf(snapshot.now), timeline);
     context.deliveries.notify(settled.queued);
     for (const one of settled.written) {
       const row = { ...one.row, ...one.draft.state };
@@ -101,9 +101,33 @@ export async function commit(
     if (taken.length === 0) throw error;
     context.log.warn({ err: error }, 'part of a batch was not signed');
   }
+  const released = (some: readonly ReadSubscription[], until?: Date) =>
+    releaseClaims(sql, heldUnder(lease.claimId, some), { ...(until && { until }) });
   const unwritten = batch.filter(({ id }) => left.has(id));
-  if (unwritten.length > 0) await releaseClaims(sql, heldUnder(lease.claimId, unwritten));
+  if (unwritten.length > 0) await released(unwritten);
+  if (held.length > 0) await released(held, heldUntil(snapshot.now));
   return { taken, closable: rowsThat('closing'), asking: rowsThat('pulls'), written };
+}
+
+/** Reads and decides. `decide` takes what the books are known to have by now; `isStopped`: collection is held, and with it this decision. */
+async function read(
+  context: Context,
+  batch: readonly ReadSubscription[],
+  how: { closed?: Closed; history: boolean },
+) {
+  // Before the accounts: what is decided from them is only signed on this timeline of Postgres.
+  const brake = await readBrake(context.sql);
+  const minSlot = brake.readsFromSlot;
+  const { snapshot, findings, decisions } = await assessAll(context, batch, { ...how, minSlot });
+  const isStopped = (row: ReadSubscription, decision: Decision | undefined) =>
+    decision !== undefined && isBraked(decision) && isHeld(brake, row);
+  const decide = (row: ReadSubscription, books: Books) => {
+    const known = findings.get(row.id);
+    // The same row without findings leads to the same decision.
+    const earlier = known === undefined ? decisions.get(row) : undefined;
+    return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
+  };
+  return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
 
 type NewAttempt = NonNullable<Assessment['attempt']>;

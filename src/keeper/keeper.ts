@@ -24,6 +24,7 @@ import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import { rpcObserver } from '../metrics.ts';
 import { Collector, recover } from './claim.ts';
+import { History } from './history.ts';
 import { createMetrics, measure } from './metrics.ts';
 import { followsOf, Notifications } from './notifications.ts';
 import { PlanWatch } from './plans.ts';
@@ -72,6 +73,7 @@ export class Keeper {
   readonly #client: Rpc;
   readonly #watched: WatchedRpc;
   readonly #balance: Balance;
+  readonly #history: History;
   readonly #tracker: Tracker;
   readonly #tokenAccounts: TokenAccounts;
   readonly #sweep: Sweep;
@@ -94,6 +96,9 @@ export class Keeper {
       (this.#verified ? this.#balance.shortage() : 'the chain has not been reached yet');
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
+
+  /** What is not collected although the keeper is ready, and why. */
+  readonly note = () => this.#history.note();
 
   constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
     const { rpcUrls } = required(config, 'rpcUrls');
@@ -132,6 +137,7 @@ export class Keeper {
     this.#context = context;
     this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
     this.#balance = createBalance(context);
+    this.#history = new History(context, () => this.#collect());
     this.#tracker = new Tracker(context, new Resolver(context));
     this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
     this.#plans = new PlanWatch(context);
@@ -190,13 +196,13 @@ export class Keeper {
   }
 
   #startLoops(): void {
-    const context = this.#context;
-    const collector = this.#collector;
+    const [context, collector] = [this.#context, this.#collector];
+    const mayCollect = () => (this.#balance.shortage() ?? this.#history.reason()) === undefined;
     this.#collecting = Array.from({ length: COLLECTORS }, () =>
       this.#loop(
         'collecting',
-        () => collector.waitMs(),
-        async () => (this.#balance.shortage() === undefined ? collector.turn() : false),
+        () => (mayCollect() ? collector.waitMs() : 5000),
+        async () => (mayCollect() ? collector.turn() : false),
       ),
     );
     this.#sweeping = this.#loop(
@@ -205,6 +211,7 @@ export class Keeper {
       () => this.#sweep.turn(),
     );
     this.#others = [
+      this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // No subscription with an open attempt is claimed by anyone, so recovery and collecting may run at once.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {

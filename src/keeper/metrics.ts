@@ -22,6 +22,7 @@ const otherAlerts = [
   'accounts_vanished',
   'clock_not_believed',
   'charged_twice',
+  'history_missing',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
@@ -155,6 +156,11 @@ function stateMetrics(registry: Registry) {
     differences: gauge(
       'billing_reconcile_differences',
       'Differences between the books and the chain that the last run of billing reconcile left',
+    ),
+    held: gauge(
+      'billing_collection_held',
+      'Holds of collection by scope (all, merchant, plan); timeline: 1 while signing waits after a failover of Postgres or for the checks of the start',
+      ['scope'],
     ),
     sol: gauge('billing_keeper_sol', "SOL of each of the keeper's wallets", ['keeper']),
     rpcReachable: gauge('billing_keeper_rpc_reachable', '1 while an RPC endpoint answers'),

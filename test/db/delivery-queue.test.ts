@@ -13,7 +13,7 @@ import {
 } from '../../src/db/delivery-queue.ts';
 import type { Queryable, Sql } from '../../src/db/connect.ts';
 import { deleteEndpoint } from '../../src/db/endpoints.ts';
-import { connectClaims, connectQueue } from '../../src/db/queue-connection.ts';
+import { connectQueue } from '../../src/db/queue-connection.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {
   attemptsOf,
@@ -339,7 +339,7 @@ void t.test(
   'a claim that was prepared on an empty queue reads few rows of a full one',
   async (t) => {
     const { sql } = await testDatabase(t);
-    const claims = connectClaims(sql);
+    const claims = connectQueue(sql, 1);
     const queue = connectQueue(sql, 1);
     t.teardown(() => Promise.all([claims.end(), queue.end()]));
     const app = await seedApp(sql, 'http://a/');
@@ -362,9 +362,27 @@ void t.test(
   },
 );
 
+void t.test('only the commit of a claim does not wait for the disk', async (t) => {
+  const { sql } = await testDatabase(t);
+  const claims = connectQueue(sql, 1);
+  t.teardown(() => claims.end());
+  const app = await seedApp(sql, 'http://a/');
+  await queueDeliveries(sql, app, 1);
+  const setting = async (own: Queryable) =>
+    (await own<{ value: string }[]>`select current_setting('synchronous_commit') as value`)[0]
+      ?.value;
+  const before = await setting(claims);
+  t.not(before, 'off');
+  await claims.begin(async (tx) => {
+    t.equal((await claim(tx, [app])).length, 1);
+    t.equal(await setting(tx), 'off');
+  });
+  t.equal(await setting(claims), before);
+});
+
 void t.test('a claim reads no rows that were finished behind an open snapshot', async (t) => {
   const { sql } = await testDatabase(t);
-  const claims = connectClaims(sql);
+  const claims = connectQueue(sql, 1);
   t.teardown(() => claims.end());
   const app = await seedApp(sql, 'http://a/');
   const finished = Number(process.env.FINISHED_ROWS ?? 50_000);

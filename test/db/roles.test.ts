@@ -5,7 +5,7 @@ import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { connect, type Sql } from '../../src/db/connect.ts';
-import { daemonRoles, grantRights, rights, scramVerifier } from '../../src/db/roles.ts';
+import { daemonRoles, grantRights, rights } from '../../src/db/roles.ts';
 import { runShared } from '../fixtures/command.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
@@ -126,19 +126,6 @@ void t.test('keeper reads no API key and sets no fee; dispatch writes no money',
     `update deliveries set status = 'delivered'`,
   ])
     await t.rejects(dispatch.unsafe(statement), forbidden, statement);
-});
-
-void t.test('a password is stored as Postgres itself would store it', async (t) => {
-  const { sql } = await testDatabase(t);
-  const role = `billing_scram_${randomBytes(4).toString('hex')}`;
-  await sql.unsafe(
-    `set password_encryption = 'scram-sha-256'; create role ${role} password 'a secret'`,
-  );
-  t.teardown(() => sql.unsafe(`drop role ${role}`));
-  const [row] = await sql<{ stored: string }[]>`
-    select rolpassword as stored from pg_authid where rolname = ${role}`;
-  const salt = /^SCRAM-SHA-256\$4096:([^$]+)\$/.exec(row?.stored ?? '')?.[1] ?? '';
-  t.equal(scramVerifier('a secret', Buffer.from(salt, 'base64')), row?.stored);
 });
 
 /** An owner that is no superuser, with an empty database of its own; both go when the test ends. */

@@ -1,5 +1,6 @@
 // Compares the facts with the limits. Pure.
 import type { DaemonRow } from '../../db/daemons.ts';
+import { heldInWords } from '../../domain/brake.ts';
 import type { Facts } from '../status.ts';
 
 export interface Limits {
@@ -27,7 +28,8 @@ export function problemsOf(
   facts: Facts,
   { maxPaymentDelay, maxDeliveryDelay, minSol, local }: Limits & { local: boolean },
 ): string[] {
-  const { at, database, payments, deliveries, undecipherableSecrets, chain, keeper } = facts;
+  const { at, database, payments, deliveries, collection } = facts;
+  const { undecipherableSecrets, chain, keeper } = facts;
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
     if (seconds > limit)
@@ -36,6 +38,7 @@ export function problemsOf(
   if (database.fault !== null) problems.push(database.fault);
   if (database.readOnly === true) problems.push('Postgres is read-only');
   problems.push(...daemonProblems(facts.daemons, at));
+  problems.push(...(collection?.holds ?? []).map(heldInWords));
   if (payments !== null) {
     past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
     past(

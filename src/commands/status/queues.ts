@@ -1,5 +1,6 @@
 // Reads queue depths and ages from Postgres.
 import { ping } from '../../db/clock.ts';
+import { type Hold, listHolds, readBrake } from '../../db/collection-holds.ts';
 import type { Sql } from '../../db/connect.ts';
 import { listDaemons, type DaemonRow } from '../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../db/delivery-queue.ts';
@@ -36,6 +37,12 @@ export interface QueueStatus {
     /** Endpoints with due deliveries. */
     endpoints: number;
   };
+  collection: {
+    /** What operators hold, and what a keeper holds since the database lacks payments. */
+    holds: Hold[];
+    /** Postgres failed over: nothing is signed before this block height is finalized; null unless keepers wait. */
+    waitsForHeight: bigint | null;
+  };
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;
   errors: RecentError[];
@@ -58,6 +65,8 @@ export async function queueStatus(
     const backlog = await readBacklog(tx, now);
     const payments = await readPaymentFacts(tx);
     const deliveries = await readDeliveryFacts(tx);
+    const holds = await listHolds(tx);
+    const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
     const errors = await listRecentErrors(tx, errorsShown);
     const daemons = await listDaemons(tx);
     const undecipherableSecrets =
@@ -82,6 +91,7 @@ export async function queueStatus(
         lateSeconds: Math.floor(Math.max(0, ...endpoints.map(({ overdueMs }) => overdueMs)) / 1000),
         endpoints: endpoints.length,
       },
+      collection: { holds, waitsForHeight },
       daemons,
       undecipherableSecrets,
       errors,

@@ -61,7 +61,7 @@ function facts(status: Status): [string, string][] {
   ];
 }
 
-function queueFacts({ database, payments, deliveries }: Status): [string, string][] {
+function queueFacts({ database, payments, deliveries, collection }: Status): [string, string][] {
   if (payments === null || deliveries === null) return [];
   const of = (name: string) =>
     database.connections?.find((process) => process.name === `billing ${name}`)?.count ?? 0;
@@ -77,9 +77,19 @@ function queueFacts({ database, payments, deliveries }: Status): [string, string
       `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`,
     ],
     ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
+    ...collectionFacts(collection),
     ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
     ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
     ['given up', `${most(deliveries.failed)} in the last two days`],
+  ];
+}
+
+/** The wait after a failover. Holds are shown among the problems. */
+function collectionFacts(collection: Status['collection']): [string, string][] {
+  const height = collection?.waitsForHeight ?? null;
+  if (height === null) return [];
+  return [
+    ['signing waits', `until block height ${height.toString()} is finalized: Postgres failed over`],
   ];
 }
 

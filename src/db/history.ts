@@ -1,0 +1,75 @@
+// What Postgres may have lost: the recorded timeline, and transactions on chain that the database lacks.
+import bs58 from 'bs58';
+import type { Queryable } from './connect.ts';
+import { hexOf } from './payment-attempts.ts';
+import { paidBy } from './payments.ts';
+
+/** Records the timeline of a database that has none yet. */
+export async function recordFirstTimeline(sql: Queryable, timeline: string): Promise<void> {
+  await sql`update installation set timeline = ${timeline} where timeline is null`;
+}
+
+/** Records a new timeline, with the height that has to pass. False when another keeper has recorded it. */
+export async function recordTimeline(
+  sql: Queryable,
+  {
+    before,
+    now,
+    collectsAfterHeight,
+  }: { before: string; now: string; collectsAfterHeight: bigint },
+): Promise<boolean> {
+  const rows = await sql`
+    update installation set timeline = ${now}, collects_after_height = greatest(collects_after_height, ${collectsAfterHeight})
+    where timeline = ${before} returning 1`;
+  return rows.length === 1;
+}
+
+/** Ends the wait for this height. `slot`: accounts are read from this state on. */
+export async function endWait(
+  sql: Queryable,
+  { timeline, height, slot }: { timeline: string; height: bigint; slot: bigint },
+): Promise<void> {
+  await sql`
+    update installation set collects_after_height = null, reads_from_slot = greatest(reads_from_slot, ${slot})
+    where timeline = ${timeline} and collects_after_height = ${height}`;
+}
+
+/** Chain time up to which an operator accepted missing payments; null: none. */
+export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
+  const [row] = await sql<{ until: Date | null }[]>`
+    select history_accepted_until as until from installation`;
+  return row?.until ?? null;
+}
+
+/** The signatures among these that no transaction of ours has. */
+export async function findUncommitted(
+  sql: Queryable,
+  signatures: readonly string[],
+): Promise<Set<string>> {
+  if (signatures.length === 0) return new Set();
+  const hex = signatures.map(hexOf);
+  const rows = await sql<{ signature: Buffer }[]>`
+    select decode(hex, 'hex') as signature from unnest(${hex}::text[]) as hex
+    where not exists (select from transactions t where t.signature = decode(hex, 'hex'))`;
+  return new Set(rows.map(({ signature }) => bs58.encode(signature)));
+}
+
+/** The signatures among these of which neither a transaction of ours nor a payment is recorded. */
+export async function findMissing(
+  sql: Queryable,
+  signatures: readonly string[],
+): Promise<Set<string>> {
+  const missing = await findUncommitted(sql, signatures);
+  if (missing.size === 0) return missing;
+  const paid = await sql<{ txSignature: string }[]>`
+    select tx_signature from payments p where ${paidBy(sql, [...missing])} and p.status = 'succeeded'`;
+  for (const { txSignature } of paid) missing.delete(txSignature);
+  return missing;
+}
+
+/** Whether one of these is the address of a plan that has not ended. */
+export async function hasPlan(sql: Queryable, addresses: readonly string[]): Promise<boolean> {
+  const [found] = await sql`
+    select from plans where plan_pda = any(${[...addresses]}::text[]) and status <> 'ended' limit 1`;
+  return found !== undefined;
+}

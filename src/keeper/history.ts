@@ -1,0 +1,205 @@
+// Holds signing back after Postgres may have lost commits: a signature that was committed and lost may still land, and the books would not know.
+//
+//   starting --signatures compared--> open <--finalized height passed everywhere, signatures compared-- waiting
+//                                       \\--the timeline of Postgres changed (a failover)--> waiting
+//
+// Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and settlement.ts compare the timeline again, within the
+// transaction that commits an attempt. A restored backup has no new timeline: it shows by payments on chain that the database lacks.
+import { hostname } from 'node:os';
+import { BLOCKHASH_LIFE } from '../chain/rpc-blocks.ts';
+import { programEvents } from '../chain/events.ts';
+import { ChainDataError } from '../chain/layouts.ts';
+import { readListed } from '../chain/listed.ts';
+import { timeOf } from '../chain/time.ts';
+import {
+  type Brake,
+  type Hold,
+  holdForMissing,
+  listHolds,
+  readBrake,
+} from '../db/collection-holds.ts';
+import {
+  endWait,
+  findMissing,
+  hasPlan,
+  readAcceptedUntil,
+  recordFirstTimeline,
+  recordTimeline,
+} from '../db/history.ts';
+import { heldInWords } from '../domain/brake.ts';
+import { chunks } from '../each.ts';
+import type { Context } from './preflight.ts';
+
+/** Signatures of each keeper key that are compared: what getSignaturesForAddress gives at once. */
+const COMPARED = 1000;
+const AT_ONCE = 16;
+/** An attempt that was lost in a failover is younger: it is found again and recorded by itself. */
+const RESTORED_MS = 600_000;
+
+/** A payment on chain that the database lacks. */
+interface Missing {
+  readonly signature: string;
+  readonly keeper: string;
+}
+
+/** Checks what the database may have lost. */
+export class History {
+  readonly #context: Context;
+  readonly #onOpen: () => void;
+  #reason: string | undefined = 'the payments on chain are not compared with the database yet';
+  #holds: readonly Hold[] = [];
+  #isCompared = false;
+
+  /** `onOpen` is called when payments may be signed again. */
+  constructor(context: Context, onOpen: () => void) {
+    this.#context = context;
+    this.#onOpen = onOpen;
+  }
+
+  /** Why nothing may be signed now, holds aside; undefined when payments may be signed. */
+  reason(): string | undefined {
+    return this.#reason;
+  }
+
+  /** What is held back, as text; undefined when nothing is. */
+  note(): string | undefined {
+    const held = this.#holds.map(heldInWords);
+    const all = this.#reason === undefined ? held : [this.#reason, ...held];
+    return all.length === 0 ? undefined : all.join('; ');
+  }
+
+  /** Checks timeline, height and holds. Returns false: there is no more to do. Throws when chain or database cannot be reached. */
+  async turn(): Promise<boolean> {
+    const { sql, metrics } = this.#context;
+    const before = this.#reason;
+    this.#reason = await this.#check(await readBrake(sql));
+    if (before !== undefined && this.#reason === undefined) this.#onOpen();
+    this.#holds = await listHolds(sql);
+    metrics.held.reset();
+    metrics.held.set({ scope: 'timeline' }, this.#reason === undefined ? 0 : 1);
+    for (const scope of ['all', 'merchant', 'plan'] as const) {
+      const count = this.#holds.filter((hold) => kindOf(hold) === scope).length;
+      metrics.held.set({ scope }, count);
+    }
+    return false;
+  }
+
+  async #check(brake: Brake): Promise<string | undefined> {
+    const { sql } = this.#context;
+    const { timeline, recorded } = brake;
+    if (timeline === null) return 'Postgres is a standby';
+    if (recorded === null) await recordFirstTimeline(sql, timeline);
+    else if (recorded !== timeline) return this.#changed(recorded, timeline);
+    if (brake.collectsAfterHeight !== null)
+      return this.#passed({ timeline, height: brake.collectsAfterHeight });
+    if (!this.#isCompared) await this.#compare();
+    return undefined;
+  }
+
+  /** A keeper that sees a new timeline first records the height that has to pass. */
+  async #changed(before: string, now: string): Promise<string> {
+    const { sql, rpc, log } = this.#context;
+    const heights = await rpc.getHeights({ commitment: 'processed' });
+    const highest = heights.reduce(
+      (most, one) => (one.blockHeight > most ? one.blockHeight : most),
+      0n,
+    );
+    // No transaction that was signed before can land after this height.
+    const collectsAfterHeight = highest + BLOCKHASH_LIFE;
+    if (await recordTimeline(sql, { before, now, collectsAfterHeight }))
+      log.warn(
+        { before, timeline: now, collectsAfterHeight },
+        'Postgres failed over and may have lost commits; signing waits',
+      );
+    return waitsFor(collectsAfterHeight);
+  }
+
+  async #passed({
+    timeline,
+    height,
+  }: {
+    timeline: string;
+    height: bigint;
+  }): Promise<string | undefined> {
+    const { sql, rpc, log } = this.#context;
+    const heights = await rpc.getHeights({ commitment: 'finalized' });
+    if (heights.some(({ blockHeight }) => blockHeight <= height)) return waitsFor(height);
+    const slot = heights.reduce(
+      (least, one) => (one.slot < least ? one.slot : least),
+      heights[0]?.slot ?? 0n,
+    );
+    await this.#compare();
+    await endWait(sql, { timeline, height, slot });
+    log.info({ timeline, height }, 'signing continues after the failover of Postgres');
+    return undefined;
+  }
+
+  /** Holds collection when the chain has an older payment that the database lacks: then a backup was restored. */
+  async #compare(): Promise<void> {
+    const { sql, log, metrics, clock, ours } = this.#context;
+    const now = await clock.now();
+    const accepted = await readAcceptedUntil(sql);
+    for (const keeper of ours) {
+      const missing = await this.#missingOf(keeper, {
+        after: accepted ?? new Date(0),
+        before: new Date(now.getTime() - RESTORED_MS),
+      });
+      if (missing === undefined) continue;
+      const by = { who: 'keeper', host: hostname() };
+      if (!(await holdForMissing(sql, { reason: reasonOf(missing), missingUntil: now, by }))) break;
+      metrics.alerts.inc({ reason: 'history_missing' });
+      log.error({ ...missing }, 'the database lacks payments of the chain; collection is held');
+      break;
+    }
+    this.#isCompared = true;
+  }
+
+  /** A pull by this keeper in a span of block time that the database lacks, under a plan that it has; undefined without any. */
+  async #missingOf(
+    keeper: string,
+    { after, before }: { after: Date; before: Date },
+  ): Promise<Missing | undefined> {
+    const { sql, rpc } = this.#context;
+    const listed = await rpc.getSignaturesForAddress(keeper, {
+      limit: COMPARED,
+      commitment: 'finalized',
+      everywhere: true,
+    });
+    const signatures = listed
+      .filter(({ err }) => err === null)
+      .filter(({ blockTime: at }) => at !== null && timeOf(at) > after && timeOf(at) < before)
+      .map(({ signature }) => signature);
+    const unknown = await findMissing(sql, signatures);
+    for (const some of chunks([...unknown], AT_ONCE)) {
+      const plans = await Promise.all(some.map((signature) => this.#plansOf(keeper, signature)));
+      for (const [place, signature] of some.entries())
+        if (await hasPlan(sql, plans[place] ?? [])) return { signature, keeper };
+    }
+    return undefined;
+  }
+
+  /** The plans under which the keeper pulled in a transaction; none in an unreadable one, which anyone can make. */
+  async #plansOf(keeper: string, signature: string): Promise<string[]> {
+    const { rpc, programId } = this.#context;
+    const found = await readListed(rpc, signature);
+    if ('unreadable' in found) return [];
+    try {
+      return programEvents(found, programId).flatMap((event) =>
+        event.kind === 'transfer' && event.puller === keeper ? [event.plan] : [],
+      );
+    } catch (error) {
+      if (error instanceof ChainDataError) return [];
+      throw error;
+    }
+  }
+}
+
+const waitsFor = (height: bigint) =>
+  `Postgres failed over and may have lost commits: nothing is signed before block height ${height} is finalized`;
+
+const reasonOf = ({ signature, keeper }: Missing) =>
+  `The chain has a payment by the keeper ${keeper} that the database lacks (${signature}): a backup was restored, or another database collects ` +
+  'the same plans with this key. Run "billing reconcile --repair", tell the merchants, then "billing collection resume".';
+
+const kindOf = ({ merchantId, planId }: Hold) =>
+  merchantId !== null ? 'merchant' : planId !== null ? 'plan' : 'all';
