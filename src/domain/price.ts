@@ -121,11 +121,7 @@ export function amountPastDue(
 }
 
 /** The on-chain period at this time (Unix seconds), derived from the start of any period. */
-function periodAt(
-  terms: PriceTerms,
-  anchor: Date,
-  at: bigint,
-): { start: bigint; end: bigint } {
+function periodAt(terms: PriceTerms, anchor: Date, at: bigint): { start: bigint; end: bigint } {
   const length = lengthOf(terms);
   const first = unixSeconds(anchor);
   const start = first + ((at - first) / length) * length;
