@@ -100,8 +100,3 @@ export function blockMethods(
       ),
   };
 }
-
-function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
-  const { absoluteSlot, blockHeight } = object(result, 'epoch info');
-  return { slot: big(absoluteSlot, 'absoluteSlot'), blockHeight: big(blockHeight, 'blockHeight') };
-}
