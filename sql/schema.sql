@@ -409,10 +409,12 @@ create table installation (
   keepers text[] not null,
   treasuries text[] not null,
   updated_at timestamp with time zone not null default now(),
+  fee_bps integer,
   timeline text,
   collects_after_height bigint,
   reads_from_slot bigint not null default 0,
   history_accepted_until timestamp with time zone,
+  constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
   constraint installation_timeline_check CHECK ((timeline ~ '^[0-9A-F]{8}$'::text)),
@@ -420,10 +422,29 @@ create table installation (
   constraint installation_pkey PRIMARY KEY (single)
 );
 comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
+comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it, for an installation older than this column';
 comment on column installation.timeline is 'timeline of the write-ahead log when a keeper last looked: another one means that Postgres failed over and may have lost commits';
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
+
+create table last_reconciliation (
+  single boolean not null default true,
+  finished_at timestamp with time zone not null,
+  recorded integer not null,
+  on_chain integer not null,
+  differences integer not null,
+  unreadable integer not null,
+  constraint last_reconciliation_differences_check CHECK ((differences >= 0)),
+  constraint last_reconciliation_on_chain_check CHECK ((on_chain >= 0)),
+  constraint last_reconciliation_recorded_check CHECK ((recorded >= 0)),
+  constraint last_reconciliation_single_check CHECK (single),
+  constraint last_reconciliation_unreadable_check CHECK ((unreadable >= 0)),
+  constraint last_reconciliation_pkey PRIMARY KEY (single)
+);
+comment on column last_reconciliation.recorded is 'recorded payments that were compared';
+comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
+comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
 
 create table merchants (
   id uuid not null default uuid_v7(),
@@ -481,13 +502,14 @@ create table payment_attempts (
   error text,
   created_at timestamp with time zone not null default now(),
   resolved_at timestamp with time zone,
+  subscription_pda text not null,
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payment_attempts_amount_net_check CHECK ((amount_net >= 0)),
   constraint payment_attempts_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payment_attempts_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payment_attempts_position_check CHECK (("position" >= 0)),
-  constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
+  constraint payment_attempts_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text, 'unexplained'::text]))),
   constraint resolved_has_time CHECK (((state = 'open'::text) = (resolved_at IS NULL))),
   constraint payment_attempts_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint payment_attempts_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES transactions(id),
@@ -497,8 +519,10 @@ create table payment_attempts (
 comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
-CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text]));
-CREATE UNIQUE INDEX one_open_attempt_per_period ON public.payment_attempts USING btree (subscription_id, period_start) WHERE (state = 'open'::text);
+comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
+CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
+CREATE INDEX attempts_unexplained ON public.payment_attempts USING btree (resolved_at) WHERE (state = 'unexplained'::text);
+CREATE UNIQUE INDEX one_open_attempt_per_address ON public.payment_attempts USING btree (subscription_pda) WHERE (state = 'open'::text);
 
 create table payments (
   id uuid not null default uuid_v7(),
@@ -523,7 +547,7 @@ create table payments (
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
-  constraint further_is_foreign CHECK (((NOT further) OR ((status = 'succeeded'::text) AND (source = 'foreign'::text)))),
+  constraint further_is_success CHECK (((NOT further) OR (status = 'succeeded'::text))),
   constraint payment_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint payments_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
@@ -541,9 +565,9 @@ create table payments (
   constraint payments_pkey PRIMARY KEY (id)
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
-comment on column payments.further is 'a further pull by another puller in a paid period: it moved USDC but does not pay for another period';
+comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
-comment on column payments.fee_owed is 'the fee that was not collected because no treasury of the plan could receive it; not included in amount_gross';
+comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
@@ -766,7 +790,7 @@ comment on column subscriptions.period_anchor is 'a period start of the on-chain
 comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
 comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
 comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
-comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull by another puller';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
 comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
 comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
@@ -813,6 +837,7 @@ create table transactions (
   last_valid_block_height bigint not null,
   state text not null default 'open'::text,
   created_at timestamp with time zone not null default now(),
+  blockhash_slot bigint not null default 0,
   constraint open_has_bytes CHECK (((state = 'open'::text) = (bytes IS NOT NULL))),
   constraint transactions_signature_check CHECK ((length(signature) = 64)),
   constraint transactions_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
@@ -821,6 +846,7 @@ create table transactions (
 ) with (fillfactor=85, autovacuum_vacuum_scale_factor=0.02);
 comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
 comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
+comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash; 0 for transactions of releases that did not store it';
 
 create table webhook_endpoints (
   id uuid not null default uuid_v7(),
