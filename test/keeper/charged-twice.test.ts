@@ -166,8 +166,8 @@ void t.test(
       select signature, ${Buffer.from(transaction)}, ${lastValidBlockHeight}
       from (values (decode(${Buffer.from(bs58.decode(signature)).toString('hex')}, 'hex'))) as v (signature) returning id`;
     await stage.sql`
-      insert into payment_attempts (id, subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
-      values (${lost.attempt.id}, ${subscription.id}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
+      insert into payment_attempts (id, subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net)
+      values (${lost.attempt.id}, ${subscription.id}, ${subscription.pda}, ${transactionId}, ${periodStart}, ${lost.claimId}, ${GROSS}, ${FEE}, ${GROSS - FEE})`;
     await land(stage, lost);
     const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
     const { done, unknown } = await parts.resolver.landed([{ ...lost, status: statuses[0]! }]);

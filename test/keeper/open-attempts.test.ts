@@ -337,8 +337,8 @@ void t.test(
     );
     t.same(
       found.differences.map(({ kind, signature }) => [kind, signature]),
-      [['not_recorded', flying.attempt.signature]],
-      'a history that lists it explains it',
+      [['charged_twice', flying.attempt.signature]],
+      "a history that lists it explains it: the merchant's own pull has paid the period",
     );
   },
 );
