@@ -84,20 +84,20 @@ void t.test('every variable that a page names as one of billing is in the table'
 
 /** Which test runs the blocks of a page in this language. */
 const runners: Record<string, Record<string, string>> = {
-  '../README.md': { sh: 'docs/readme.test.ts', ts: 'client/package.test.ts' },
-  'chain.md': { sh: 'docs/cheatcodes.test.ts' },
+  '../README.md': { sh: 'docs/readme.tools.ts', ts: 'client/package.test.ts' },
+  'chain.md': { sh: 'docs/cheatcodes.tools.ts' },
   'merchants.md': { ts: 'client/package.test.ts' },
-  'operators.md': { sh: 'docs/operators.long.ts', sql: 'docs/cells.test.ts' },
-  'quick-start.md': { sh: 'docs/quick-start.test.ts' },
-  'runbook.md': { sh: 'docs/operators.long.ts' },
+  'operators.md': { sh: 'docs/operators.tools.ts', sql: 'docs/cells.test.ts' },
+  'quick-start.md': { sh: 'docs/quick-start.tools.ts' },
+  'runbook.md': { sh: 'docs/operators.tools.ts' },
   'subscribers.md': { ts: 'docs/subscribers.test.ts' },
-  'terminal.md': { sh: 'docs/terminal.test.ts' },
-  'walk-through.md': { sh: 'docs/walk-through.test.ts', js: 'docs/walk-through.test.ts' },
+  'terminal.md': { sh: 'docs/terminal.tools.ts' },
+  'walk-through.md': { sh: 'docs/walk-through.tools.ts', js: 'docs/walk-through.tools.ts' },
   'webhooks.md': {
     sh: 'docs/webhooks.test.ts',
     ts: 'docs/webhooks.test.ts',
-    python: 'docs/webhooks.test.ts',
-    go: 'docs/webhooks.test.ts',
+    python: 'docs/webhooks.tools.ts',
+    go: 'docs/webhooks.tools.ts',
   },
 };
 const pictures = ['', 'mermaid', 'http'];

@@ -1,3 +1,4 @@
+// The receivers of docs/webhooks.md in Python and Go.
 import t from 'tap';
 import { testReceiver } from '../fixtures/page-receiver.ts';
 import { startServe } from '../fixtures/serve.ts';
