@@ -143,7 +143,8 @@ export class Resolver {
     );
     deliveries.notify(queued);
     onRead(written.map(({ row, draft }) => ({ ...row, ...draft.state })));
-    for (const { draft, alert } of written) report(this.#context, draft, alert);
+    for (const { row, draft, alert } of written)
+      report(this.#context, draft, alert, byId.get(row.id)?.attempt.signature);
     for (const [id, end] of ends) this.#tell(byId.get(id), end);
     const isLeft = new Set(left.map(({ id }) => id));
     const isDone = ({ id }: OpenAttempt) => ends.has(id) && !isLeft.has(id);

@@ -98,3 +98,50 @@ void t.test(
     t.equal(setting?.lock, '0');
   },
 );
+
+void t.test(
+  'attempts of the release before get the address of their subscription, unless one address has two open ones',
+  async (t) => {
+    const migrations = (await listMigrations()).filter(({ version }) => version <= 7);
+    const ours = migrations.pop()!.text;
+    const before = async () => {
+      const { sql } = await testDatabase(t, { empty: true });
+      for (const { text } of migrations) await sql.unsafe(text);
+      await sql`
+        with merchant as (insert into merchants (wallet) values ('m') returning id),
+        app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
+        plan as (
+          insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
+          select id, 'plan', 'plan', 1, 'owner', 'mint', 'treasury', 'keeper', 100, 24 from app returning id, app_id
+        )
+        insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at)
+        select app_id, id, 'address', 'wallet', 100, 24, status, ended, ended
+        from plan, (values ('cancelled', now()), ('active', null)) as v (status, ended)`;
+      const attempt = (status: string, state: string) => sql`
+        with signed as (
+          insert into transactions (signature, bytes, last_valid_block_height) values (sha512(gen_random_uuid()::text::bytea), '\\x00', 1) returning id
+        )
+        insert into payment_attempts (subscription_id, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net, state, resolved_at)
+        select s.id, signed.id, now(), gen_random_uuid(), 100, 1, 99, ${state}, case when ${state} <> 'open' then now() end
+        from signed, subscriptions s where s.status = ${status}`;
+      await attempt('active', 'landed');
+      await attempt('active', 'open');
+      return { sql, attempt };
+    };
+    const fine = await before();
+    await fine.sql.begin((tx) => tx.unsafe(ours));
+    t.same(
+      [...(await fine.sql`select subscription_pda, state from payment_attempts order by state`)],
+      [
+        { subscriptionPda: 'address', state: 'landed' },
+        { subscriptionPda: 'address', state: 'open' },
+      ],
+    );
+    const twice = await before();
+    await twice.attempt('cancelled', 'open');
+    await t.rejects(
+      twice.sql.begin((tx) => tx.unsafe(ours)),
+      { code: '23505', detail: /\(address\)/ },
+    );
+  },
+);

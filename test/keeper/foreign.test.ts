@@ -221,13 +221,18 @@ void t.test(
   },
 );
 
-void t.test('nor is a payment in flight, when the ended one is read first', async (t) => {
-  const { stage, untouched } = await registeredAgain(t);
-  const [flying] = await signAndDie(stage);
-  await stage.rpc.sendTransaction(flying!.attempt.transaction);
-  stage.net.mineBlocks(40);
-  await stage.parts().collect();
-  await stage.startKeeper();
-  await stage.quiet();
-  await untouched();
-});
+void t.test(
+  'nor is a payment in flight: the ended one is not read before it is settled',
+  async (t) => {
+    const { stage, old, untouched } = await registeredAgain(t);
+    const [flying] = await signAndDie(stage);
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const { claimId } = await stage.row(old);
+    await stage.parts().collector.turn();
+    t.match(await stage.row(old), { claimId }, 'the address has an open attempt');
+    await stage.startKeeper();
+    await stage.quiet();
+    await untouched();
+  },
+);
