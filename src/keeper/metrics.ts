@@ -19,6 +19,7 @@ const otherAlerts = [
   'endpoints_disagree',
   'accounts_vanished',
   'clock_not_believed',
+  'slot_not_believed',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
