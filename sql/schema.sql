@@ -656,6 +656,10 @@ create table refunds (
   occurred_at timestamp with time zone,
   look_at timestamp with time zone default now(),
   created_at timestamp with time zone not null default now(),
+  blockhash text,
+  last_valid_block_height bigint,
+  blockhash_slot bigint,
+  constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
   constraint refunds_amount_check CHECK ((amount > 0)),
   constraint refunds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'expired'::text]))),
   constraint succeeded_is_whole CHECK ((((status = 'succeeded'::text) = (tx_signature IS NOT NULL)) AND ((status = 'succeeded'::text) = (occurred_at IS NOT NULL)))),
@@ -668,6 +672,8 @@ create table refunds (
 comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found';
 comment on column refunds.occurred_at is 'block time of the transfer';
 comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
+comment on column refunds.blockhash is 'the blockhash of the offered transfer';
+comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '../log.ts';
 import { noAnswer, outcomeOf, tooSlow } from './call-errors.ts';
+import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked } from './endpoint-ranking.ts';
 import { type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import {
@@ -13,6 +14,8 @@ import {
   type UnreadableReason,
 } from './rpc-errors.ts';
 
+import type { TrustedSlotsOptions } from './trusted-slots.ts';
+
 export interface FailoverOptions {
   /** In order of preference. */
   readonly urls: readonly string[];
@@ -20,8 +23,10 @@ export interface FailoverOptions {
   readonly timeoutMs?: number | undefined;
   /** Requests per second to each endpoint. */
   readonly requestsPerSecond?: number | undefined;
-  /** Interval (ms) at which each endpoint's slot is read (one getSlot each; only with several endpoints and while calls are made). */
+  /** Interval (ms) at which each endpoint's clock account is read (only with several endpoints and while calls are made). */
   readonly probeMs?: number | undefined;
+  /** Skips an answer with an implausible slot. Without this every slot is accepted, as on a local chain, whose users move the slot. */
+  readonly slots?: TrustedSlotsOptions | undefined;
   /**
    * Why an endpoint with this genesis hash must not be used; null when it may be. Each endpoint's hash is read once before its first call, because on
    * another chain all accounts would look missing. Without this function every endpoint is used.
@@ -57,14 +62,12 @@ const DEFAULT_PROBE_MS = 15_000;
 export class Failover {
   readonly #options: FailoverOptions;
   readonly #timeoutMs: number;
-  readonly #probeMs: number;
   readonly #endpoints: readonly RpcEndpoint[];
   readonly #closing = new AbortController();
   /** Endpoints whose genesis hash was accepted, and requests for the hash in flight. */
   readonly #admitted = new Set<RpcEndpoint>();
   readonly #asking = new Map<RpcEndpoint, Promise<void>>();
-  #nextProbe: number;
-  #probing: Promise<void> = Promise.resolve();
+  readonly #places: EndpointPlaces;
 
   /** Sends nothing yet. Throws a TypeError for a bad URL. */
   constructor(options: FailoverOptions) {
@@ -74,9 +77,13 @@ export class Failover {
     // Each call that waits for the rate limit adds a listener.
     setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
-    this.#probeMs = options.probeMs ?? DEFAULT_PROBE_MS;
-    this.#nextProbe = this.#probeMs === Infinity ? Infinity : -Infinity;
     this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
+    this.#places = new EndpointPlaces({
+      endpoints: this.#endpoints,
+      everyMs: options.probeMs ?? DEFAULT_PROBE_MS,
+      slots: options.slots,
+      ask: (endpoint, method, params, read) => this.#attempt(endpoint, method, params, read),
+    });
   }
 
   /** Number of configured endpoints. */
@@ -97,7 +104,7 @@ export class Failover {
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#endpoints.map((endpoint) => endpoint.close()));
-    await this.#probing;
+    await this.#places.close();
   }
 
   /** The result of the first endpoint that answers. Throws RpcUnreachable or RpcError. */
@@ -107,7 +114,7 @@ export class Failover {
     read: Read<T>,
     { withinMs = Infinity }: AskOptions = {},
   ): Promise<T> {
-    this.#probe();
+    this.#places.refresh();
     const last = performance.now() + withinMs;
     const deadline = Math.min(performance.now() + this.#timeoutMs, last);
     const failures = new Map<RpcEndpoint, EndpointFailure>();
@@ -126,7 +133,7 @@ export class Failover {
         continue;
       }
       try {
-        return await this.#attempt(best, method, params, read, last);
+        return await this.#judged(best, method, params, read, last);
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
@@ -171,15 +178,33 @@ export class Failover {
 
   /** A call of each endpoint that is available now, for one attempt; without any, one that waits for an endpoint. */
   #ready(options?: AskOptions): Ask[] {
-    this.#probe();
+    this.#places.refresh();
     const now = performance.now();
     const ready = this.#endpoints.filter((one) => !one.down(now) && one.delay(now) === 0);
     if (ready.length === 0)
       return [(method, params, read) => this.call(method, params, read, options)];
     const last = now + (options?.withinMs ?? Infinity);
     return ready.map(
-      (endpoint) => (method, params, read) => this.#attempt(endpoint, method, params, read, last),
+      (endpoint) => (method, params, read) => this.#judged(endpoint, method, params, read, last),
     );
+  }
+
+  /** One attempt at an endpoint; an answer with an implausible slot is a fault of the endpoint. */
+  async #judged<T>(
+    endpoint: RpcEndpoint,
+    method: string,
+    params: readonly unknown[],
+    read: Read<T>,
+    last: number,
+  ): Promise<T> {
+    // Without a wait the request counts against the rate limit in the turn in which the endpoint was chosen.
+    const known = this.#places.known();
+    if (known !== undefined) await known;
+    const judge = (result: unknown) => {
+      this.#places.check(endpoint, result);
+      return read(result);
+    };
+    return this.#attempt(endpoint, method, params, judge, last);
   }
 
   async #attempt<T>(
@@ -254,30 +279,5 @@ export class Failover {
       const failure = new EndpointFailure('unreachable', 'closed', { endpoint: endpoint.name });
       throw new RpcUnreachable(method, [failure]);
     });
-  }
-
-  #probe(): void {
-    const now = performance.now();
-    if (this.#endpoints.length === 1 || now < this.#nextProbe) return;
-    this.#nextProbe = now + this.#probeMs;
-    this.#probing = this.#readLags();
-  }
-
-  async #readLags(): Promise<void> {
-    const now = performance.now();
-    const ready = this.#endpoints.filter((endpoint) => endpoint.delay(now) === 0);
-    const read = (result: unknown) => {
-      if (typeof result !== 'number')
-        throw new EndpointFailure('malformed', 'a slot that is not a number');
-      return result;
-    };
-    const slots = await Promise.all(
-      ready.map((endpoint) =>
-        this.#attempt(endpoint, 'getSlot', [{ commitment: 'confirmed' }], read).catch(() => null),
-      ),
-    );
-    const highest = Math.max(...slots.map((slot) => slot ?? -Infinity));
-    for (const [place, slot] of slots.entries())
-      if (slot !== null) ready[place]?.setLag(highest - slot);
   }
 }

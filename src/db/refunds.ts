@@ -18,6 +18,8 @@ export interface RefundRow {
   createdAt: Date;
 }
 
+type Nullable<T> = { [Key in keyof T]: T[Key] | null };
+
 const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status, tx_signature, occurred_at, created_at`;
 
@@ -31,14 +33,25 @@ export async function readRefundable(sql: Transaction, paymentId: string): Promi
   return row?.left ?? 0n;
 }
 
+/** The blockhash of a transfer, and what the answer that gave it said. */
+export interface TransferLifetime {
+  blockhash: string;
+  lastValidBlockHeight: bigint;
+  /** Slot of that answer. */
+  blockhashSlot: bigint;
+}
+
 export async function insertRefund(
   sql: Queryable,
-  refund: Pick<RefundRow, 'appId' | 'transactionId' | 'subscriptionId' | 'amount' | 'reference'>,
+  refund: Pick<RefundRow, 'appId' | 'transactionId' | 'subscriptionId' | 'amount' | 'reference'> &
+    TransferLifetime,
 ): Promise<RefundRow> {
   const { appId, transactionId, subscriptionId, amount, reference } = refund;
+  const { blockhash, lastValidBlockHeight, blockhashSlot } = refund;
   const [row] = await sql<RefundRow[]>`
-    insert into refunds (app_id, payment_id, subscription_id, amount, reference)
-    values (${appId}, ${transactionId}, ${subscriptionId}, ${amount}, ${reference}) returning ${columns(sql)}`;
+    insert into refunds (app_id, payment_id, subscription_id, amount, reference, blockhash, last_valid_block_height, blockhash_slot)
+    values (${appId}, ${transactionId}, ${subscriptionId}, ${amount}, ${reference}, ${blockhash}, ${lastValidBlockHeight}, ${blockhashSlot})
+    returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a refund was not stored');
   return row;
 }
@@ -57,16 +70,18 @@ export interface AwaitedRefund {
   mint: string;
   merchantWallet: string;
   subscriberWallet: string;
-  /** Older than five minutes: every blockhash has expired by then, so a transfer that is not on chain cannot land any more. */
+  /** Older than five minutes, by which a blockhash has expired. */
   isOverdue: boolean;
+  /** Null for a refund of a release that did not store it. */
+  lifetime: TransferLifetime | null;
 }
 
 /**
  * Claims refunds that are due for a poll and reschedules each by half its age (at least 3 s), so a crashed keeper loses nothing. After a day an expired
  * refund is not polled any more; a pending one is, because its history could not be read so far.
  */
-export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
-  return sql<AwaitedRefund[]>`
+export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
+  const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
     with due as (
       select id from refunds where look_at <= now() order by look_at, id limit ${limit} for update skip locked
     ), taken as (
@@ -74,10 +89,19 @@ export function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<Await
         look_at = case when r.status = 'pending' or r.created_at > now() - interval '1 day'
           then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end
       from due where r.id = due.id
-      returning r.id, r.amount, r.reference, r.subscription_id, r.created_at < now() - interval '5 minutes' as is_overdue
+      returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash, r.last_valid_block_height, r.blockhash_slot,
+        r.created_at < now() - interval '5 minutes' as is_overdue
     )
-    select t.id, t.amount, t.reference, t.is_overdue, p.mint, p.owner as merchant_wallet, s.subscriber_wallet
+    select t.id, t.amount, t.reference, t.is_overdue, t.blockhash, t.last_valid_block_height, t.blockhash_slot, p.mint,
+      p.owner as merchant_wallet, s.subscriber_wallet
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
+  return rows.map(({ blockhash, lastValidBlockHeight, blockhashSlot, ...row }) => ({
+    ...row,
+    lifetime:
+      blockhash === null || lastValidBlockHeight === null || blockhashSlot === null
+        ? null
+        : { blockhash, lastValidBlockHeight, blockhashSlot },
+  }));
 }
 
 /** Expires a refund whose transfer is not on chain; its amount can be refunded again. */

@@ -1,6 +1,6 @@
 // Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it once it is finalized.
 //
-//   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain after five minutes) -> succeeded (found later)
+//   pending -> succeeded (the transfer is finalized)    pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
 //
 // A refund whose history cannot be read completely stays pending, because the transfer may be in the unread part.
 import { randomBytes } from 'node:crypto';
@@ -8,6 +8,7 @@ import bs58 from 'bs58';
 import { tokenAccountIn } from '../chain/accounts.ts';
 import { tokenAccountAddress } from '../chain/addresses.ts';
 import type { SignatureInfo } from '../chain/answers.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/expiry.ts';
 import { readListed } from '../chain/listed.ts';
 import { paysRefund, refundTransaction } from '../chain/refund.ts';
 import type { Rpc } from '../chain/rpc.ts';
@@ -54,6 +55,8 @@ export interface RefundGround {
   readonly hasTokenAccount: boolean;
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
+  /** Slot of the answer that gave the blockhash. */
+  readonly slot: bigint;
 }
 
 /** Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable. */
@@ -103,9 +106,10 @@ export async function askRefund(
     );
   const { id: transactionId, appId, subscriptionId, subscriberWallet: subscriber } = payment;
   const reference = bs58.encode(randomBytes(32));
+  const { mint, merchant, blockhash, lastValidBlockHeight, slot: blockhashSlot } = ground;
   const asked = { appId, transactionId, subscriptionId, amount: wanted, reference };
-  const refund = await insertRefund(sql, asked);
-  const { mint, merchant, blockhash, lastValidBlockHeight } = ground;
+  const lifetime = { blockhash, lastValidBlockHeight, blockhashSlot };
+  const refund = await insertRefund(sql, { ...asked, ...lifetime });
   const transfer = { mint, merchant, subscriber, amount: wanted, reference };
   const transaction = refundTransaction(transfer, ground);
   return { refund, unsigned: { transaction, blockhash, lastValidBlockHeight } };
@@ -113,7 +117,10 @@ export async function askRefund(
 
 interface RecordingParts {
   readonly sql: Sql;
-  readonly rpc: Pick<Rpc, 'getSignaturesForAddress' | 'getTransaction'>;
+  readonly rpc: Pick<
+    Rpc,
+    'getSignaturesForAddress' | 'getTransaction' | 'getLifetimesEverywhere' | 'endpoints'
+  >;
   readonly log: Pick<Log, 'warn'>;
   /** Wakes the dispatchers. */
   readonly deliveries: Notifier;
@@ -128,6 +135,8 @@ export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
 
 async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
+  // The order matters: first the blockhash is dead, then the history lacks the transfer.
+  const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
   const found = await findTransfer(rpc, refund);
   if (found === 'unknown') {
     if (refund.isOverdue)
@@ -135,7 +144,19 @@ async function look(parts: RecordingParts, refund: AwaitedRefund): Promise<void>
     return;
   }
   if (found !== 'absent' && (await record(parts, refund, found))) return;
-  if (refund.isOverdue) await expireRefund(sql, refund.id);
+  if (isDead) await expireRefund(sql, refund.id);
+}
+
+/** Whether the offered transfer can never land. The amount can be refunded again then, so two endpoints have to say so, where two are configured. */
+async function cannotLand(
+  rpc: RecordingParts['rpc'],
+  { lifetime }: AwaitedRefund,
+): Promise<boolean> {
+  if (lifetime === null) return true;
+  const { blockhash, lastValidBlockHeight, blockhashSlot: slot } = lifetime;
+  const one = { blockhash, lastValidBlockHeight, slot };
+  const end = (await witnessExpiry(rpc, [one])).get(lifetimeKey(one));
+  return end !== undefined && isWitnessed(rpc, end.witnesses);
 }
 
 interface Transfer {

@@ -23,6 +23,7 @@ const otherAlerts = [
   'clock_not_believed',
   'charged_twice',
   'history_missing',
+  'slot_not_believed',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];

@@ -171,6 +171,15 @@ export function openClient(
           onDisbelief: (seconds, expected) =>
             alarm({ log, metrics }, 'clock_not_believed', { seconds, expected }),
         },
+    slots: isLocal(config)
+      ? undefined
+      : {
+          onDisbelief: (slot, plausible) =>
+            alarm({ log, metrics }, 'slot_not_believed', {
+              slot: Number(slot),
+              plausible: Number(plausible),
+            }),
+        },
     log,
     observe,
   });

@@ -68,7 +68,7 @@ export function report(
 /** Raises an alert about endpoints that are not believed: counted, and logged. */
 export function alarm(
   { log, metrics }: { log: Pick<Log, 'error'>; metrics: Pick<KeeperMetrics, 'alerts'> },
-  reason: AbsenceAlarm | 'clock_not_believed',
+  reason: AbsenceAlarm | 'clock_not_believed' | 'slot_not_believed',
   facts: Readonly<Record<string, number>>,
 ): void {
   metrics.alerts.inc({ reason });

@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { SYSTEM_PROGRAM } from '../../src/chain/addresses.ts';
 import { Failover, type FailoverOptions, type ObservedRequest } from '../../src/chain/failover.ts';
 import { EndpointFailure, RpcError, RpcUnreachable } from '../../src/chain/rpc-errors.ts';
 import { stopClock } from '../fixtures/clock.ts';
@@ -360,11 +361,20 @@ void t.test('the rate per endpoint is kept, the others take the rest', async (t)
   t.ok(waited > 950, `the third goes out a second after the first: ${waited}`);
 });
 
+/** An endpoint at this slot, whose clock is this many seconds off. */
+const at =
+  (slot: number, name: string, off = 0): Behaviour =>
+  ({ method }) => {
+    if (method === 'm') return name;
+    if (method === 'context') return { context: { slot }, value: name };
+    const data = Buffer.alloc(40);
+    data.writeBigUInt64LE(BigInt(slot), 0);
+    data.writeBigInt64LE(BigInt(Math.floor(Date.now() / 1000) + off), 32);
+    const clock = { owner: SYSTEM_PROGRAM, lamports: 1, data: [data.toString('base64'), 'base64'] };
+    return { context: { slot }, value: [clock] };
+  };
+
 void t.test('an endpoint that is behind by its slot is passed over', async (t) => {
-  const at =
-    (slot: number, name: string): Behaviour =>
-    ({ method }) =>
-      method === 'getSlot' ? slot : name;
   const { failover, servers } = await setup(t, [at(1000, 'first'), at(1040, 'second')], {
     probeMs: 200,
   });
@@ -379,6 +389,30 @@ void t.test('an endpoint that is behind by its slot is passed over', async (t) =
   while ((await failover.call('m', [], text)) !== 'first')
     await new Promise((resolve) => setTimeout(resolve, 20));
   t.equal(failover.health()[0]?.lag, 0, 'until it has caught up');
+});
+
+/** Reads the value of an answer with a context. */
+const valueIn = (result: unknown) => (result as { value: string }).value;
+
+void t.test('a slot far ahead of the other endpoint is not believed', async (t) => {
+  const reported: bigint[] = [];
+  const slots = { onDisbelief: (slot: bigint) => reported.push(slot) };
+  const liar = at(1_000_000_000, 'liar');
+  const { failover } = await setup(t, [liar, at(1000, 'honest')], { slots, probeMs: 60_000 });
+  const ask = () => failover.call('context', [], valueIn);
+  t.equal(await ask(), 'honest', 'with the first request too');
+  t.equal(await failover.call('m', [], text), 'honest', 'it is asked last');
+  t.same(await failover.callAll('context', [], valueIn), ['honest']);
+  t.same(reported, [1_000_000_000n]);
+  t.ok((failover.health()[0]?.lag ?? 0) > 1000);
+});
+
+void t.test('an endpoint that hangs makes no good one look far ahead', async (t) => {
+  const slots = { onDisbelief: () => t.fail('believed') };
+  const hanging = at(1000, 'hanging', -3600);
+  const { failover } = await setup(t, [at(9000, 'good'), hanging], { slots, probeMs: 60_000 });
+  t.equal(await failover.call('context', [], valueIn), 'good');
+  t.same(await failover.callAll('context', [], valueIn), ['good', 'hanging']);
 });
 
 void t.test(
@@ -428,7 +462,7 @@ void t.test('a preferred endpoint that answers far more slowly is passed over', 
 
 void t.test('one endpoint is never probed, several are only while they are used', async (t) => {
   const probes = (calls: { method: string }[]) =>
-    calls.filter(({ method }) => method === 'getSlot').length;
+    calls.filter(({ method }) => method === 'getMultipleAccounts').length;
   const alone = await setup(t, [() => 'x'], { probeMs: 10 });
   for (let call = 0; call < 5; call += 1) {
     await alone.failover.call('m', [], text);
@@ -436,16 +470,7 @@ void t.test('one endpoint is never probed, several are only while they are used'
   }
   t.equal(probes(alone.servers[0]!.calls), 0);
 
-  const two = await setup(
-    t,
-    [
-      ({ method }) => (method === 'getSlot' ? 1 : 'x'),
-      ({ method }) => (method === 'getSlot' ? 1 : 'x'),
-    ],
-    {
-      probeMs: 10,
-    },
-  );
+  const two = await setup(t, [at(1, 'x'), at(1, 'x')], { probeMs: 10 });
   await two.failover.call('m', [], text);
   const probed = () => two.servers.map(({ calls }) => probes(calls));
   while (probed().includes(0)) await new Promise(setImmediate);

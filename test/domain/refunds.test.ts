@@ -103,7 +103,9 @@ void t.test(
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
     const first = await ask(stage, subscription, null);
-    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    // An earlier release let it expire by its age alone.
+    await stage.sql`
+      update refunds set created_at = now() - interval '6 minutes', blockhash = null, last_valid_block_height = null, blockhash_slot = null`;
     await recordRefunds(context);
     t.match(await refunds(stage), [{ status: 'expired' }]);
     const second = await ask(stage, subscription, null);
@@ -114,6 +116,36 @@ void t.test(
     const statuses = (await refunds(stage)).map(({ status }) => status).sort();
     t.equal(statuses.filter((status) => status === 'succeeded').length, 1);
     t.equal(await refunded(stage), 5_000_000n - 50_000n);
+  },
+);
+
+void t.test(
+  'a refund expires only when its blockhash is dead by both endpoints: until then no second transfer is offered',
+  async (t) => {
+    const stage = await startStage(t, { lagPort: 0 });
+    const subscription = await paidSubscription(stage);
+    const rpc = createRpc({
+      urls: [stage.net.rpcUrl, stage.net.lagUrl!],
+      log: pino({ enabled: false }),
+    });
+    t.teardown(() => rpc.close());
+    const { context } = stage.parts(rpc);
+    await ask(stage, subscription, null);
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    // Its own last block height does not decide.
+    await stage.sql`update refunds set last_valid_block_height = 1`;
+    const look = async () => {
+      await lookNow(stage);
+      await recordRefunds(context);
+      return (await refunds(stage))[0]?.status;
+    };
+    t.equal(await look(), 'pending', 'it may land');
+    await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' });
+    stage.net.mineBlocks(200);
+    await stage.net.rpc('localnet_setFault', { kind: 'status', status: 500, endpoint: 'lagging' });
+    t.equal(await look(), 'pending', 'one endpoint does not answer');
+    await stage.net.rpc('localnet_clearFaults');
+    await stage.until('both endpoints are heard', async () => (await look()) === 'expired');
   },
 );
 

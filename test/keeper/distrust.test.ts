@@ -6,6 +6,7 @@ import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 interface Answered {
+  context: { slot: number };
   value: ({ data: [string, string] } | null)[];
 }
 
@@ -32,9 +33,12 @@ const aDayAhead: Sickness = (accounts, addresses) =>
 const makeAllDue = (stage: Stage) =>
   stage.sql`update subscriptions set due_at = ${new Date((stage.now() - 1) * 1000)}`;
 
-/** Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one, and a good one. */
-async function scene(t: Test, sickness: Sickness) {
-  const stage = await startStage(t);
+/**
+ * Paid subscriptions, and endpoints of a public cluster, whose nodes are not ours: a sick one, which may tell slots that are `ahead`, and a good one.
+ * A public cluster makes at most ten slots a second.
+ */
+async function scene(t: Test, sickness: Sickness, ahead = 0) {
+  const stage = await startStage(t, { blockMs: 100 });
   // A period shorter than the day by which the clock is wrong.
   const plan = await stage.plan({ periodHours: 12 });
   const subscriptions: Subscription[] = [];
@@ -51,8 +55,9 @@ async function scene(t: Test, sickness: Sickness) {
     const proxy = await startRewritingEndpoint(stage.net.rpcUrl, (method, params, result) => {
       if (method === 'getGenesisHash') return CLUSTERS.devnet.genesisHash;
       if (!sick || !isSick || method !== 'getMultipleAccounts') return result;
-      const { value, ...rest } = result as Answered;
-      return { ...rest, value: sickness(value, params[0] as string[]) };
+      const { value, context, ...rest } = result as Answered;
+      const told = { ...context, slot: context.slot + ahead };
+      return { ...rest, context: told, value: sickness(value, params[0] as string[]) };
     });
     t.teardown(() => proxy.close());
     return proxy.url;
@@ -79,7 +84,7 @@ async function scene(t: Test, sickness: Sickness) {
     alerts: async (keeper: { registry: { metrics(): Promise<string> } }) =>
       [
         ...(await keeper.registry.metrics()).matchAll(
-          /^billing_keeper_alerts_total\{reason="(endpoints_disagree|accounts_vanished|clock_not_believed)"\} ([1-9]\d*)$/gm,
+          /^billing_keeper_alerts_total\{reason="(endpoints_disagree|accounts_vanished|clock_not_believed|slot_not_believed)"\} ([1-9]\d*)$/gm,
         ),
       ].map(([, reason, count]) => [reason, Number(count)]),
   };
@@ -124,6 +129,21 @@ void t.test(
     t.same(await alerts(keeper), [['clock_not_believed', 1]]);
   },
 );
+
+for (const beside of [true, false])
+  void t.test(
+    `${beside ? 'beside a good endpoint' : 'alone'}, one that tells slots of the far future: none is stored, one alert`,
+    async (t) => {
+      const healthy: Sickness = (accounts) => accounts;
+      const { stage, subscriptions, start, alerts } = await scene(t, healthy, 1_000_000_000);
+      const keeper = await start(beside);
+      await stage.until('it is told', async () => (await alerts(keeper)).length > 0);
+      if (beside) await stage.quiet();
+      await nothingEnded(t, stage, subscriptions, 1);
+      t.same(await alerts(keeper), [['slot_not_believed', 1]]);
+      t.same(await stage.sql`select 1 from subscriptions where observed_slot > 1000000000`, []);
+    },
+  );
 
 void t.test(
   'alone, an endpoint with a clock a day ahead is not believed: nothing is collected and nothing ends, one alert',

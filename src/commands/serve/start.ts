@@ -65,6 +65,17 @@ export async function startServe({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
     requestsPerSecond: rate === 0 ? undefined : rate,
+    // Registrations store slots.
+    slots:
+      config.cluster === 'localnet'
+        ? undefined
+        : {
+            onDisbelief: (slot, plausible) =>
+              log.error(
+                { slot: Number(slot), plausible: Number(plausible) },
+                'RPC endpoints not believed',
+              ),
+          },
     log,
     observe: rpcObserver(registry),
   });

@@ -64,7 +64,9 @@ async function store(sql: Sql, app: App, life: Life): Promise<void> {
     await sql.begin(async (tx) => {
       const transactionId = ids.get(signature)!;
       const asked = { appId, transactionId, subscriptionId: id, amount };
-      const refund = await insertRefund(tx, { ...asked, reference: randomAddress() });
+      const blockhash = randomAddress();
+      const lifetime = { blockhash, lastValidBlockHeight: 1n, blockhashSlot: 1n };
+      const refund = await insertRefund(tx, { ...asked, reference: randomAddress(), ...lifetime });
       const landed = { txSignature: randomAddress(), occurredAt: at(sentAt) };
       if ((await recordRefund(tx, refund.id, landed)) === undefined)
         throw new Error('a refund was not recorded');
