@@ -34,6 +34,8 @@ const well: Record<string, string> = {
   billing_attempts_open_oldest_seconds: level(5),
   'billing_keeper_alerts_total{reason="not_a_puller"}': level(0),
   'billing_keeper_alerts_total{reason="keeper_out_of_sol"}': '0x50 1x10',
+  'billing_collection_held{scope="all"}': level(0),
+  'billing_collection_held{scope="timeline"}': '0x20 1x5 0x35',
   'billing_payments_total{outcome="succeeded",source="keeper"}': growing(10),
   'billing_payments_total{outcome="succeeded",source="foreign"}': level(0),
   'billing_payments_total{outcome="expired",source="keeper",instance="one"}': level(0),
@@ -92,6 +94,7 @@ const troubles: Record<string, Record<string, string | null>> = {
   },
   BillingTransactionsFailing: { billing_failed_transaction_lamports_total: growing(5000) },
   BillingCollectionRefused: { 'billing_keeper_alerts_total{reason="not_a_puller"}': '0x55 1x5' },
+  BillingCollectionHeld: { 'billing_collection_held{scope="all"}': level(1) },
   BillingFeesOwed: { 'billing_payments_cents_total{kind="fee_owed"}': '0x30 5x30' },
   BillingMerchantCostsSol: {
     'billing_merchant_lamports_total{merchant="a",outcome="failed"}': growing(20_000),
