@@ -75,7 +75,6 @@ export class History {
     this.#reason = await this.#check(await readBrake(sql));
     if (before !== undefined && this.#reason === undefined) this.#onOpen();
     this.#holds = await listHolds(sql);
-    metrics.held.reset();
     metrics.held.set({ scope: 'timeline' }, this.#reason === undefined ? 0 : 1);
     for (const scope of ['all', 'merchant', 'plan'] as const) {
       const count = this.#holds.filter((hold) => kindOf(hold) === scope).length;

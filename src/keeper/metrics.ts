@@ -28,6 +28,9 @@ const otherAlerts = [
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
+/** What is not signed: everything, a merchant's or a plan's payments, or everything until the history of Postgres is certain. */
+const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
+
 export type KeeperMetrics = ReturnType<typeof createMetrics>;
 
 /** Registers the keeper's metrics. Throws when they are registered already. */
@@ -45,6 +48,7 @@ export function createMetrics(registry: Registry) {
     metrics.cents.inc({ kind }, 0);
   for (const method of STREAM_METHODS) metrics.refusals.inc({ method }, 0);
   for (const reason of UNREADABLE_REASONS) metrics.unreadable.inc({ reason }, 0);
+  for (const scope of HELD_SCOPES) metrics.held.set({ scope }, 0);
   for (const outcome of ['first', 'again', 'failed']) metrics.sends.inc({ outcome }, 0);
   for (const reason of [...OURS_REASONS, ...otherAlerts]) metrics.alerts.inc({ reason }, 0);
   return metrics;
