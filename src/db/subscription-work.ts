@@ -19,6 +19,7 @@ export interface SubscriptionState {
   endReason: string | null;
   dueAt: Date | null;
   periodAnchor: Date | null;
+  /** The newest slot by which any registration of the address was decided: no older state of the account is read. */
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
@@ -86,7 +87,9 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
   return sql<ReadSubscription[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount, s.period_hours, s.paid_through,
       s.next_payment_due, s.announced_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
+        select max(o.observed_slot) from subscriptions o where o.subscription_pda = s.subscription_pda
+      ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (

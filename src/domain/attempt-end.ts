@@ -1,4 +1,5 @@
 // Turns the end of an attempt into the subscription's next state, the payment to record and the alert.
+import { newestSlot } from '../chain/answers.ts';
 import { transferPlaces } from '../chain/collection.ts';
 import {
   classifyPullError,
@@ -81,8 +82,9 @@ export function outcomeOf(
 ): SubscriptionChange & { alert?: string } {
   const draft = draftOf(row);
   const { state } = draft;
-  // Committing an attempt does not write the slot of the accounts that it was decided by.
-  if (signed.observedSlot > state.observedSlot) state.observedSlot = signed.observedSlot;
+  // No account is read again as of before the end: it could lack the payment, which would be signed anew.
+  const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
+  state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
     id: attempt.id,
     state: resolved,

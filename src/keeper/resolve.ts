@@ -204,9 +204,10 @@ async function endOfUnknown(
 ): Promise<AttemptEnd | undefined> {
   if (view instanceof Error) return undefined;
   const account = sameInstance(row, view.subscription);
-  if (account !== null && !hasUnknownPull(row, account)) return { kind: 'expired' };
   const { attempt, settleTries = 0 } = one;
   const signedFor = unixSeconds(attempt.periodStart);
+  if (account !== null && account.periodStart <= signedFor && !hasUnknownPull(row, account))
+    return { kind: 'expired' };
   const history = await findPulls(context.rpc, partiesOf(context, row), signedFor);
   const end = history && (await endInHistory(context, one, row, view, history));
   if (end !== undefined) return end;
@@ -247,9 +248,11 @@ async function endInHistory(
     const { subscriptionPda: pda } = row;
     return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
+  const signedFor = unixSeconds(attempt.periodStart);
   // An account that counts an earlier period shows that the attempt did not land: it would have moved the account on.
-  if (account !== null && account.periodStart < unixSeconds(attempt.periodStart))
-    return { kind: 'expired' };
+  if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
+  // One that counts a later period shows nothing of the attempt's own.
+  if (account !== null && account.periodStart > signedFor) return undefined;
   // The attempt could land before its account was replaced, so the history has to reach up to the new one.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;

@@ -7,6 +7,7 @@ import {
 } from '../../src/chain/instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { reconcile } from '../../src/commands/reconcile/compare.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { endReplacedRegistration } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/cancel.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
@@ -371,5 +372,44 @@ void t.test(
       stage.net.mineBlocks(40);
     }
     t.match(taken.slice(1), [{ attempt: { periodStart: timeOf(periodStart + BigInt(PERIOD)) } }]);
+  },
+);
+
+void t.test(
+  'an account in a later period than the attempt shows nothing of it: the attempt does not expire',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look } = await unlisted(t);
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    stage.net.passSeconds(PERIOD);
+    stage.net.mineBlocks(40);
+    await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(40);
+    const account = await stage.onChain(subscription);
+    t.equal(account?.amountPulled, 1_000_000n, "it counts the merchant's pull alone");
+    t.equal(await look(0), 0);
+    t.equal(await attempt(), 'open');
+    t.equal(await look(8), 1);
+    t.equal(await attempt(), 'unexplained');
+  },
+);
+
+void t.test(
+  'after the end of an attempt no registration of its address reads the account as of before it',
+  async (t) => {
+    const { stage, plan, subscription: one } = await due(t);
+    const { collector, resolver, taken } = stage.parts();
+    await collector.turn();
+    const [flying] = taken;
+    await stage.rpc.sendTransaction(flying!.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const { statuses } = await stage.rpc.getSignatureStatuses([flying!.attempt.signature]);
+    const status = statuses[0]!;
+    t.ok(status.slot > flying!.row.observedSlot);
+    t.equal((await resolver.landed([{ ...flying!, status }])).done.length, 1);
+    await stage.sql.begin((tx) => endReplacedRegistration(tx, one.id));
+    const two = await stage.register(plan, one.wallet);
+    for (const { observedSlot } of await readSubscriptions(stage.sql, [one.id, two.id]))
+      t.ok(observedSlot >= status.slot);
   },
 );
