@@ -28,7 +28,13 @@ void t.test('a subscription’s story is one list, newest first', async (t) => {
   const subscription = await insertSubscription(api.sql, { appId: mine.appId, planId });
   await insertPayment(api.sql, subscription, '2026-01-01');
   await insertEvent(api.sql, subscription);
-  await insertAttempts(api.sql, subscription, ['open', 'failed', 'expired', 'unexplained', 'landed']);
+  await insertAttempts(api.sql, subscription, [
+    'open',
+    'failed',
+    'expired',
+    'unexplained',
+    'landed',
+  ]);
   const path = (appId: string, id = subscription) =>
     `/merchant/apps/${appId}/subscriptions/${id}/timeline`;
   const { body } = await api.call<{ kind: string; what: string; at: string }[]>(
