@@ -55,6 +55,7 @@ const installationTerms = [
   'program_id',
   'keepers',
   'treasuries',
+  'fee_bps',
   'updated_at',
   'history_accepted_until',
 ];

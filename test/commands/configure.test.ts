@@ -58,6 +58,19 @@ void t.test(
   },
 );
 
+void t.test('serve and keeper refuse commits that could be lost', async (t) => {
+  const env = await daemonEnv(t);
+  for (const daemon of ['serve', 'keeper']) {
+    const weak = new URL(env.DATABASE_URL ?? '');
+    weak.searchParams.set('synchronous_commit', 'off');
+    const refused = await run(t, [daemon], { ...env, DATABASE_URL: weak.href });
+    t.match(refused, {
+      code: 2,
+      stderr: /synchronous_commit = off .*Run "billing migrate --roles"/,
+    });
+  }
+});
+
 void t.test('configure explains a change’s effect on plans, and asks', async (t) => {
   const { sql, url } = await testDatabase(t);
   const [mint, keeper, treasury] = Array.from({ length: 3 }, () => generateKeypair().address);

@@ -114,6 +114,10 @@ void t.test('keeper reads no API key and sets no fee; dispatch writes no money',
     'update payments set platform_fee = 0, amount_net = amount_gross',
     'update payment_attempts set platform_fee = 0',
     `update events set body = '{}'`,
+    `update installation set treasuries = '{thief}'`,
+    'update installation set history_accepted_until = now()',
+    'delete from collection_holds',
+    `update admin_actions set who = 'nobody'`,
   ])
     await t.rejects(keeper.unsafe(statement), forbidden, statement);
   const dispatch = (await scene(t, 'dispatch')).own;

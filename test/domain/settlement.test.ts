@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
+import { holdCollection, readBrake, resumeCollection } from '../../src/db/collection-holds.ts';
 import { insertAttempts } from '../../src/db/payment-attempts.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
@@ -298,3 +299,42 @@ void t.test('a transaction ends with the last of its payments', async (t) => {
   t.match(await end(0), { state: 'open', empty: false });
   t.match(await end(1), { state: 'landed', empty: true });
 });
+
+void t.test(
+  'an attempt is committed only on the timeline of its decision, after the wait, and unless it is held',
+  async (t) => {
+    const { sql } = await testDatabase(t);
+    await sql`
+      insert into installation (cluster, mint, program_id, keepers, treasuries) values ('localnet', 'm', 'p', '{k}', '{t}')`;
+    const held = await claim1(sql);
+    const [row] = await readSubscriptions(sql, [held.id]);
+    const { timeline } = await readBrake(sql);
+    const commit = async (decidedOn: string | null) => {
+      const draft = draftOf(row!);
+      const one = { claim: held, row: row!, draft, attempt: attempt() };
+      const { written, changed } = await settle(sql, [one], now, decidedOn);
+      return [written.length, changed.length];
+    };
+    // Postgres failed over between the read of the accounts and the commit, and another keeper has seen it.
+    t.same(await commit('000000AA'), [0, 1]);
+    // It failed over, and no keeper has seen it yet.
+    await sql`update installation set timeline = '000000AA'`;
+    t.same(await commit(timeline), [0, 1]);
+    await sql`update installation set timeline = ${timeline}, collects_after_height = 1`;
+    t.same(await commit(timeline), [0, 1]);
+    await sql`update installation set collects_after_height = null`;
+    const change = {
+      merchantId: null,
+      planId: row!.planId,
+      what: null,
+      reason: 'a test',
+      by: { who: 'tester', host: 'here' },
+    };
+    await holdCollection(sql, change);
+    t.same(await commit(timeline), [0, 1]);
+    t.same(await sql`select 1 from transactions`, []);
+    await resumeCollection(sql, change);
+    t.same(await commit(timeline), [1, 0]);
+    t.equal((await sql`select 1 from transactions`).length, 1);
+  },
+);
