@@ -6,6 +6,7 @@ import { refundTransaction } from '../../src/chain/refund.ts';
 import { askRefund, readRefundGround, recordRefunds } from '../../src/domain/refunds.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { createRpc } from '../../src/chain/rpc.ts';
+import type { LocalnetOptions } from '../../src/localnet/start.ts';
 import { addSignature, unsignedTransaction } from '../../src/chain/message.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { paidOnce } from '../fixtures/agreement.ts';
@@ -13,8 +14,11 @@ import { type Stage, startStage, type Subscription } from '../fixtures/billing.t
 import { naming } from '../fixtures/junk.ts';
 
 /** A subscription that has paid. Afterwards blocks are made by hand, so that no blockhash expires, however slow the machine is. */
-async function start(t: Test): Promise<{ stage: Stage; subscription: Subscription }> {
-  const stage = await startStage(t, { blockMs: 0 });
+async function start(
+  t: Test,
+  options: LocalnetOptions = {},
+): Promise<{ stage: Stage; subscription: Subscription }> {
+  const stage = await startStage(t, { blockMs: 0, ...options });
   const subscription = await stage.subscriber(await stage.plan());
   const blocks = setInterval(() => stage.net.mineBlocks(), 20);
   t.teardown(() => clearInterval(blocks));
@@ -122,8 +126,7 @@ void t.test(
 void t.test(
   'a refund expires only when its blockhash is dead by both endpoints: until then no second transfer is offered',
   async (t) => {
-    const stage = await startStage(t, { lagPort: 0 });
-    const subscription = await paidSubscription(stage);
+    const { stage, subscription } = await start(t, { lagPort: 0 });
     const rpc = createRpc({
       urls: [stage.net.rpcUrl, stage.net.lagUrl!],
       log: pino({ enabled: false }),
