@@ -4,7 +4,9 @@ import type { Sql } from '../../db/connect.ts';
 import { listDaemons, type DaemonRow } from '../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../db/delivery-queue.ts';
 import {
+  type CostlyWallet,
   countLimit,
+  listCostlyWallets,
   listRecentErrors,
   readDatabaseFacts,
   readDeliveryFacts,
@@ -28,6 +30,8 @@ export interface QueueStatus {
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;
+    /** The wallets with the most payments that failed on chain within a day. */
+    failedOnChain: CostlyWallet[];
   };
   deliveries: DeliveryFacts & {
     /** Due deliveries, counted up to 10,000. */
@@ -42,6 +46,7 @@ export interface QueueStatus {
 }
 
 const errorsShown = 5;
+const walletsListed = 10;
 
 /** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
 export async function queueStatus(
@@ -57,6 +62,7 @@ export async function queueStatus(
     const now = chainNow ?? facts.now;
     const backlog = await readBacklog(tx, now);
     const payments = await readPaymentFacts(tx);
+    const failedOnChain = await listCostlyWallets(tx, walletsListed);
     const deliveries = await readDeliveryFacts(tx);
     const errors = await listRecentErrors(tx, errorsShown);
     const daemons = await listDaemons(tx);
@@ -75,6 +81,7 @@ export async function queueStatus(
         lateSeconds: secondsSince(backlog.oldest, now),
         judgedBy: chainNow === null ? 'database' : 'chain',
         oldestOpenSeconds: secondsSince(payments.oldestOpenAt, facts.now),
+        failedOnChain,
       },
       deliveries: {
         ...deliveries,

@@ -77,10 +77,18 @@ function queueFacts({ database, payments, deliveries }: Status): [string, string
       `${most(payments.setBack)}${payments.setBack === 0 ? '' : `, up to ${payments.mostSetbacks} times in a row`}`,
     ],
     ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
+    ...costFacts(payments.failedOnChain),
     ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
     ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
     ['given up', `${most(deliveries.failed)} in the last two days`],
   ];
+}
+
+/** The wallet that cost the keeper the most failed transactions. `--json` lists more. */
+function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
+  if (first === undefined) return [];
+  const { failures, subscriberWallet } = first;
+  return [['failed on chain', `most by ${subscriberWallet}: ${failures} in the last day`]];
 }
 
 function chainFacts(chain: Status['chain']): [string, string][] {
