@@ -571,6 +571,7 @@ comment on column payments.fee_owed is 'the fee that was not collected, because 
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
+CREATE INDEX payments_failed_on_chain ON public.payments USING btree (id) WHERE ((status = 'failed'::text) AND (tx_signature IS NOT NULL));
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
 CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (((md5(tx_signature))::uuid), ((md5(subscription_pda))::uuid)) WHERE (status = 'succeeded'::text);
 CREATE STATISTICS public.payment_signatures ON (md5(tx_signature)::uuid) FROM payments;
@@ -757,10 +758,13 @@ create table subscriptions (
   claim_id uuid,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  chain_failure_period timestamp with time zone,
+  early_tries integer not null default 0,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
   constraint discount_leaves_something CHECK ((discount_amount < amount)),
+  constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
@@ -770,6 +774,7 @@ create table subscriptions (
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
+  constraint subscriptions_early_tries_check CHECK ((early_tries >= 0)),
   constraint subscriptions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
   constraint subscriptions_failed_packs_check CHECK ((failed_packs >= 0)),
@@ -800,6 +805,8 @@ comment on column subscriptions.period_pulled is 'base units known to be pulled 
 comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
 comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
+comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
+comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

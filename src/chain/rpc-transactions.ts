@@ -42,15 +42,19 @@ export function sendMethods(
         ? sends.callAny('sendTransaction', params, read, { withinMs })
         : sends.call('sendTransaction', params, read, { withinMs });
     },
-    async simulateTransaction(bytes, { commitment = 'confirmed', ownBlockhash = false } = {}) {
+    async simulateTransaction(
+      bytes,
+      { commitment = 'confirmed', ownBlockhash = false, minSlot } = {},
+    ) {
       const config = {
         encoding: 'base64',
         commitment,
         sigVerify: false,
         replaceRecentBlockhash: !ownBlockhash,
+        ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
       };
       const answer = await reads.call('simulateTransaction', [base64(bytes), config], (result) =>
-        inContext(result, undefined, simulation),
+        inContext(result, minSlot, simulation),
       );
       return { ...answer.value, slot: answer.slot };
     },

@@ -75,10 +75,10 @@ export interface Rpc {
     bytes: Uint8Array,
     options?: { to?: 'all' | 'one'; withinMs?: number },
   ): Promise<string>;
-  /** Simulates a transaction, by default with the latest blockhash and without verifying signatures. */
+  /** Simulates a transaction as of `minSlot` or later, by default with the latest blockhash; signatures are not verified. */
   simulateTransaction(
     bytes: Uint8Array,
-    options?: { commitment?: Commitment; ownBlockhash?: boolean },
+    options?: { commitment?: Commitment; ownBlockhash?: boolean; minSlot?: bigint | undefined },
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**

@@ -49,6 +49,27 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
   return row;
 }
 
+/** A wallet whose payments failed on chain within a day. */
+export interface CostlyWallet {
+  subscriberWallet: string;
+  /** The plan's owner; one of them where the wallet pays several. */
+  merchantWallet: string;
+  /** Its payments that failed on chain for its reason. Each cost the keeper the fee of a transaction, up to 10,000 lamports. */
+  failures: number;
+}
+
+/** The wallets with the most payments that failed on chain within a day, among the newest 10,000 of those payments. */
+export function listCostlyWallets(sql: Queryable, limit: number): Promise<CostlyWallet[]> {
+  return sql<CostlyWallet[]>`
+    select newest.subscriber_wallet, max(p.owner) as merchant_wallet, count(*)::int as failures
+    from (
+      select plan_id, subscriber_wallet from payments
+      where status = 'failed' and tx_signature is not null and id >= first_id_at(now() - interval '1 day')
+      order by id desc limit ${countLimit}
+    ) as newest join plans p on p.id = newest.plan_id
+    group by newest.subscriber_wallet order by failures desc, newest.subscriber_wallet limit ${limit}`;
+}
+
 export interface DeliveryFacts {
   /** Unfinished deliveries. */
   pending: number;

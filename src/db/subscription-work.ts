@@ -26,6 +26,10 @@ export interface SubscriptionState {
   setbacks: number;
   /** Consecutive transactions that failed because of another payment in them. */
   failedPacks: number;
+  /** Start of the period whose payment last failed on chain for the subscriber's reason. */
+  chainFailurePeriod: Date | null;
+  /** Payments of that period that a top-up made due before their retry. */
+  earlyTries: number;
   /** Payments left with the discount; null: unlimited, 0: used up. */
   discountPeriods: number | null;
 }
@@ -90,6 +94,7 @@ export function readSubscriptions(sql: Queryable, ids: string[]): Promise<ReadSu
       s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
         select max(o.observed_slot) from subscriptions o where o.subscription_pda = s.subscription_pda
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
+      s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at, s.unpaused_at,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (
@@ -156,6 +161,8 @@ export async function writeStates(
     observed_slot: state.observedSlot.toString(),
     setbacks: state.setbacks,
     failed_packs: state.failedPacks,
+    chain_failure_period: state.chainFailurePeriod,
+    early_tries: state.earlyTries,
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
   }));
@@ -168,6 +175,7 @@ export async function writeStates(
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot), setbacks = v.setbacks,
       period_pulled = v.period_pulled, failed_packs = v.failed_packs, discount_periods = v.discount_periods,
+      chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
       lease_until = case when v.keep then now() + ${leaseSeconds} * interval '1 second' end, claim_id = case when v.keep then s.claim_id end,
       event_sequence = s.event_sequence + v.tells::int,
       updated_at = case
@@ -178,7 +186,8 @@ export async function writeStates(
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (id uuid, claim_id uuid, notices int, keep bool, tells bool, status text,
       paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz, cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
-      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int)
+      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int, period_pulled int8, discount_periods int,
+      chain_failure_period timestamptz, early_tries int)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.tells then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;

@@ -14,7 +14,8 @@ import {
   retrySoon,
   type Rules,
 } from './decision.ts';
-import { afterTheEnd, closingDue, end, planEnd } from './ending.ts';
+import { failedOnChain, tryEarly } from './early-tries.ts';
+import { afterTheEnd, end, planEnd } from './ending.ts';
 import {
   hasUnknownPull,
   isGivenUp,
@@ -26,6 +27,7 @@ import {
 import { awaitDue, awaitNextPeriod } from './awaiting.ts';
 import { split, type Split } from './money.ts';
 import { amountDue, amountToCollect, notInTrial } from './price.ts';
+import { failUnsent } from './refusal.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   delegationObstacle,
@@ -37,7 +39,6 @@ import {
 import {
   applyCancelSeen,
   applyDelegation,
-  applyFailure,
   applyResume,
   applyUncollected,
   type Draft,
@@ -139,7 +140,7 @@ function observeDelegation(draft: Draft, view: ChainView, account: SubscriptionA
   applyDelegation(draft, obstacle, view.now);
 }
 
-/** Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled retry. */
+/** Makes a past-due payment due now once its obstacle is gone, instead of at the next scheduled retry (early-tries.ts has the limits). */
 function observeRepair(
   { row, state }: Draft,
   view: ChainView,
@@ -150,8 +151,7 @@ function observeRepair(
   if (period.end - view.now <= CLOSING_SECONDS) return;
   const gross = amountDue(row, period);
   if (subscriberObstacle(view, account, gross) !== undefined) return;
-  const now = timeOf(view.now);
-  if (now < state.nextPaymentDue) state.nextPaymentDue = now;
+  tryEarly(state, period.start, timeOf(view.now));
 }
 
 function observeCancel(
@@ -260,31 +260,15 @@ function collection(
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
   const isWhole = feeOwed === 0n && treasury === row.treasury;
-  const isDoubted = blocks === 'receiver_account_missing' || !isWhole;
-  if (isDoubted && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
+  const isMissing = blocks === 'receiver_account_missing' || !isWhole;
+  if (isMissing && findings.receiverDoubted === true) return retrySoon(draft, view, DOUBT_SECONDS);
   if (blocks !== undefined || view.plan === null)
     return { ...awaitPlan(draft, period), blocks: blocks ?? 'not_a_puller' };
   if (amounts.gross === 0n)
     return { ...ourSetback(draft, view), alert: { reason: 'destination_refused' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
-  if (obstacle !== undefined) {
-    const { start: periodStart, end: periodEnd } = period;
-    applyFailure(
-      draft,
-      {
-        reason: obstacle,
-        now,
-        periodStart,
-        periodEnd,
-        nextPeriod: startOfNext(period),
-        amounts,
-        signature: null,
-      },
-      rules.pastDueDays,
-    );
-    if (!isLive(state)) state.dueAt = closingDue(view, account, rules);
-    return { draft };
-  }
+  if (obstacle !== undefined)
+    return failUnsent(draft, view, account, period, { reason: obstacle, amounts }, rules);
   if (period.end - now <= CLOSING_SECONDS)
     return awaitNextPeriod(draft, view, account, period, rules);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
@@ -292,5 +276,9 @@ function collection(
   // The balance check raises the alert, once for all waiting subscriptions.
   if (keeper === undefined) return ourSetback(draft, view);
   const { start: periodStart, end: periodEnd } = period;
-  return { draft, collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed } };
+  const isDoubted = failedOnChain(state, periodStart);
+  return {
+    draft,
+    collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
+  };
 }

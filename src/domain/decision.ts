@@ -54,6 +54,8 @@ export interface Collectable {
   readonly treasury: string;
   /** The fee that is not collected because no treasury can receive it. */
   readonly feeOwed: bigint;
+  /** A payment of this period failed on chain for the subscriber's reason: this one is simulated first, and sent alone. */
+  readonly isDoubted: boolean;
 }
 
 export interface Decision {

@@ -120,7 +120,7 @@ export class Signer {
     };
     const computeUnits = this.#fees.units(this.#shapeOf(one));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
-    return { ...one, part, alone: row.failedPacks >= MOST_FAILED_PACKS };
+    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MOST_FAILED_PACKS };
   }
 
   #sign(

@@ -8,6 +8,7 @@ import type { PaymentRow } from '../db/payments.ts';
 import type { HeldSubscription, SubscriptionState } from '../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
+import { noteChainFailure } from './early-tries.ts';
 import { nextLook } from './look-ahead.ts';
 import type { Happening } from './events.ts';
 import { coveredUntil } from './access.ts';
@@ -42,6 +43,8 @@ export function draftOf(row: HeldSubscription): Draft {
     periodPulled: row.periodPulled,
     setbacks: row.setbacks,
     failedPacks: row.failedPacks,
+    chainFailurePeriod: row.chainFailurePeriod,
+    earlyTries: row.earlyTries,
     discountPeriods: row.discountPeriods,
   };
   return { row, state, happenings: [], payments: [] };
@@ -94,10 +97,8 @@ export function applyPayment(draft: Draft, pull: Pull, next: Date | null): void 
   payments.push(payment);
   const period = { start: pull.periodStart, end: pull.periodEnd };
   const due = pull.gross + (pull.feeOwed ?? 0n);
-  if (
-    pull.source === 'keeper' &&
-    usesDiscount({ ...row, discountPeriods: state.discountPeriods }, period, due)
-  )
+  const terms = { ...row, discountPeriods: state.discountPeriods };
+  if (pull.source === 'keeper' && usesDiscount(terms, period, due))
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
   // A pull of an old period that is found late is only recorded; it does not change the state.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
@@ -177,6 +178,7 @@ export function applyFailure(
   state.pastDueSince ??= now;
   state.failedAttempts += 1;
   state.setbacks = 0;
+  if (failed.signature !== null) noteChainFailure(state, timeOf(failed.periodStart));
   const next = nextAttemptAt(now, {
     pastDueSince: state.pastDueSince,
     days: row.pastDueDays ?? pastDueDays,
@@ -189,9 +191,7 @@ export function applyFailure(
     state.status = 'expired';
     state.pastDueSince = null;
     state.endReason = 'past_due';
-  } else {
-    state.status = 'past_due';
-  }
+  } else state.status = 'past_due';
   payments.push({
     ...parties(row),
     status: 'failed',
@@ -237,8 +237,8 @@ export function applyResume({ row, state, happenings }: Draft, next: Date | null
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
   setNextDue({ row, state }, next);
-  const { nextPaymentDue } = state;
-  happenings.push({ type: 'subscription_resumed', extra: { nextPaymentDue } });
+  const extra = { nextPaymentDue: state.nextPaymentDue };
+  happenings.push({ type: 'subscription_resumed', extra });
 }
 
 /** Reports a revoked delegation once. `obstacle` undefined: the delegation is in place (again). */

@@ -21,6 +21,7 @@ import { assess, assessAll, withBooks } from './assess.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './preflight.ts';
 import { report, reportBlocked } from './reports.ts';
+import { afterSimulation } from './simulate.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** How often a row is assessed that keeps changing while it is signed for. */
@@ -72,9 +73,10 @@ export async function commit(
     );
     if (due.length > 0) terms ??= await signer.terms(due);
     const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
-    const assessments = decided.flatMap(({ row, decision }) => {
+    const simulated = await afterSimulation(context, decided, snapshot, attempts);
+    const assessments = simulated.flatMap(({ row, decision }) => {
       const claim = { id: row.id, claimId: lease.claimId, notices: noticesOf.get(row.id) ?? 0 };
-      const attempt = attempts?.get(row.id);
+      const attempt = decision.collect && attempts?.get(row.id);
       // A row that changed may need a look-up now: the next claim makes it.
       if (decision.needs !== undefined) return [];
       const { draft, blocks } = decision;

@@ -5,7 +5,7 @@ import { readListed } from '../chain/listed.ts';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import type { Rpc } from '../chain/rpc.ts';
 import type { ClaimKey } from '../db/claims.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { releaseClaims, renewed, renewLeases } from '../db/subscription-leases.ts';
 import type { HeldSubscription, ReadSubscription } from '../db/subscription-work.ts';
 import { putOffUntil } from '../domain/backoff.ts';
 import type { Pull, View } from '../domain/chain-view.ts';
@@ -200,7 +200,7 @@ export class PullLookups {
     const { claimId, row } = one;
     try {
       const [kept] = await renewLeases(this.#context.sql, [one], LEASE_SECONDS);
-      if (kept !== undefined) await this.#finish(claimId, row);
+      if (kept !== undefined) await this.#finish(claimId, renewed(row, kept));
     } catch (error) {
       // After a stop the claim is released already.
       if (this.#isStopped) return;

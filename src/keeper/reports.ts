@@ -77,8 +77,8 @@ export function alarm(
 
 /** Counts the network's fee of a transaction that is final: for its payments, or for nothing where it failed. */
 export function reportTransaction(
-  { metrics, programId }: { metrics: KeeperMetrics; programId: string },
-  { bytes, size, payments }: Outgoing,
+  { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
+  { signature, bytes, size, payments }: Outgoing,
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
@@ -88,8 +88,13 @@ export function reportTransaction(
   );
   const outcome = err === null ? 'landed' : 'failed';
   const share = lamports / (err === null ? size : charged.length);
-  for (const { row } of charged)
-    metrics.merchantLamports.inc({ merchant: row.merchantWallet, outcome }, share);
+  for (const { row } of charged) {
+    const { merchantWallet: merchant, subscriberWallet: wallet } = row;
+    metrics.merchantLamports.inc({ merchant, outcome }, share);
+    // By wallet only in the log: as a label it would be unbounded.
+    if (err !== null)
+      log.warn({ wallet, merchant, signature, lamports: share }, 'payment failed on chain');
+  }
   if (err !== null) {
     metrics.failedLamports.inc(lamports);
     return;

@@ -3,8 +3,9 @@
 // that may not be sent stays open until its blockhash expires, because another send of it may be on its way (resolve.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { newestSlot } from '../chain/answers.ts';
+import { pullPeriod } from '../chain/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
-import { timeOf } from '../chain/time.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   type HeldSubscription,
   readCollectable,
@@ -13,6 +14,7 @@ import {
 import type { ChainView } from '../domain/chain-view.ts';
 import { sameInstance } from '../domain/decide.ts';
 import type { Outgoing, Payment } from '../domain/in-flight.ts';
+import { amountDue } from '../domain/price.ts';
 import { settleRows } from '../domain/settlement.ts';
 import { applyCancelSeen, draftOf, isLive } from '../domain/transitions.ts';
 import type { Context } from './preflight.ts';
@@ -119,10 +121,16 @@ async function sendOne(
   }
 }
 
-/** Whether the on-chain subscription is the one that was signed for and is not cancelled. Pure. */
-function stands(row: HeldSubscription, view: ChainView | Error): boolean {
+/**
+ * Whether a payment is still to be sent: the on-chain subscription is the one that was signed for and is not cancelled, and its period costs what was
+ * signed (a discount may have changed, or a pause ended). Pure.
+ */
+function stands({ attempt }: Payment, row: HeldSubscription, view: ChainView | Error): boolean {
   if (view instanceof Error) return false;
-  return sameInstance(row, view.subscription)?.expiresAt === 0n;
+  const account = sameInstance(row, view.subscription);
+  if (account?.expiresAt !== 0n) return false;
+  const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
+  return amountDue(row, period) === attempt.amountGross + attempt.feeOwed;
 }
 
 /**
@@ -142,7 +150,7 @@ async function recheck(context: Context, transactions: readonly Outgoing[]): Pro
     const payment = payments.get(row.id);
     if (payment === undefined) continue;
     payment.checked = row.notices;
-    payment.isStopped = !stands(row, snapshot.of(row));
+    payment.isStopped = !stands(payment, row, snapshot.of(row));
   }
   const cancelled = read.flatMap((row) => {
     const payment = payments.get(row.id);

@@ -7,7 +7,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
-import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
+import { releaseClaims, renewed, renewLeases } from '../db/subscription-leases.ts';
 import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
@@ -174,13 +174,12 @@ export class Tracker implements Queue {
   /** Extends the claims; payments whose claim is lost (a cancellation, an expired lease) are forgotten. */
   async #renew(old: readonly Tracked[], now: number): Promise<void> {
     const payments = old.flatMap(heldOf);
-    const renewed = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
-    const versions = new Map(renewed.map((one) => [one.id, one]));
+    const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
+    const versions = new Map(kept.map((one) => [one.id, one]));
     for (const one of old) one.renewedAt = now;
     for (const one of payments) {
       const lease = versions.get(one.id);
-      // The row is still as it was read but for the lease.
-      if (lease?.before === one.row.version) one.row = { ...one.row, version: lease.after };
+      if (lease !== undefined) one.row = renewed(one.row, lease);
     }
     this.#forget(payments.filter(({ id }) => !versions.has(id)));
   }

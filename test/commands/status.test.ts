@@ -5,7 +5,13 @@ import { runShared } from '../fixtures/command.ts';
 import { startTestChain } from '../fixtures/localnet.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
-import { insertEvent, insertMerchant, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import {
+  insertEvent,
+  insertMerchant,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../fixtures/rows.ts';
 
 void t.test(
   'well: exit code 0 and one screen; past a limit: each named, exit code 1',
@@ -170,5 +176,43 @@ void t.test(
       code: 2,
       stderr: /--require.*It must be one of chain, keeper, secrets\./,
     });
+  },
+);
+
+void t.test(
+  'the wallets with the most payments that failed on chain in the last day, with the merchant',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const env = { DATABASE_URL: url };
+    const none = await runShared(['status'], env);
+    t.notMatch(none.stdout, /failed on chain/);
+    const { appId, wallet: merchantWallet } = await insertMerchant(sql);
+    const planId = await insertPlan(sql, { appId, wallet: merchantWallet });
+    const fail = async (subscriptionId: string, count: number, more = {}) => {
+      const failed = { failureReason: 'insufficient_funds', txSignature: 'a', ...more };
+      for (let times = 0; times < count; times += 1)
+        await insertPayment(sql, subscriptionId, new Date().toISOString(), failed);
+    };
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => `wallet ${name}`);
+    const subscribed = (subscriberWallet: string) =>
+      insertSubscription(sql, { appId, planId }, { subscriberWallet });
+    await fail(await subscribed(a!), 1);
+    const twice = await subscribed(b!);
+    await fail(twice, 2);
+    // Not on chain, and long ago.
+    await fail(twice, 1, { txSignature: null });
+    const [{ id }] = await sql<
+      [{ id: string }]
+    >`select first_id_at(now() - interval '25 hours') as id`;
+    await fail(await subscribed(c!), 1, { id });
+    const told = JSON.parse((await runShared(['status', '--json'], env)).stdout) as {
+      payments: { failedOnChain: unknown };
+    };
+    t.same(told.payments.failedOnChain, [
+      { subscriberWallet: b, merchantWallet, failures: 2 },
+      { subscriberWallet: a, merchantWallet, failures: 1 },
+    ]);
+    const shown = await runShared(['status'], env);
+    t.match(shown.stdout, /failed on chain +most by wallet b: 2 in the last day/);
   },
 );

@@ -1,7 +1,14 @@
 // What was pulled is looked up beside the collecting: nobody waits for somebody else's history.
+import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { transferSubscription } from '../../src/chain/instructions.ts';
 import { RpcUnreachable } from '../../src/chain/rpc-errors.ts';
+import { timeOf } from '../../src/chain/time.ts';
+import { claimDue } from '../../src/db/subscription-leases.ts';
+import { readSubscriptions } from '../../src/db/subscription-work.ts';
+import { LEASE_SECONDS, settle } from '../../src/domain/settlement.ts';
+import { draftOf } from '../../src/domain/transitions.ts';
+import { PullLookups } from '../../src/keeper/pull-history.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
@@ -94,5 +101,46 @@ void t.test(
       [],
       'nothing of it is written any more',
     );
+  },
+);
+
+void t.test(
+  'a look-up renews its lease and writes in its first round; a row that changed before is assessed again',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ amount: AMOUNT });
+    const [still, changed] = [await stage.subscriber(plan), await stage.subscriber(plan)];
+    const { context } = stage.parts();
+    const { sql } = context;
+    const [claimId, now] = [randomUUID(), timeOf(BigInt(stage.now()))];
+    const due = await claimDue(sql, {
+      claimId,
+      chainNow: now,
+      limit: 10,
+      leaseSeconds: LEASE_SECONDS,
+    });
+    const rows = await readSubscriptions(
+      sql,
+      due.map(({ id }) => id),
+    );
+    await stage.sql`update subscriptions set notices = notices + 1 where id = ${changed.id}`;
+    const written: string[] = [];
+    const left: string[] = [];
+    const lookups = new PullLookups(
+      context,
+      async (_, row) => {
+        const claim = { id: row.id, claimId, notices: row.notices };
+        const settled = await settle(sql, [{ claim, row, draft: draftOf(row) }], now);
+        written.push(...settled.written.map((one) => one.row.id));
+        left.push(...settled.changed.map((one) => one.row.id));
+      },
+      async (_claimId, _row, error) => {
+        throw error;
+      },
+    );
+    await lookups.take(claimId, rows);
+    await stage.until('both are looked up', async () => written.length + left.length === 2);
+    t.same([written, left], [[still.id], [changed.id]]);
+    await lookups.stop();
   },
 );

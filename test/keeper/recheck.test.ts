@@ -1,9 +1,11 @@
 // A payment that was signed before the subscriber cancelled on chain, and not sent yet. The program would take it until the period ends.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/instructions.ts';
+import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { pause, unpause } from '../../src/domain/pausing.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
-import type { Stage, Subscription } from '../fixtures/billing.ts';
+import { agree, AMOUNT, due, sent, signAndDie } from '../fixtures/agreement.ts';
+import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 
 const parties = ({ wallet, plan, pda }: Subscription) => ({
   subscriber: wallet.address,
@@ -123,3 +125,68 @@ void t.test(
     await stage.until('it is sent', async () => sends > 0);
   },
 );
+
+/** The states of the attempts, oldest first, with their amounts. */
+const attemptsOf = async (stage: Stage) =>
+  (
+    await stage.sql<{ state: string; amountGross: bigint }[]>`
+      select state, amount_gross from payment_attempts order by id`
+  ).map(({ state, amountGross }) => `${state} ${amountGross}`);
+
+const halved = { discountPercent: 50, discountAmount: null, discountPeriods: null };
+
+/** Signs, lets `change` happen before the first send, then tracks; a keeper takes over what that loses, and collects what is due. */
+async function changedBeforeSending(
+  t: Test,
+  change: (stage: Stage, subscription: Subscription) => Promise<unknown>,
+) {
+  const { stage, subscription } = await due(t);
+  stage.net.passSeconds(360 * HOUR);
+  const { collector, taken, track } = stage.parts();
+  await collector.turn();
+  await change(stage, subscription);
+  const flight = track();
+  t.teardown(() => flight.stop(0));
+  flight.add(taken);
+  await stage.startKeeper();
+  await stage.until('the attempt has ended', async () =>
+    (await attemptsOf(stage)).every((one) => !one.startsWith('open')),
+  );
+  await agree(t, stage, subscription, 1);
+  return { attempts: await attemptsOf(stage), payments: await stage.payments(subscription) };
+}
+
+void t.test(
+  'a discount after the signature: not sent, and the new price is collected',
+  async (t) => {
+    const { attempts, payments } = await changedBeforeSending(t, (stage, { id }) =>
+      updateDiscount(stage.sql, id, halved),
+    );
+    t.same(attempts, [`expired ${AMOUNT}`, `landed ${AMOUNT / 2n}`]);
+    t.match(payments, [{ status: 'succeeded', amountGross: AMOUNT / 2n }]);
+  },
+);
+
+void t.test(
+  'a pause that began and ended after the signature: not sent, and the rest of the period is collected',
+  async (t) => {
+    const { attempts, payments } = await changedBeforeSending(t, async (stage, { id }) => {
+      const found = { id, status: 'active', cancelRequestedAt: null };
+      await stage.sql.begin((tx) => pause(tx, found));
+      await stage.sql.begin((tx) => unpause(tx, found, BigInt(stage.now())));
+    });
+    const [payment] = payments;
+    t.equal(payments.length, 1);
+    t.ok(payment!.amountGross <= AMOUNT / 2n, `${payment!.amountGross}`);
+    t.same(attempts, [`expired ${AMOUNT}`, `landed ${payment!.amountGross}`]);
+  },
+);
+
+void t.test('a discount that is set and cleared again: sent as it was signed', async (t) => {
+  const { attempts } = await changedBeforeSending(t, async (stage, { id }) => {
+    await updateDiscount(stage.sql, id, halved);
+    const none = { discountPercent: null, discountAmount: null, discountPeriods: null };
+    await updateDiscount(stage.sql, id, none);
+  });
+  t.same(attempts, [`landed ${AMOUNT}`]);
+});

@@ -5,7 +5,9 @@ import type { Sql } from '../../db/connect.ts';
 import { listDaemons, type DaemonRow } from '../../db/daemons.ts';
 import { countDue, findDueEndpoints } from '../../db/delivery-queue.ts';
 import {
+  type CostlyWallet,
   countLimit,
+  listCostlyWallets,
   listRecentErrors,
   readDatabaseFacts,
   readDeliveryFacts,
@@ -29,6 +31,8 @@ export interface QueueStatus {
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;
+    /** The wallets with the most payments that failed on chain within a day. */
+    failedOnChain: CostlyWallet[];
   };
   deliveries: DeliveryFacts & {
     /** Due deliveries, counted up to 10,000. */
@@ -49,6 +53,7 @@ export interface QueueStatus {
 }
 
 const errorsShown = 5;
+const walletsListed = 10;
 
 /** Reads everything in one short read-only transaction. `chainNow`: the chain's clock, if known. */
 export async function queueStatus(
@@ -64,6 +69,7 @@ export async function queueStatus(
     const now = chainNow ?? facts.now;
     const backlog = await readBacklog(tx, now);
     const payments = await readPaymentFacts(tx);
+    const failedOnChain = await listCostlyWallets(tx, walletsListed);
     const deliveries = await readDeliveryFacts(tx);
     const holds = await listHolds(tx);
     const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
@@ -84,6 +90,7 @@ export async function queueStatus(
         lateSeconds: secondsSince(backlog.oldest, now),
         judgedBy: chainNow === null ? 'database' : 'chain',
         oldestOpenSeconds: secondsSince(payments.oldestOpenAt, facts.now),
+        failedOnChain,
       },
       deliveries: {
         ...deliveries,

@@ -78,6 +78,7 @@ function queueFacts({ database, payments, deliveries, collection }: Status): [st
     ],
     ['last payment', payments.lastPaymentAt?.toISOString() ?? 'none'],
     ...collectionFacts(collection),
+    ...costFacts(payments.failedOnChain),
     ['Deliveries due', `${most(deliveries.due)}${oldest(deliveries.lateSeconds, deliveries.due)}`],
     ['waiting', `${most(deliveries.pending)}, ${most(deliveries.retrying)} of them to be retried`],
     ['given up', `${most(deliveries.failed)} in the last two days`],
@@ -91,6 +92,13 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
   return [
     ['signing waits', `until block height ${height.toString()} is finalized: Postgres failed over`],
   ];
+}
+
+/** The wallet that cost the keeper the most failed transactions. `--json` lists more. */
+function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
+  if (first === undefined) return [];
+  const { failures, subscriberWallet } = first;
+  return [['failed on chain', `most by ${subscriberWallet}: ${failures} in the last day`]];
 }
 
 function chainFacts(chain: Status['chain']): [string, string][] {

@@ -1,0 +1,76 @@
+// Simulates payments before they are committed, where one failed on chain in the same period (domain/early-tries.ts). A payment that would fail again is
+// not sent, so it costs nothing.
+import { transferPlaces } from '../chain/collection.ts';
+import {
+  classifyPullError,
+  describeTransactionError,
+  type SubscriberReason,
+} from '../chain/errors.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc-errors.ts';
+import type { HeldSubscription } from '../db/subscription-work.ts';
+import { sameInstance } from '../domain/decide.ts';
+import type { Collectable, Decision } from '../domain/decision.ts';
+import { refuse } from '../domain/refusal.ts';
+import { each } from '../each.ts';
+import type { Context } from './preflight.ts';
+import type { Snapshot } from './snapshot.ts';
+
+const AT_ONCE = 8;
+
+interface Decided<Row> {
+  readonly row: Row;
+  readonly decision: Decision;
+}
+
+/** The decisions, where those payments that their simulation refused are not collected. `signed` has the transactions by subscription. */
+export async function afterSimulation<Row extends HeldSubscription>(
+  context: Context,
+  decided: readonly Decided<Row>[],
+  snapshot: Snapshot,
+  signed: ReadonlyMap<string, { readonly transaction: Uint8Array }> | undefined,
+): Promise<Decided<Row>[]> {
+  const refused = new Map<Row, Decision>();
+  const doubted = decided.filter(({ decision }) => decision.collect?.isDoubted === true);
+  await each(doubted, AT_ONCE, async ({ row, decision: { draft, collect, alert } }) => {
+    const view = snapshot.of(row);
+    const account = view instanceof Error ? null : sameInstance(row, view.subscription);
+    const bytes = signed?.get(row.id)?.transaction;
+    if (!collect || !bytes || view instanceof Error || account === null) return;
+    const reason = await simulate(context, { row, collect, bytes }, view.slot);
+    if (reason === undefined) return;
+    const again = refuse({ draft, collect, reason }, view, account, context.rules);
+    refused.set(row, { ...again, ...(alert && { alert }) });
+  });
+  return decided.map(({ row, decision }) => ({ row, decision: refused.get(row) ?? decision }));
+}
+
+/** Why the payment would fail as of `minSlot` or later: the subscriber's reason, null for any other and without an answer, undefined when it would land. */
+async function simulate(
+  { rpc, programId, versions, log }: Context,
+  { row, collect, bytes }: { row: HeldSubscription; collect: Collectable; bytes: Uint8Array },
+  minSlot: bigint,
+): Promise<SubscriberReason | null | undefined> {
+  try {
+    // Processed, because what the payer did last decides.
+    const { err, logs } = await rpc.simulateTransaction(bytes, {
+      commitment: 'processed',
+      minSlot,
+    });
+    if (err === null) return undefined;
+    const failure = classifyPullError(err, {
+      layout: { pulls: transferPlaces(bytes, programId, row.subscriptionPda) },
+      logs,
+      gross: collect.amounts.gross,
+      // Not read as of the simulation: a reason that needs it is found at the next read.
+      subscriberAccount: undefined,
+    });
+    if (failure.kind === 'subscriber') return failure.reason;
+    const error = describeTransactionError(err);
+    log.warn({ subscription: row.id, error }, 'payment not sent: its simulation failed');
+  } catch (error) {
+    if (error instanceof RpcError) versions.refused(error);
+    else if (!(error instanceof RpcUnreachable)) throw error;
+    log.warn({ err: error, subscription: row.id }, 'payment not sent: it was not simulated');
+  }
+  return null;
+}
