@@ -81,12 +81,6 @@ export interface RenewedLease {
   after: string;
 }
 
-/** The row under its renewed lease: with the version after the renewal, unless the row had changed before. */
-export const renewed = <Row extends { readonly version: string }>(
-  row: Row,
-  { before, after }: RenewedLease,
-): Row => (before === row.version ? { ...row, version: after } : row);
-
 /** Renews leases; returns those that the claims still hold. */
 export async function renewLeases(
   sql: Queryable,

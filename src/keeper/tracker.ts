@@ -7,7 +7,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc-errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc-transactions.ts';
-import { releaseClaims, renewed, renewLeases } from '../db/subscription-leases.ts';
+import { renewed } from '../db/claims.ts';
+import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { InFlight, type OpenAttempt, type Tracked } from '../domain/in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from '../domain/poll-schedule.ts';
 import { LEASE_SECONDS } from '../domain/settlement.ts';
