@@ -1,5 +1,13 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each has a role named after the schema owner (for billing_owner: billing_serve,
 // billing_keeper, billing_dispatch, billing_reconcile).
+import {
+  amounts,
+  installationTerms,
+  notRefunded,
+  planTerms,
+  refundTerms,
+  subscriptionTerms,
+} from './fixed-columns.ts';
 import type { Queryable } from './connect.ts';
 
 export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
@@ -22,67 +30,6 @@ const running = {
   delete: ['daemons'],
   update: { daemons: ['id', 'name'] },
 };
-
-/** Identity and terms: no daemon may update them after the insert. */
-const planTerms = [
-  'id',
-  'app_id',
-  'plan_pda',
-  'chain_plan_id',
-  'owner',
-  'mint',
-  'treasury',
-  'puller',
-  'amount',
-  'period_hours',
-];
-const subscriptionTerms = [
-  'id',
-  'app_id',
-  'plan_id',
-  'subscription_pda',
-  'subscriber_wallet',
-  'amount',
-  'period_hours',
-];
-const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
-
-/** What `billing configure` records, and what an operator accepted. */
-const installationTerms = [
-  'single',
-  'cluster',
-  'mint',
-  'program_id',
-  'keepers',
-  'treasuries',
-  'fee_bps',
-  'updated_at',
-  'history_accepted_until',
-];
-
-/** Every column of payments except amount_refunded, which alone may be updated. */
-const notRefunded = [
-  'id',
-  'app_id',
-  'plan_id',
-  'subscription_id',
-  'subscription_pda',
-  'subscriber_wallet',
-  'status',
-  'source',
-  'period_start',
-  'period_end',
-  'further',
-  'amount_gross',
-  'platform_fee',
-  'fee_owed',
-  'amount_net',
-  'tx_signature',
-  'failure_reason',
-  'attempt',
-  'occurred_at',
-  'created_at',
-];
 
 /** test/db/roles.test.ts checks that every table of the schema is listed. */
 export const rights: Readonly<Record<DaemonRole, Rights>> = {
@@ -199,17 +146,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       subscriptions: subscriptionTerms,
       transactions: ['id', 'signature'],
       payments: notRefunded,
-      refunds: [
-        'id',
-        'app_id',
-        'payment_id',
-        'subscription_id',
-        'amount',
-        'reference',
-        'blockhash',
-        'last_valid_block_height',
-        'blockhash_slot',
-      ],
+      refunds: refundTerms,
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
     },

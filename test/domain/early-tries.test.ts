@@ -16,7 +16,13 @@ import {
 const T = 1_800_000_100n;
 const HOUR = 3600n;
 const DAY = 24n * HOUR;
-const rules = { keepers: ['keeper'], isOutOfSol: () => false, pastDueDays: 7, feeBps: 100 };
+const rules = {
+  keepers: ['keeper'],
+  isOutOfSol: () => false,
+  pastDueDays: 7,
+  feeBps: 100,
+  minimumAmount: 1n,
+};
 const account = subscriptionAccount(T);
 
 /** The accounts of a wallet that can pay, at `now`. */

@@ -1,0 +1,73 @@
+// Columns that no daemon may update after the insert: identity, terms and amounts (roles.ts).
+
+export const planTerms = [
+  'id',
+  'app_id',
+  'plan_pda',
+  'chain_plan_id',
+  'owner',
+  'mint',
+  'treasury',
+  'puller',
+  'amount',
+  'period_hours',
+];
+export const subscriptionTerms = [
+  'id',
+  'app_id',
+  'plan_id',
+  'subscription_pda',
+  'subscriber_wallet',
+  'amount',
+  'period_hours',
+];
+export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
+
+/** What `billing configure` records, and what an operator accepted. */
+export const installationTerms = [
+  'single',
+  'cluster',
+  'mint',
+  'program_id',
+  'keepers',
+  'treasuries',
+  'fee_bps',
+  'updated_at',
+  'history_accepted_until',
+];
+
+/** Every column of payments except amount_refunded, which alone may be updated. */
+export const notRefunded = [
+  'id',
+  'app_id',
+  'plan_id',
+  'subscription_id',
+  'subscription_pda',
+  'subscriber_wallet',
+  'status',
+  'source',
+  'period_start',
+  'period_end',
+  'further',
+  'amount_gross',
+  'platform_fee',
+  'fee_owed',
+  'amount_net',
+  'tx_signature',
+  'failure_reason',
+  'attempt',
+  'occurred_at',
+  'created_at',
+];
+
+export const refundTerms = [
+  'id',
+  'app_id',
+  'payment_id',
+  'subscription_id',
+  'amount',
+  'reference',
+  'blockhash',
+  'last_valid_block_height',
+  'blockhash_slot',
+];
