@@ -59,7 +59,6 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
 
 void t.test(
   'ten wallets, thirty top-ups each: three failed transactions a wallet at most, one more for each retry',
-  { timeout: 300_000 },
   async (t) => {
     const { stage, wallets, set, round, failures, solOf } = await toggling(t, 10);
     const before = await solOf();
