@@ -101,28 +101,25 @@ void t.test('it runs as a user other than root, who can read but not change it',
   }
 });
 
-void t.test(
-  'billing --help, and each daemon runs from it and is healthy',
-  async (t) => {
-    const build = { program: join(app, 'bin', 'billing.js') };
-    t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
-    const env = await daemonEnv(t);
-    const health = final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK');
-    const [command = '', ...args] = JSON.parse(
-      health?.text.slice(health.text.indexOf('[')) ?? '[]',
-    ) as string[];
-    const check = async (port: string) => {
-      const child = spawn(command, args, { env: { PATH: process.env.PATH, METRICS_PORT: port } });
-      const [code] = (await once(child, 'close')) as [number];
-      return code;
-    };
-    for (const daemon of daemons) {
-      const running = await startReady(t, daemon, env, build);
-      const { port } = new URL(running.metricsUrl);
-      t.equal(await check(port), 0, `${daemon} is healthy`);
-      running.child.kill('SIGTERM');
-      t.match(await running.ended, { code: 0, stderr: '' }, daemon);
-      t.equal(await check(port), 1, `${daemon} that is gone is not`);
-    }
-  },
-);
+void t.test('billing --help, and each daemon runs from it and is healthy', async (t) => {
+  const build = { program: join(app, 'bin', 'billing.js') };
+  t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
+  const env = await daemonEnv(t);
+  const health = final?.steps.find(({ instruction }) => instruction === 'HEALTHCHECK');
+  const [command = '', ...args] = JSON.parse(
+    health?.text.slice(health.text.indexOf('[')) ?? '[]',
+  ) as string[];
+  const check = async (port: string) => {
+    const child = spawn(command, args, { env: { PATH: process.env.PATH, METRICS_PORT: port } });
+    const [code] = (await once(child, 'close')) as [number];
+    return code;
+  };
+  for (const daemon of daemons) {
+    const running = await startReady(t, daemon, env, build);
+    const { port } = new URL(running.metricsUrl);
+    t.equal(await check(port), 0, `${daemon} is healthy`);
+    running.child.kill('SIGTERM');
+    t.match(await running.ended, { code: 0, stderr: '' }, daemon);
+    t.equal(await check(port), 1, `${daemon} that is gone is not`);
+  }
+});

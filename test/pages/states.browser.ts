@@ -1,94 +1,16 @@
-// Every state of the subscribe page, selected by the test wallet's settings. Payments are checked on chain and in the database.
-import type { Keypair } from '@solana/web3.js';
-import t, { type Test } from 'tap';
-import { authorityAddress, tokenAccountAddress } from '../../src/chain/addresses.ts';
-import { revokeApproval } from '../../src/chain/system-instructions.ts';
-import {
-  approveTransaction,
-  cancelTransaction,
-  revokeTransaction,
-} from '../../src/chain/transactions.ts';
-import { walletTransaction } from '../../src/chain/wallet-transaction.ts';
-import {
-  closeBrowser,
-  inspect,
-  type Stage,
-  startStage,
-  type Viewer,
-  type ViewerOptions,
-} from '../fixtures/browser.ts';
+// States of the subscribe page on the way to a subscription, selected by the test wallet's settings. Those after it: returning.browser.ts. Payments are
+// checked on chain and in the database.
+import t from 'tap';
+import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { call } from '../fixtures/localnet.ts';
-import {
-  ASSERTION_PROGRAM,
-  createTestWallet,
-  type TestWallet,
-  type WalletSwitches,
-} from '../fixtures/page-wallet.ts';
+import { ASSERTION_PROGRAM, createTestWallet } from '../fixtures/page-wallet.ts';
+import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
 
-const subscribed = 'You are subscribed';
-
-interface Scene extends Viewer {
-  wallet: TestWallet;
-  keypair: Keypair;
-  /** The address that the wallet approves for its payments. */
-  authority: string;
-  /** Whom its token account has approved on chain. */
-  delegate(): Promise<string | undefined>;
-  planId: string;
-  press(): Promise<void>;
-  sees(text: string): Promise<void>;
-  registrations(): Promise<number>;
-}
-
-async function scene(
-  stage: Stage,
-  switches: Partial<WalletSwitches> = {},
-  options: ViewerOptions & { gifts?: { lamports?: bigint; usdc?: bigint }; planId?: string } = {},
-): Promise<Scene> {
-  const planId = options.planId ?? (await stage.plan()).id;
-  const { keypair } = stage.chain.wallet(options.gifts);
-  const wallet = createTestWallet(stage.chain.rpcUrl, keypair, switches);
-  const viewer = await stage.open({
-    refusals: true,
-    ...options,
-    prepare: (page) => wallet.install(page),
-  });
-  await viewer.page.goto(`/s/${planId}`);
-  const { mint, programId } = stage.chain;
-  return {
-    ...viewer,
-    wallet,
-    keypair,
-    planId,
-    authority: authorityAddress(programId, wallet.address, mint).address,
-    delegate: async () => {
-      const account = tokenAccountAddress(wallet.address, mint).address;
-      const { value } = await stage.chain.rpc<{
-        value: { data: { parsed: { info: { delegate?: string } } } };
-      }>('getAccountInfo', account, { encoding: 'jsonParsed', commitment: 'confirmed' });
-      return value.data.parsed.info.delegate;
-    },
-    press: () => viewer.page.getByRole('button', { name: /^Subscribe with/ }).click(),
-    sees: async (text) => viewer.page.getByText(text).first().waitFor(),
-    registrations: async () =>
-      (
-        await stage.served.sql`
-          select 1 from subscriptions where plan_id = ${planId} and subscriber_wallet = ${wallet.address}`
-      ).length,
-  };
-}
-
-/** Inspects the screen, and expects a silent console. */
-async function look(t: Test, { page, faults }: Viewer, name: string): Promise<void> {
-  await inspect(t, page, `state-${name}`);
-  t.same(faults, [], `${name}: quiet`);
-}
-
 void t.test('states of the subscribe page', async (t) => {
   const stage = await startStage(t);
-  const { chain, served } = stage;
+  const { chain } = stage;
 
   await t.test('no wallet: a code to scan, or links on a phone', async (t) => {
     const { id } = await stage.plan();
@@ -245,110 +167,6 @@ void t.test('states of the subscribe page', async (t) => {
       1,
       'the wallet signed one transaction',
     );
-  });
-
-  await t.test('subscribed already', async (t) => {
-    const one = await scene(stage);
-    await one.press();
-    await one.sees('Paid until');
-    await one.page.reload();
-    await one.press();
-    await one.sees('You are subscribed already');
-    t.equal(await one.registrations(), 1);
-    await look(t, one, 'already');
-  });
-
-  await t.test('the approval was taken back: approved again', async (t) => {
-    const one = await scene(stage);
-    const owner = one.wallet.address;
-    await one.press();
-    await one.sees('Paid until');
-    await stage.land(one.keypair, (blockhash) =>
-      walletTransaction(owner, [revokeApproval({ owner, mint: chain.mint })], blockhash),
-    );
-    await one.page.reload();
-    await one.press();
-    await one.sees('Payments are not approved');
-    t.equal(await one.delegate(), undefined);
-    await look(t, one, 'approval-missing');
-    await one.page.getByRole('button', { name: 'Approve payments again' }).click();
-    await one.sees('Payments are approved again');
-    t.equal(await one.delegate(), one.authority);
-    t.equal(await one.registrations(), 1);
-  });
-
-  await t.test('the authority was rotated: only another subscription helps', async (t) => {
-    const one = await scene(stage);
-    const user = one.wallet.address;
-    await one.press();
-    await one.sees('Paid until');
-    const authority = { user, mint: chain.mint, payer: user };
-    await stage.land(one.keypair, (blockhash) =>
-      revokeTransaction(chain.programId, { authority, blockhash }),
-    );
-    await stage.land(one.keypair, (blockhash) =>
-      approveTransaction(chain.programId, { user, mint: chain.mint, blockhash }),
-    );
-    await one.page.reload();
-    await one.press();
-    await one.sees('This subscription cannot be paid any more');
-    await look(t, one, 'authority-rotated');
-    t.equal(await one.registrations(), 1);
-  });
-
-  await t.test('cancelled on chain: resumed', async (t) => {
-    const one = await scene(stage);
-    const subscriber = one.wallet.address;
-    await one.press();
-    await one.sees('Paid until');
-    const cancelled = async () => {
-      const [row] = await served.sql<{ at: Date | null; plan: string; subscription: string }[]>`
-        select s.cancel_requested_at as at, p.plan_pda as plan, s.subscription_pda as subscription
-        from subscriptions s join plans p on p.id = s.plan_id where s.plan_id = ${one.planId}`;
-      if (row === undefined) throw new Error('there is no subscription');
-      return row;
-    };
-    const { plan, subscription } = await cancelled();
-    await stage.land(one.keypair, (blockhash) =>
-      cancelTransaction(chain.programId, { subscriber, plan, subscription }, blockhash),
-    );
-    await stage.until('the service has seen it', async () => (await cancelled()).at !== null);
-    await one.page.reload();
-    await one.press();
-    await one.sees('You have cancelled');
-    await look(t, one, 'cancelled');
-    await one.page.getByRole('button', { name: 'Resume the subscription' }).click();
-    await one.sees('Your cancellation is taken back');
-    await stage.until('the service has seen it', async () => (await cancelled()).at === null);
-  });
-
-  await t.test('the plan has ended, is pending, or does not exist', async (t) => {
-    const one = await scene(stage);
-    for (const status of ['ended', 'sunset'] as const) {
-      await served.sql`update plans set status = ${status} where id = ${one.planId}`;
-      await one.page.reload();
-      await one.sees('Not available');
-    }
-    await look(t, one, 'ended');
-    await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
-    await one.sees('This link leads nowhere');
-    await look(t, one, 'nowhere');
-    await one.page.goto('/s/%3Cscript%3E');
-    await one.sees('This link leads nowhere');
-  });
-
-  await t.test('everything works by keyboard', async (t) => {
-    const one = await scene(stage);
-    const button = one.page.getByRole('button', { name: /^Subscribe with/ });
-    await button.waitFor();
-    for (let presses = 0; presses < 20; presses += 1) {
-      await one.page.keyboard.press('Tab');
-      if (await one.page.locator('button:focus', { hasText: 'Subscribe with' }).count()) break;
-    }
-    await one.page.keyboard.press('Enter');
-    await one.sees(subscribed);
-    t.equal(await one.registrations(), 1);
-    t.same(one.faults, []);
   });
 });
 
