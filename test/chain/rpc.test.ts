@@ -188,6 +188,7 @@ void t.test('signature statuses', async (t) => {
     const { rpc, calls } = await setup(t, () => inContext(50, [landed, failedOne, null, old]));
     t.same(await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], { history: true }), {
       slot: 50n,
+      witnesses: 1,
       statuses: [
         { slot: 5n, err: null, commitment: 'confirmed' },
         { slot: 6n, err: failedOne.err, commitment: 'finalized' },
@@ -213,7 +214,7 @@ void t.test('signature statuses', async (t) => {
     );
     t.equal((await rpc.getSignatureStatuses(wallets(256))).statuses.length, 256);
     await t.rejects(rpc.getSignatureStatuses(wallets(257)), RangeError);
-    t.same(await rpc.getSignatureStatuses([]), { slot: 0n, statuses: [] });
+    t.same(await rpc.getSignatureStatuses([]), { slot: 0n, witnesses: 0, statuses: [] });
     t.equal(calls.length, 1);
   });
   await t.test(
@@ -226,10 +227,11 @@ void t.test('signature statuses', async (t) => {
         () => inContext(48, [landed, landed, null, { ...landed, confirmationStatus: 'processed' }]),
         () => HANDLED,
       );
-      const { slot, statuses } = await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], {
+      const { slot, witnesses, statuses } = await rpc.getSignatureStatuses(['a', 'b', 'c', 'd'], {
         everywhere: true,
       });
       t.equal(slot, 48n);
+      t.equal(witnesses, 2);
       t.same(
         statuses.map((status) => status?.commitment),
         ['confirmed', 'confirmed', undefined, 'confirmed'],
