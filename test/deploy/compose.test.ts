@@ -191,6 +191,7 @@ void t.test(
     t.same(called, [
       'ci',
       'check',
+      'model',
       'test',
       'test:browser',
       'test:tools',
