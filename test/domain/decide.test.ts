@@ -3,13 +3,16 @@ import fc from 'fast-check';
 import t from 'tap';
 import { periodSeconds, pullPeriod } from '../../src/chain/period.ts';
 import type { SubscriptionAccount } from '../../src/chain/layouts.ts';
+import type { AttemptRow } from '../../src/db/payment-attempts.ts';
 import type { HeldSubscription } from '../../src/db/subscription-work.ts';
+import { type AttemptEnd, outcomeOf } from '../../src/domain/attempt-end.ts';
 import type { ChainView, Pull } from '../../src/domain/chain-view.ts';
 import { decide, sameInstance } from '../../src/domain/decide.ts';
 import type { Decision, Findings } from '../../src/domain/decision.ts';
-import { type FoundPull, nextAfter, recordPull } from '../../src/domain/pulls.ts';
+import { asSigned, landedPull } from '../../src/domain/landed-pull.ts';
+import { type FoundPull, recordPull } from '../../src/domain/pulls.ts';
 import { timeOf, unixSeconds } from '../../src/chain/time.ts';
-import { applyFailure, type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
+import { type Draft, draftOf, isLive } from '../../src/domain/transitions.ts';
 import {
   heldSubscription,
   planAccount,
@@ -29,8 +32,36 @@ const rules = {
 const terms = { amount: 1_000n, periodHours: 24n };
 const length = periodSeconds(terms.periodHours);
 
-interface World {
+/** A registration of the address, with its events. */
+interface Registration {
   row: HeldSubscription;
+  happenings: Draft['happenings'][number][];
+  /** Number of the account that was registered. */
+  registered: number;
+  /** Number of the account that the keeper read first; null before. */
+  opened: number | null;
+}
+
+/** A committed attempt, and what became of its transaction. */
+interface Attempt {
+  attempt: AttemptRow;
+  /** As it was signed. */
+  row: HeldSubscription;
+  periodEnd: bigint;
+  signedAt: bigint;
+  end: 'none' | 'dead' | Pull | Extract<AttemptEnd, { kind: 'failed' }>;
+}
+
+/** What Postgres holds: a failover can lose the last changes of it. */
+interface Books extends Registration {
+  /** Ended registrations of the address, the oldest first. */
+  earlier: Registration[];
+  payments: Draft['payments'][number][];
+  /** The open attempt of the address. */
+  attempt: Attempt | null;
+}
+
+interface World extends Books {
   now: bigint;
   slot: bigint;
   plan: ChainView['plan'];
@@ -40,11 +71,23 @@ interface World {
   pulls: Pull[];
   /** Amounts of transactions that the keeper signed and forgot: each may land at any time. */
   strays: { gross: bigint; fee: bigint }[];
-  happenings: Draft['happenings'][number][];
-  payments: Draft['payments'][number][];
-  /** The account was closed and recreated since the row was first processed. */
-  reopened: boolean;
+  /** Signatures of the strays that landed. */
+  forgotten: Set<string>;
+  /** Number of the newest account at the address. */
+  accounts: number;
+  signed: number;
+  /** The books after the last commits, the oldest first. */
+  commits: Books[];
+  /** What the sequence came to. */
+  outcomes: Set<string>;
 }
+
+const booksOf = ({ row, happenings, registered, opened, ...world }: World): Books => ({
+  ...{ row, registered, opened, attempt: world.attempt },
+  happenings: [...happenings],
+  payments: [...world.payments],
+  earlier: world.earlier.map((one) => ({ ...one, happenings: [...one.happenings] })),
+});
 
 type Terms = Pick<
   HeldSubscription,
@@ -75,9 +118,17 @@ function newWorld(payer: string, given: Terms = plain): World {
     },
     pulls: [],
     strays: [],
+    forgotten: new Set(),
     happenings: [],
     payments: [],
-    reopened: false,
+    registered: 0,
+    opened: null,
+    earlier: [],
+    attempt: null,
+    accounts: 0,
+    signed: 0,
+    commits: [],
+    outcomes: new Set(),
   };
 }
 
@@ -106,7 +157,13 @@ function viewOf(world: World): ChainView {
 }
 
 /** Moves money as the program would; false when it would refuse. */
-function pullOnChain(world: World, amount: bigint, fee: bigint, source: Pull['source']): boolean {
+function pullOnChain(
+  world: World,
+  amount: bigint,
+  fee: bigint,
+  source: Pull['source'],
+  signature = `signature ${world.pulls.length}`,
+): boolean {
   const { account, tokens } = world;
   if (
     account === null ||
@@ -119,7 +176,6 @@ function pullOnChain(world: World, amount: bigint, fee: bigint, source: Pull['so
   if (period.available < amount) return false;
   world.account = { ...account, periodStart: period.start, amountPulled: period.pulled + amount };
   world.tokens = { ...tokens, amount: tokens.amount - amount };
-  const signature = `signature ${world.pulls.length}`;
   world.pulls.push({
     signature,
     at: world.now,
@@ -137,6 +193,104 @@ function write(world: World, { state, happenings, payments }: Draft): void {
   world.row = { ...world.row, ...state };
   world.happenings.push(...happenings);
   world.payments.push(...payments);
+}
+
+/** Runs `step` with this registration in the place of the newest. */
+function withRegistration(world: World, id: string, step: () => void): void {
+  const place = world.earlier.findIndex(({ row }) => row.id === id);
+  const { row, happenings, registered, opened } = world;
+  if (place < 0) {
+    if (row.id !== id) throw new Error('an attempt without a registration');
+    step();
+    return;
+  }
+  Object.assign(world, world.earlier[place]);
+  step();
+  world.earlier[place] = {
+    ...{ row: world.row, happenings: world.happenings },
+    ...{ registered: world.registered, opened: world.opened },
+  };
+  Object.assign(world, { row, happenings, registered, opened });
+}
+
+/** Commits an attempt. Its address has no other open one (unique index). */
+function sign(world: World, collect: NonNullable<Decision['collect']>): void {
+  if (world.attempt !== null) throw new Error('signed beside an open attempt');
+  const { gross: amountGross, fee: platformFee, net: amountNet } = collect.amounts;
+  world.signed += 1;
+  world.attempt = {
+    attempt: {
+      ...{ id: 'attempt', subscriptionId: world.row.id, position: 0, payments: 1 },
+      ...{ transaction: Buffer.alloc(0), lastValidBlockHeight: 0n, blockhashSlot: 0n },
+      signature: `signed ${world.signed}`,
+      periodStart: timeOf(collect.periodStart),
+      ...{ amountGross, platformFee, amountNet, feeOwed: collect.feeOwed },
+    },
+    row: world.row,
+    periodEnd: collect.periodEnd,
+    signedAt: world.now,
+    end: 'none',
+  };
+}
+
+/** The transaction of the open attempt is processed on chain, unless it has been, or its blockhash is dead. */
+function land(world: World): void {
+  const one = world.attempt;
+  if (one?.end !== 'none') return;
+  const { amountGross: gross, platformFee: fee, signature } = one.attempt;
+  const { tokens } = world;
+  if (pullOnChain(world, gross, fee, 'keeper', signature)) {
+    one.end = world.pulls.at(-1)!;
+    if (gross * 2n <= terms.amount) world.outcomes.add('half of the amount or less');
+    const { unpausedAt } = one.row;
+    if (unpausedAt !== null && unixSeconds(unpausedAt) > one.end.periodStart + length / 2n)
+      world.outcomes.add('a pause that ended late');
+    return;
+  }
+  const failure =
+    tokens.delegate !== 'sa'
+      ? ({ kind: 'subscriber', reason: 'delegate_replaced' } as const)
+      : tokens.amount < gross
+        ? ({ kind: 'subscriber', reason: 'insufficient_funds' } as const)
+        : ({ kind: 'already_collected' } as const);
+  one.end = { kind: 'failed', failure, error: failure.kind };
+}
+
+/** The pull of a landed attempt, from the account where that is certain, else from the transaction; with the pulls of the periods that it missed. */
+function paidEnd(world: World, { attempt, periodEnd }: Attempt, pull: Pull): AttemptEnd {
+  const account = sameInstance(world.row, world.account);
+  const derived = landedPull(attempt, { view: viewOf(world), account, at: pull.at }, periodEnd);
+  if (derived !== undefined && derived.periodStart !== pull.periodStart)
+    throw new Error('derived another period than the chain has');
+  const signedFor = unixSeconds(attempt.periodStart);
+  const isBetween = ({ periodStart: start }: Pull) =>
+    start >= signedFor && start < pull.periodStart;
+  return {
+    kind: 'paid',
+    pull: derived ?? asSigned(pull, attempt),
+    earlier: world.pulls.filter(isBetween),
+  };
+}
+
+/** Settles the open attempt when its end is final: processed, or after 90 s its blockhash is dead. */
+function settleAttempt(world: World): void {
+  const one = world.attempt;
+  if (one === null) return;
+  if (one.end === 'none' && world.now >= one.signedAt + 90n) one.end = 'dead';
+  const { end } = one;
+  if (end === 'none') return;
+  const { subscriptionId } = one.attempt;
+  if (subscriptionId !== world.row.id)
+    world.outcomes.add(
+      end === 'dead' ? 'expired after its registration' : 'ended after its registration',
+    );
+  withRegistration(world, subscriptionId, () => {
+    const result: AttemptEnd =
+      end === 'dead' ? { kind: 'expired' } : 'kind' in end ? end : paidEnd(world, one, end);
+    const seen = { view: viewOf(world), now: world.now, mark: (pull: Pull) => mark(world, pull) };
+    write(world, outcomeOf(rules, world.row, one, result, seen).draft);
+  });
+  world.attempt = null;
 }
 
 /** What is collected for a period: the discounted amount, reduced to the part that is not in a trial or pause, or after the plan's end. */
@@ -193,16 +347,26 @@ function checkUncollected(world: World, before: HeldSubscription): void {
     throw new Error('a period that costs something was not collected');
 }
 
+/** The pulls in the history that the keeper reads for this registration, newest first (assess.ts). */
+function history(world: World): FoundPull[] {
+  const { row, now } = world;
+  const account = sameInstance(row, world.account);
+  const anchor = row.periodAnchor === null ? now : unixSeconds(row.periodAnchor);
+  const first = account?.periodStart ?? anchor;
+  const paidThrough = row.paidThrough === null ? null : unixSeconds(row.paidThrough);
+  const isPaid = account !== null && paidThrough !== null && paidThrough > account.periodStart;
+  const since = paidThrough === null || isPaid ? first : paidThrough;
+  const found = world.pulls.filter(({ periodStart }) => periodStart >= since);
+  return found.reverse().map((pull) => mark(world, pull));
+}
+
 function decided(world: World, closes: boolean): Decision {
   const view = viewOf(world);
   let findings: Findings = {};
   for (;;) {
     const decision = decide(world.row, view, rules, findings);
     if (decision.needs === 'pulls') {
-      findings = {
-        ...findings,
-        pulls: world.pulls.map((pull) => mark(world, pull)),
-      };
+      findings = { ...findings, pulls: history(world) };
     } else if (decision.needs === 'closing') {
       if (closes) {
         world.account = null;
@@ -240,73 +404,64 @@ function checkLookAhead(world: World, { happenings }: Draft): void {
     throw new Error('a payment is due that will not be announced');
 }
 
-/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later (or is lost). */
-function turn(
+interface Turn {
+  delay: bigint;
+  /** The transaction does not land now: never, or the keeper forgets it. */
+  lost: boolean;
+  /** The attempt stays open. */
+  open: boolean;
+  closes: boolean;
+  size: number;
+}
+
+/** Checks a payment that the keeper is about to sign, from the row that it decided from. */
+function checkCollected(
   world: World,
-  { delay, lost, closes, size }: { delay: bigint; lost: boolean; closes: boolean; size: number },
+  before: HeldSubscription,
+  { amounts, periodStart, periodEnd }: NonNullable<Decision['collect']>,
 ): void {
+  if (!isLive(before) || world.row.cancelRequestedAt !== null)
+    throw new Error('collected after the end or a cancellation');
+  if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
+    throw new Error('collected a paid period');
+  if (world.opened !== world.accounts)
+    throw new Error('collected from another subscription at the same address');
+  if (before.pausedAt !== null) throw new Error('collected while paused');
+  if (before.trialEndsAt !== null && unixSeconds(before.trialEndsAt) > world.now)
+    throw new Error('collected in the trial');
+  const gross = expected(before, periodStart, periodEnd);
+  if (gross > terms.amount) throw new Error('above the ceiling');
+  if (gross === 0n) throw new Error('collected what costs more than it brings');
+  if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
+    throw new Error('collected another amount');
+  if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
+}
+
+const whileInFlight = [
+  ...['merchantForces', 'merchantCancels', 'pause', 'discount', 'strayLands'],
+  ...['resubscribe', 'failover', 'pauseUntilLate', 'pass'],
+];
+
+/** One turn of the keeper: its decision is applied, its transaction lands `delay` seconds later, later or never. */
+function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
   const before = structuredClone(world.row);
   const decision = decided(world, closes);
   if (decision.alert?.reason === 'period_mismatch')
     throw new Error(`${decision.alert.reason}: ${decision.alert.detail ?? ''}`);
+  write(world, decision.draft);
+  if (world.row.periodAnchor !== null) world.opened ??= world.accounts;
   if (decision.collect !== undefined) {
-    const { amounts, periodStart, periodEnd } = decision.collect;
-    if (!isLive(before) || decision.draft.state.cancelRequestedAt !== null)
-      throw new Error('collected after the end or a cancellation');
-    if (before.paidThrough !== null && unixSeconds(before.paidThrough) > periodStart)
-      throw new Error('collected a paid period');
-    if (world.reopened) throw new Error('collected from another subscription at the same address');
-    if (before.pausedAt !== null) throw new Error('collected while paused');
-    if (before.trialEndsAt !== null && unixSeconds(before.trialEndsAt) > world.now)
-      throw new Error('collected in the trial');
-    const gross = expected(before, periodStart, periodEnd);
-    if (gross > terms.amount) throw new Error('above the ceiling');
-    if (gross === 0n) throw new Error('collected what costs more than it brings');
-    if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
-      throw new Error('collected another amount');
-    if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
-    write(world, decision.draft);
-    if (lost) {
-      if (size % 2 === 0) world.strays.push({ gross: amounts.gross, fee: amounts.fee });
-      return;
-    }
+    checkCollected(world, before, decision.collect);
+    sign(world, decision.collect);
+    if (lost && size % 2 === 0) forget(world);
+    if (lost || open) return;
     world.now += delay;
-    if (size % 5 === 0) acts.merchantForces!(world, 0);
-    if (size % 5 === 1) acts.merchantCancels!(world, 0);
-    if (size % 5 === 2) acts.pause!(world, 0);
-    if (size % 5 === 3) acts.discount!(world, size);
-    if (size % 5 === 4) acts.strayLands!(world, 0);
-    const draft = draftOf(world.row);
-    if (pullOnChain(world, amounts.gross, amounts.fee, 'keeper')) {
-      const pull = world.pulls.at(-1)!;
-      const account = sameInstance(world.row, world.account)!;
-      recordPull(
-        draft,
-        mark(world, pull),
-        nextAfter(pull.periodStart, account, pullPeriod(account, world.plan, world.now)),
-      );
-    } else if (
-      world.tokens.amount < amounts.gross &&
-      isLive(world.row) &&
-      world.row.cancelRequestedAt === null &&
-      world.row.pausedAt === null
-    ) {
-      const failed = {
-        reason: 'insufficient_funds',
-        now: world.now,
-        periodStart,
-        periodEnd: decision.collect.periodEnd,
-      };
-      applyFailure(
-        draft,
-        { ...failed, nextPeriod: null, amounts, signature: 'failed' },
-        rules.pastDueDays,
-      );
-    }
-    write(world, draft);
+    const act = whileInFlight[size % whileInFlight.length]!;
+    acts[act]!(world, act === 'merchantForces' ? 0 : size);
+    land(world);
+    settleAttempt(world);
     return;
   }
-  write(world, decision.draft);
   checkLookAhead(world, decision.draft);
   checkUncollected(world, before);
   if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
@@ -326,11 +481,23 @@ function turn(
   }
 }
 
+function assert(holds: boolean, what: string): void {
+  if (!holds) throw new Error(what);
+}
+
+/** Checks the registration, then the money of its address. */
 function check(world: World): void {
-  const { row, payments, pulls, happenings } = world;
-  const assert = (holds: boolean, what: string) => {
-    if (!holds) throw new Error(what);
-  };
+  checkRegistration(world);
+  for (const { row } of world.earlier) {
+    withRegistration(world, row.id, () => {
+      checkRegistration(world);
+    });
+    assert(!isLive(row), 'an address has one live registration');
+  }
+  checkMoney(world);
+}
+
+function checkRegistration({ row, payments, happenings }: World): void {
   // The constraints of the table.
   assert(
     (row.cancelRequestedAt === null) === (row.cancelRequestedBy === null),
@@ -342,7 +509,36 @@ function check(world: World): void {
   assert(isLive(row) || row.nextPaymentDue === null, 'nothing is due after the end');
   assert(row.pausedAt === null || row.nextPaymentDue === null, 'nothing is due while paused');
   assert(row.pausedAt === null || row.status !== 'past_due', 'dunning stops while paused');
-  // Money.
+  const upcoming = happenings.flatMap(({ type, extra }) =>
+    type === 'renewal_upcoming' ? [(extra?.dueAt as Date).getTime()] : [],
+  );
+  assert(new Set(upcoming).size === upcoming.length, 'each due payment is announced once');
+  // Ends and revocations.
+  const paid = payments.filter(
+    ({ status, further, subscriptionId }) =>
+      status === 'succeeded' && !further && subscriptionId === row.id,
+  );
+  const ends = happenings.filter(
+    ({ type, extra }) =>
+      type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true),
+  );
+  assert(
+    !isLive(row) || paid.every(({ periodEnd }) => row.paidThrough! >= periodEnd),
+    'paid through',
+  );
+  assert(
+    ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1),
+    'one end',
+  );
+  const asked = happenings.filter(({ type }) => type === 'cancel_requested').length;
+  assert(
+    asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1,
+    'a cancellation is told once',
+  );
+}
+
+function checkMoney({ payments, pulls, happenings, earlier, forgotten }: World): void {
+  const told = [...earlier.flatMap((one) => one.happenings), ...happenings];
   const succeeded = payments.filter(({ status }) => status === 'succeeded');
   const paid = succeeded.filter(({ further }) => !further);
   assert(
@@ -367,33 +563,16 @@ function check(world: World): void {
       'a further pull is beside the one that paid its period',
     );
   assert(
-    happenings.filter(({ type }) => type === 'payment_success').length === paid.length,
+    told.filter(({ type }) => type === 'payment_success').length === paid.length,
     'each payment is told once',
   );
-  const upcoming = happenings.flatMap(({ type, extra }) =>
-    type === 'renewal_upcoming' ? [(extra?.dueAt as Date).getTime()] : [],
-  );
-  assert(new Set(upcoming).size === upcoming.length, 'each due payment is announced once');
-  // Ends and revocations.
-  const ends = happenings.filter(
-    ({ type, extra }) =>
-      type === 'cancel_finalized' || (type === 'payment_failed' && extra?.final === true),
+  // No period is pulled twice by attempts that the keeper knows.
+  const known = pulls.filter(
+    ({ source, signature }) => source === 'keeper' && !forgotten.has(signature),
   );
   assert(
-    pulls.length === 0 ||
-      !isLive(row) ||
-      row.paidThrough === null ||
-      row.paidThrough >= (paid.at(-1)?.periodEnd ?? row.paidThrough),
-    'paid through',
-  );
-  assert(
-    ends.length <= 1 && (isLive(row) || row.endReason === 'forced' || ends.length === 1),
-    'one end',
-  );
-  const asked = happenings.filter(({ type }) => type === 'cancel_requested').length;
-  assert(
-    asked - happenings.filter(({ type }) => type === 'subscription_resumed').length <= 1,
-    'a cancellation is told once',
+    new Set(known.map(({ periodStart }) => periodStart)).size === known.length,
+    'one pull of ours a period',
   );
 }
 
@@ -460,16 +639,79 @@ const acts: Record<string, (world: World, size: number) => void> = {
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
     // Not on the old one's boundaries, to the second: then the two cannot be told apart.
-    const anchor = world.row.periodAnchor === null ? 0n : unixSeconds(world.row.periodAnchor);
-    if ((world.now - anchor) % length === 0n) world.now += 1n;
+    const rows = [world.row, ...world.earlier.map(({ row }) => row)];
+    const anchors = rows.flatMap(({ periodAnchor }) =>
+      periodAnchor === null ? [] : [unixSeconds(periodAnchor)],
+    );
+    while (anchors.some((anchor) => (world.now - anchor) % length === 0n)) world.now += 1n;
     world.account = subscriptionAccount(world.now);
-    world.reopened = world.row.periodAnchor !== null;
+    world.accounts += 1;
   },
   replace(world) {
     acts.cancel!(world, 0);
     acts.skip!(world, 0);
     acts.close!(world, 0);
     acts.reopen!(world, 0);
+  },
+  /** The account is registered (registration.ts); a live registration of an earlier account ends. */
+  register(world, size) {
+    const { account, plan, row, earlier } = world;
+    if (account?.expiresAt !== 0n || plan?.status !== 'active' || plan.createdAt !== START) return;
+    const isSame = world.registered === world.accounts;
+    if (isSame && (isLive(row) || row.endReason === 'forced')) return;
+    const now = timeOf(world.now);
+    if (isLive(row)) {
+      world.row = {
+        ...row,
+        status: 'cancelled',
+        cancelledAt: now,
+        cancelRequestedAt: row.cancelRequestedAt ?? now,
+        cancelRequestedBy: row.cancelRequestedBy ?? 'subscriber',
+        endReason: 'resubscribed',
+        ...{ pastDueSince: null, nextPaymentDue: null, dueAt: now },
+      };
+      world.happenings.push({ type: 'cancel_finalized' });
+    }
+    const { happenings, registered, opened } = world;
+    world.earlier = [...earlier, { row: world.row, happenings, registered, opened }].map((one) => {
+      const successor =
+        one.registered === world.accounts ? 'same_account' : (one.row.successor ?? 'other_account');
+      return { ...one, row: { ...one.row, successor } };
+    });
+    const hours = [0n, 13n, 23n, 100n][size % 4]!;
+    const hadTrial = world.earlier.some((one) => one.row.trialEndsAt !== null);
+    const { start } = pullPeriod(account, plan, world.now);
+    const trialEndsAt = hadTrial || hours === 0n ? null : timeOf(start + hours * HOUR);
+    world.row = heldSubscription(world.now, {
+      id: `subscription ${world.earlier.length}`,
+      observedSlot: world.slot - 1n,
+      trialEndsAt,
+      nextPaymentDue: trialEndsAt !== null && trialEndsAt > now ? trialEndsAt : now,
+      ...randomDiscount(size),
+    });
+    Object.assign(world, { happenings: [], registered: world.accounts, opened: null });
+    world.outcomes.add('replaced registration');
+  },
+  /** Replaced and registered at once; an open attempt of the old account may land before, after or never. */
+  resubscribe(world, size) {
+    if (size % 3 === 0) land(world);
+    acts.replace!(world, 0);
+    acts.register!(world, size);
+    if (size % 3 === 1) land(world);
+  },
+  attemptLands: land,
+  /** A failover loses the last commits; the keeper forgets what it signed in them. */
+  failover(world, size) {
+    const found = world.commits[size % world.commits.length];
+    if (found === undefined) return;
+    if (world.attempt !== null && world.attempt !== found.attempt) forget(world);
+    if (world.payments.length > found.payments.length) world.outcomes.add('lost payment');
+    world.commits = world.commits.slice(0, size % world.commits.length);
+    Object.assign(world, found);
+  },
+  /** `billing reconcile --repair`, which waits while an attempt is open. */
+  reconcile(world) {
+    if (world.attempt === null) reconcile(world);
   },
   merchantCancels(world) {
     if (!isLive(world.row) || world.row.cancelRequestedAt !== null) return;
@@ -506,6 +748,15 @@ const acts: Record<string, (world: World, size: number) => void> = {
       now,
     );
     world.row = { ...row, pausedAt: null, unpausedAt: now, nextPaymentDue: due, dueAt: due };
+  },
+  /** A pause that ends in the second half of a period. */
+  pauseUntilLate(world, size) {
+    acts.pause!(world, 0);
+    const start = world.account?.periodStart ?? world.now;
+    const left = length - ((world.now - start) % length);
+    const late = left - 61n - (BigInt(size) % (length / 2n));
+    if (late > 0n) world.now += late;
+    acts.unpause!(world, 0);
   },
   discount(world, size) {
     if (!isLive(world.row)) return;
@@ -548,11 +799,35 @@ const acts: Record<string, (world: World, size: number) => void> = {
   },
   strayLands(world) {
     const stray = world.strays.shift();
-    if (stray !== undefined) pullOnChain(world, stray.gross, stray.fee, 'keeper');
+    if (stray === undefined || !pullOnChain(world, stray.gross, stray.fee, 'keeper')) return;
+    world.forgotten.add(world.pulls.at(-1)!.signature);
   },
   foreignPull: (world, size) =>
     void pullOnChain(world, size % 2 === 0 ? terms.amount : 1n + BigInt(size % 900), 0n, 'foreign'),
 };
+
+/** The commit of the open attempt is lost, not its transaction. */
+function forget(world: World): void {
+  const { end, attempt } = world.attempt!;
+  if (end === 'none') world.strays.push({ gross: attempt.amountGross, fee: attempt.platformFee });
+  world.attempt = null;
+}
+
+/** The keeper settles the attempt, or looks at what is due. */
+function look(world: World, early: boolean, how: Turn): void {
+  if (world.attempt !== null) {
+    settleAttempt(world);
+    return;
+  }
+  const isDue = ({ dueAt }: HeldSubscription) =>
+    dueAt !== null && (early || unixSeconds(dueAt) <= world.now);
+  for (const { row } of world.earlier)
+    if (isDue(row))
+      withRegistration(world, row.id, () => {
+        turn(world, how);
+      });
+  if (isDue(world.row)) turn(world, how);
+}
 
 /** A trial of some hours, and a discount, or neither. */
 const given: fc.Arbitrary<Terms> = fc
@@ -570,6 +845,7 @@ const step = fc.record({
   away: fc.boolean(),
   delay: fc.constantFrom(0n, 1n, 90n, HOUR),
   lost: fc.boolean(),
+  open: fc.boolean(),
   closes: fc.boolean(),
 });
 
@@ -584,20 +860,21 @@ void t.test(
         fc.array(step, { maxLength: 60, size: 'max' }),
         (payer, ofIt, steps) => {
           const world = newWorld(payer, ofIt);
-          for (const { act, size, early, away, delay, lost, closes } of steps) {
+          for (const { act, size, early, away, ...how } of steps) {
             world.slot += 1n;
+            world.commits = [...world.commits.slice(-3), booksOf(world)];
             acts[act]!(world, size);
-            const due = world.row.dueAt !== null && unixSeconds(world.row.dueAt) <= world.now;
-            if (away) continue;
-            if (due || (early && world.row.dueAt !== null))
-              turn(world, { delay, lost, closes, size });
+            if (!away) look(world, early, { ...how, size });
             check(world);
           }
+          world.now += 90n;
+          settleAttempt(world);
           reconcile(world);
           check(world);
           for (const pull of world.pulls)
             if (pull.source === 'keeper' && !recorded(world, pull))
               throw new Error('a pull of the keeper is not in the books');
+          for (const outcome of world.outcomes) outcomes.add(outcome);
           for (const { further, source } of world.payments)
             if (further) outcomes.add(`further ${source}`);
           outcomes.add(`${world.row.status} ${world.row.endReason ?? ''}`);
@@ -618,6 +895,12 @@ void t.test(
       'payment_failed',
       'further keeper',
       'further foreign',
+      'half of the amount or less',
+      'a pause that ended late',
+      'replaced registration',
+      'expired after its registration',
+      'ended after its registration',
+      'lost payment',
     ];
     for (const outcome of [
       ...seen,

@@ -1,6 +1,7 @@
 // 24 periods of random customers (test/fixtures/random-life.ts), compared with a model.
 import fc from 'fast-check';
 import t from 'tap';
+import { START } from '../fixtures/held-subscription.ts';
 import { isLong } from '../fixtures/long.ts';
 import { customer, play } from '../fixtures/random-life.ts';
 
@@ -12,7 +13,10 @@ void t.test(
       fc.property(customer, (given) => {
         const { lives, acts } = play(given);
         for (const act of acts) outcomes.add(act);
-        for (const { row, pulls, announced } of lives) {
+        for (const { row, pulls, announced, forgotten, coveredUntil } of lives) {
+          if (coveredUntil > 0n) outcomes.add('covered without a payment');
+          if (forgotten.size > 0) outcomes.add('charged twice');
+          if (pulls.some(({ gross }) => gross * 2n <= row.amount)) outcomes.add('at most half');
           outcomes.add(`${row.status}${row.pausedAt === null ? '' : ' paused'}`);
           if (pulls.length >= 12) outcomes.add('paid often');
           if (announced.size >= 12) outcomes.add('announced often');
@@ -23,9 +27,26 @@ void t.test(
     );
     for (const outcome of [
       ...['active', 'active paused', 'cancelled', 'expired', 'paid often', 'announced often'],
-      ...['discount used up', 'otherPlan', 'refund'],
+      ...['discount used up', 'otherPlan', 'refund', 'pauseUntilLate', 'loseCommits'],
+      ...['charged twice', 'at most half'],
     ])
       t.ok(outcomes.has(outcome), `it came to ${outcome}`);
     t.end();
   },
 );
+
+void t.test('a rest of a period that rounds to zero counts as paid', (t) => {
+  const plan = { amount: 1000n, periodHours: 1, trialHours: 0, graceHours: null } as const;
+  // 998 off leaves 2, and the pause leaves a tenth of the second period.
+  const steps = [
+    { act: 'discount', size: 997, after: 500 },
+    { act: 'pause', size: 0, after: 200 },
+    { act: 'wait', size: 0, after: 900 },
+    { act: 'unpause', size: 0, after: 300 },
+  ];
+  const [life] = play({ plan, other: plan, steps }).lives;
+  t.equal(life!.coveredUntil, START + 7200n);
+  t.equal(life!.pulls[1]!.periodStart, START + 7200n);
+  t.equal(life!.pulls[1]!.gross, 2n);
+  t.end();
+});
