@@ -40,7 +40,7 @@ export interface Ends {
   readonly isDue: boolean;
 }
 
-/** Tries that a payment which landed in a later period waits for a complete history of the periods between: 75 s. */
+/** Tries (75 s) for which a complete history is waited for where the account has moved on to a later period. */
 const PATIENT_TRIES = 4;
 /** Look-ups in vain (a quarter of an hour) after which an attempt may end as unexplained. */
 const MOST_LOOKS = 8;
@@ -233,7 +233,7 @@ async function endInHistory(
   { pulls, unreadable, newestAt }: PullHistory,
 ): Promise<AttemptEnd | undefined> {
   context.reportUnreadable(unreadable);
-  const { attempt } = one;
+  const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
   const ours = pulls.find(isOwn);
   if (ours !== undefined) return paid(context, one, row, asSigned(ours, attempt));
@@ -251,8 +251,9 @@ async function endInHistory(
   const signedFor = unixSeconds(attempt.periodStart);
   // An account that counts an earlier period shows that the attempt did not land: it would have moved the account on.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // One that counts a later period shows nothing of the attempt's own.
-  if (account !== null && account.periodStart > signedFor) return undefined;
+  // One that counts a later period shows nothing of the attempt's own: the histories decide, once they have had the time to list it.
+  const isLater = account !== null && account.periodStart > signedFor;
+  if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // The attempt could land before its account was replaced, so the history has to reach up to the new one.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;

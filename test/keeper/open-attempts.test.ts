@@ -376,9 +376,9 @@ void t.test(
 );
 
 void t.test(
-  'an account in a later period than the attempt shows nothing of it: the attempt does not expire',
+  'an account in a later period than the attempt shows nothing of it: the histories get the time to list it',
   async (t) => {
-    const { stage, subscription, flying, attempt, look } = await unlisted(t);
+    const { stage, subscription, flying, attempt, look, history } = await unlisted(t);
     await stage.rpc.sendTransaction(flying.attempt.transaction);
     stage.net.mineBlocks(200);
     stage.net.passSeconds(PERIOD);
@@ -387,10 +387,27 @@ void t.test(
     stage.net.mineBlocks(40);
     const account = await stage.onChain(subscription);
     t.equal(account?.amountPulled, 1_000_000n, "it counts the merchant's pull alone");
-    t.equal(await look(0), 0);
+    for (const tries of [0, 3]) t.equal(await look(tries), 0);
     t.equal(await attempt(), 'open');
-    t.equal(await look(8), 1);
-    t.equal(await attempt(), 'unexplained');
+    history.isHidden = false;
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'landed');
+    t.match(await stage.payments(subscription), [{ txSignature: flying.attempt.signature }]);
+  },
+);
+
+void t.test(
+  'never sent, and the account in a later period: it expires once the histories have had the time to list it',
+  async (t) => {
+    const { stage, subscription, attempt, look } = await unlisted(t);
+    stage.net.mineBlocks(200);
+    stage.net.passSeconds(PERIOD);
+    stage.net.mineBlocks(40);
+    await ownPull(stage, subscription, 1_000_000n);
+    stage.net.mineBlocks(40);
+    t.equal(await look(3), 0);
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'expired');
   },
 );
 
