@@ -14,6 +14,9 @@ import { keepPostgres } from '../../src/sandbox/processes.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
+import type { PublishedPlan } from './cast.ts';
+import type { Refunded } from './terms.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
 
 const BLOCK_MS = 25;
@@ -38,7 +41,14 @@ export interface Ground {
   logDirectory: string;
   /** Calls a method that only the local chain has, unaffected by faults. Throws an Error with its refusal. */
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
-  killPostgres(): void;
+  /** Resolves when it is up again, or at once. */
+  killPostgres(): Promise<void> | void;
+  /** Where Postgres has a standby. */
+  pair: PostgresPair | undefined;
+  /** Every plan that was ever published. */
+  published: PublishedPlan[];
+  /** Every refund of which the transfer landed. */
+  refunded: Refunded[];
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;
 }
@@ -56,9 +66,11 @@ const isReady = (url: string) =>
 export async function startGround({
   keepers,
   random,
+  hasStandby = false,
 }: {
   keepers: number;
   random: Random;
+  hasStandby?: boolean;
 }): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
   // Postgres may run as another user, which needs access to the directory.
@@ -105,7 +117,8 @@ export async function startGround({
       {},
       `${rpcUrl}/health`,
     );
-    const postgres = await keepPostgres(join(directory, 'postgres'));
+    const pair = hasStandby ? await startPostgresPair(join(directory, 'postgres')) : undefined;
+    const postgres = pair ?? (await keepPostgres(join(directory, 'postgres')));
     closers.push(postgres.stop);
     const sql = connect(postgres.url, { max: 8, name: 'billing soak' });
     closers.push(() => sql.end({ timeout: 1 }));
@@ -168,6 +181,9 @@ export async function startGround({
       logDirectory,
       cheat,
       killPostgres: postgres.kill,
+      pair,
+      published: [],
+      refunded: [],
       async stop(keep) {
         await close();
         if (!keep) await rm(directory, { recursive: true, force: true });

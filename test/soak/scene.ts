@@ -20,6 +20,8 @@ const [LEAST_MS, LOOK_MS] = [50, 25];
 const LEFT_PART = 0.08;
 /** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
 const WALLETS_AN_ACTOR = 1000;
+/** Besides, in a step with something meanwhile. */
+const MORE_ACTORS = 10;
 /** Number of returns of a wallet after its action, and the maximum steps until then, to repair its subscription. */
 const VISITS = 3;
 const VISIT_STEPS = 40;
@@ -33,8 +35,8 @@ const AIR_MS = 300;
 const AIR_LOOKS = 20;
 
 export interface Scene {
-  /** Some wallets start to act, chain time advances, and the keepers get a moment. */
-  step(number: number): Promise<void>;
+  /** Some wallets start to act, chain time advances, and the keepers get a moment, or as long as `meanwhile` takes. */
+  step(number: number, meanwhile?: () => Promise<void>): Promise<void>;
   /** Resolves when no wallet acts any more. */
   over(): Promise<void>;
   /** Number of each action. */
@@ -111,7 +113,7 @@ export function createScene(
 
   return {
     acts,
-    async step(number) {
+    async step(number, meanwhile) {
       armFickle(number);
       const due = visits.filter(({ at }) => at <= number);
       visits = visits.filter(({ at }) => at > number);
@@ -123,6 +125,9 @@ export function createScene(
       ) {
         call(random.pick(players), number, VISITS, false);
       }
+      if (meanwhile !== undefined)
+        for (let more = 0; more < MORE_ACTORS; more += 1)
+          call(random.pick(players), number, VISITS, false);
       for (
         let visitors = Math.floor(players.length / WALLETS_A_VISITOR);
         visitors > 0;
@@ -160,6 +165,10 @@ export function createScene(
       });
       await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
       if (random.below(AIR_STEPS) === 0) cancelSome(number);
+      if (meanwhile !== undefined) {
+        await meanwhile();
+        return;
+      }
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
       await pause(LEAST_MS);
       for (let looks = (isNight ? 5 : 1) * patience; looks > 0; looks -= 1) {

@@ -7,6 +7,7 @@ import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';
+import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
 import { patiently } from './send.ts';
 import { type Ground, startGround } from './ground.ts';
 import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
@@ -31,6 +32,8 @@ export interface SoakOptions {
   mostLamports: number;
   /** Runs without faults and kills, to find problems that do not depend on them. */
   calm?: boolean;
+  /** A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss, and endpoints that lie about heights. */
+  halfPrice?: boolean;
   /** Keeps Postgres's data and all logs even without a breach. */
   keepData?: boolean;
   /** Ends the run early; the verdict is on the results so far. */
@@ -46,6 +49,10 @@ export interface Soak {
   steps: number;
   chainDays: number;
   payments: { succeeded: number; failed: number; foreign: number };
+  /** Pulls on chain that the books have, of those under a registration. */
+  pullsBooked: number;
+  /** Payments of at most 40 % of the plan's amount. */
+  cheapPayments: number;
   pullsOnChain: number;
   foreignPullsUnregistered: number;
   /** Signed payments by outcome. */
@@ -62,6 +69,8 @@ export interface Soak {
   acts: Record<string, number>;
   /** Injected faults. */
   faults: Record<string, number>;
+  /** What the failovers lost; only with `halfPrice`. */
+  lost?: Lost;
   /** Landed transactions of the stranger, by the form in which the keepers' endpoints return them. */
   junk: Record<string, number>;
   /** Number of the unreadable ones in the keepers' logs. */
@@ -87,6 +96,8 @@ const PUT_OFF_SECONDS = 90;
 const COUNT_EVERY = 10;
 const TELL_MS = 30_000;
 const SETUP_AT_ONCE = 32;
+/** Steps between failovers. */
+const FAILOVER_STEPS = 12;
 
 /** Runs it once. Throws an Error when it cannot be set up. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
@@ -98,6 +109,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     mostLamports,
     tell,
     calm = false,
+    halfPrice = false,
     keepData = false,
     acts = [],
     patience = PATIENCE,
@@ -107,7 +119,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   const startedAt = Date.now();
   const random = seeded(seed);
   const sleep = watchSleep();
-  const ground = await startGround({ keepers, random });
+  const ground = await startGround({ keepers, random, hasStandby: halfPrice });
   let keep = true;
   try {
     const offers = await gatherMerchants(ground, random);
@@ -128,6 +140,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const trouble = createTrouble(ground);
     const stranger = await createStranger(ground, players, random);
     const scene = createScene(ground, offers, players, { random, patience });
+    const lost = nothingLost();
     let steps = 0;
     let paid = 0;
     let hasFailed = false;
@@ -148,7 +161,13 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
         stranger.allTried()) ||
       signal?.aborted === true;
     for (; !isOver(); steps += 1) {
-      await scene.step(steps);
+      const { pair } = ground;
+      const isLost = pair !== undefined && !calm && steps % FAILOVER_STEPS === FAILOVER_STEPS / 2;
+      const own = seeded(random.below(2 ** 31));
+      if (pair !== undefined) await tendHold(ground, lost);
+      await (isLost
+        ? scene.step(steps, () => failOver({ ground, pair, players, lost }, own))
+        : scene.step(steps));
       const dice = seeded(random.below(2 ** 31));
       if (!calm) trouble.strike(dice);
       stranger.act(dice);
@@ -162,7 +181,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const chainDays = days(chainStart, await chainNow(ground));
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = [
-      ...(await drain(ground, sleep, drainMs)),
+      ...(await drain(ground, sleep, drainMs, lost)),
       ...(await findRefunds(ground, sleep, drainMs)),
     ];
     await Promise.all(ground.keepers.map((one) => one.stop()));
@@ -200,6 +219,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       ...figures,
       acts: sorted(scene.acts),
       faults: sorted(trouble.counts),
+      ...(halfPrice && { lost }),
       junk: sorted(stranger.counts),
       junkNamed,
       alerts: sorted(alerts),
@@ -230,11 +250,12 @@ function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number
 }
 
 /** Waits until no subscription is due and no attempt is open; reports the remaining ones after a while. */
-async function drain(ground: Ground, sleep: Sleep, ms: number): Promise<string[]> {
+async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Promise<string[]> {
   // Leases of dead keepers expire after 45 s; waiting for them would not test anything.
   await stubborn(() => expireKeeperLeases(ground.sql));
   const deadline = sleep.awake(Date.now()) + ms;
   for (;;) {
+    await tendHold(ground, lost);
     const left = await workLeft(ground);
     if (left === 0) {
       if (!(await hasPutOff(ground))) return [];
