@@ -10,12 +10,14 @@ import type { PostgresPair } from '../fixtures/postgres-pair.ts';
 import { register } from './acts.ts';
 import { type Player, recordPlan } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { stubborn, workLeft } from './scene.ts';
+import { hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
 
 const MOST_LOST_MS = 2000;
 const LOOK_MS = 100;
 /** Heights of a lying endpoint are told until then. */
 const LIES_MS = 2000;
+/** Short waits for a subscription: less than ten minutes together. */
+const MOST_PUT_OFF = 5;
 const FAR = new Date('2200-01-01');
 
 /** Rows lost, by table. */
@@ -126,7 +128,13 @@ async function settled(ground: Ground): Promise<void> {
   while ((await waits())[0]?.waits !== false) await pause(LOOK_MS);
   // Leases that a killed keeper had before the loss would delay the end by 45 s.
   await stubborn(() => expireKeeperLeases(ground.sql));
-  while ((await workLeft(ground)) > 0) await pause(LOOK_MS);
+  for (let passed = 0; ;) {
+    while ((await workLeft(ground)) > 0) await pause(LOOK_MS);
+    // What is found later than ten minutes after the loss holds collection.
+    if (passed === MOST_PUT_OFF || !(await hasPutOff(ground))) return;
+    await passPutOff(ground);
+    passed += 1;
+  }
 }
 
 /** An operator's answer to a hold because of missing payments: reconcile with repair, then resume. */

@@ -34,6 +34,10 @@ const AIR_STEPS = 4;
 const AIR_MS = 300;
 const AIR_LOOKS = 20;
 
+/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
+const SOON_AGAIN = 4;
+const PUT_OFF_SECONDS = 90;
+
 export interface Scene {
   /** Some wallets start to act, chain time advances, and the keepers get a moment, or as long as `meanwhile` takes. */
   step(number: number, meanwhile?: () => Promise<void>): Promise<void>;
@@ -187,6 +191,22 @@ export async function workLeft(ground: Ground): Promise<number> {
   const now = timeOf(await chainNow(ground));
   const { subscriptions, openAttempts } = await stubborn(() => readWorkLeft(ground.sql, now));
   return subscriptions + openAttempts;
+}
+
+/** Whether a subscription was postponed for a short time, and is neither done nor given up. */
+export async function hasPutOff(ground: Ground): Promise<boolean> {
+  const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
+  const [row] = await stubborn(
+    () => ground.sql<{ some: boolean }[]>`
+    select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
+  );
+  return row?.some ?? false;
+}
+
+/** Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later. */
+export async function passPutOff(ground: Ground): Promise<void> {
+  const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
+  await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
 }
 
 /** The newest time there is. */

@@ -2,7 +2,6 @@
 // start and its end; the steps are in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/chain/time.ts';
 import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
@@ -10,7 +9,7 @@ import { createTrouble } from './faults.ts';
 import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
 import { patiently } from './send.ts';
 import { type Ground, startGround } from './ground.ts';
-import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
+import { chainNow, createScene, hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
 import { createStranger, readKeeperLogs, reconcileBreaches } from './stranger.ts';
 import { judge, readBooks } from './verdict.ts';
@@ -89,9 +88,6 @@ const PATIENCE = 20;
 const DRAIN_MS = 120_000;
 /** Between looks at refunds: the keepers look every three seconds. */
 const FIND_MS = 4000;
-/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
-const SOON_AGAIN = 4;
-const PUT_OFF_SECONDS = 90;
 /** Maximum steps between counts of the payments. */
 const COUNT_EVERY = 10;
 const TELL_MS = 30_000;
@@ -259,9 +255,7 @@ async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Prom
     const left = await workLeft(ground);
     if (left === 0) {
       if (!(await hasPutOff(ground))) return [];
-      // Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later.
-      const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
-      await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
+      await passPutOff(ground);
     }
     if (sleep.awake(Date.now()) > deadline)
       return [
@@ -293,16 +287,6 @@ async function findRefunds(ground: Ground, sleep: Sleep, ms: number): Promise<st
       return missing.map((id) => `the transfer of refund ${id} is final and not recorded`);
     await pause(FIND_MS);
   }
-}
-
-/** Whether a subscription was postponed for a short time, and is neither done nor given up. */
-async function hasPutOff(ground: Ground): Promise<boolean> {
-  const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
-  const [row] = await stubborn(
-    () => ground.sql<{ some: boolean }[]>`
-    select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
-  );
-  return row?.some ?? false;
 }
 
 interface Progress {

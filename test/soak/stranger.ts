@@ -175,7 +175,9 @@ export async function readKeeperLogs({ logDirectory, keepers, badNodes }: Ground
       const reason = /"reason":"(\w+)".*(?:reason that is not the subscriber|"charged twice")/.exec(
         line,
       )?.[1];
-      if (reason !== undefined) alerts[reason] = (alerts[reason] ?? 0) + 1;
+      // True of an endpoint that lags, or forked, while the other one is away.
+      if (reason !== undefined && reason !== 'slot_not_reached')
+        alerts[reason] = (alerts[reason] ?? 0) + 1;
       if (/cannot be (settled|processed)/.test(line))
         alerts['cannot be done'] = (alerts['cannot be done'] ?? 0) + 1;
     }
