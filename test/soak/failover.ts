@@ -13,6 +13,8 @@ import type { Ground } from './ground.ts';
 import { hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
 
 const MOST_LOST_MS = 2000;
+/** Maximum blocks, besides 20, that transactions are held: less than a blockhash lives. */
+const HELD_BLOCKS = 120;
 const LOOK_MS = 100;
 /** Heights of a lying endpoint are told until then. */
 const LIES_MS = 2000;
@@ -57,6 +59,13 @@ export async function failOver(
 ): Promise<void> {
   const [ms, moves] = [random.below(MOST_LOST_MS), random.pick(['before', 'after'] as const)];
   await pair.detach();
+  // Some signatures that are lost land only while the keepers wait, or after that where they do not.
+  if (random.below(3) > 0)
+    await ground.cheat('localnet_setFault', {
+      kind: 'hold',
+      blocks: 20 + random.below(HELD_BLOCKS),
+      count: 1 + random.below(20),
+    });
   await pause(ms);
   const before = await stubborn(() => count(ground));
   lost.logBytes += await pair.promote(moves);
