@@ -139,8 +139,8 @@ async function settled(ground: Ground): Promise<void> {
   await stubborn(() => expireKeeperLeases(ground.sql));
   for (let passed = 0; ;) {
     while ((await workLeft(ground)) > 0) await pause(LOOK_MS);
-    // What is found later than ten minutes after the loss holds collection.
-    if (passed === MOST_PUT_OFF || !(await hasPutOff(ground))) return;
+    // Payments that were held are looked at a minute later; what is found ten minutes after the loss holds collection.
+    if (passed === MOST_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
     await passPutOff(ground);
     passed += 1;
   }

@@ -20,6 +20,8 @@ import type { Refunded } from './terms.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
 
 const BLOCK_MS = 25;
+/** With a standby: a blockhash lives longer than the keepers' loops take that wait after a failover. */
+const SLOW_BLOCK_MS = 80;
 const RPC_TIMEOUT_MS = 5000;
 const KEEPER_LAMPORTS = 10_000_000_000_000;
 
@@ -113,7 +115,7 @@ export async function startGround({
     const ports = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort].map(String);
     const chain = start(
       'localnet',
-      ['localnet', ...ports, '--block-ms', String(BLOCK_MS), '--json'],
+      ['localnet', ...ports, '--block-ms', String(hasStandby ? SLOW_BLOCK_MS : BLOCK_MS), '--json'],
       {},
       `${rpcUrl}/health`,
     );
