@@ -10,7 +10,7 @@ import type { PostgresPair } from '../fixtures/postgres-pair.ts';
 import { register } from './acts.ts';
 import { type Player, recordPlan } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
+import { hasPutOff, passPutOff, stubborn, untilIdle } from './scene.ts';
 
 const MOST_LOST_MS = 2000;
 /** Maximum blocks, besides 20, that transactions are held: less than a blockhash lives. */
@@ -138,7 +138,7 @@ async function settled(ground: Ground): Promise<void> {
   // Leases that a killed keeper had before the loss would delay the end by 45 s.
   await stubborn(() => expireKeeperLeases(ground.sql));
   for (let passed = 0; ;) {
-    while ((await workLeft(ground)) > 0) await pause(LOOK_MS);
+    await untilIdle(ground);
     // Payments that were held are looked at a minute later; what is found ten minutes after the loss holds collection.
     if (passed === MOST_PUT_OFF || (passed > 0 && !(await hasPutOff(ground)))) return;
     await passPutOff(ground);

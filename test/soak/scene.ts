@@ -20,6 +20,8 @@ const [LEAST_MS, LOOK_MS] = [50, 25];
 const LEFT_PART = 0.08;
 /** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
 const WALLETS_AN_ACTOR = 1000;
+/** Maximum wait for idle keepers around a failover. */
+const IDLE_MS = 45_000;
 /** Besides, in a step with something meanwhile. */
 const MORE_ACTORS = 10;
 /** Number of returns of a wallet after its action, and the maximum steps until then, to repair its subscription. */
@@ -163,6 +165,8 @@ export function createScene(
       const seconds = least + random.below(most - least);
       // A look at everything done now and then, as a quiet night would allow.
       const isNight = random.below(40) === 0;
+      // An attempt that a failover brings back, open, is unexplained where the account was collected in a later period meanwhile.
+      if (meanwhile !== undefined) await untilIdle(ground);
       await stubborn(async () => {
         const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
         await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
@@ -201,6 +205,12 @@ export async function hasPutOff(ground: Ground): Promise<boolean> {
     select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
   );
   return row?.some ?? false;
+}
+
+/** Waits until nothing is due and no attempt is open; not for an attempt that takes a quarter of an hour to end as unexplained. */
+export async function untilIdle(ground: Ground): Promise<void> {
+  const deadline = Date.now() + IDLE_MS;
+  while (Date.now() < deadline && (await workLeft(ground)) > 0) await pause(LOOK_MS);
 }
 
 /** Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later. */
