@@ -1,5 +1,6 @@
 // The faults of the night: how each begins and ends, and how long healing may take where a backoff is documented.
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Sql } from '../../src/db/connect.ts';
 import { type Daemon, type Ground, names } from './ground.ts';
 import { maxConnections } from './postgres.ts';
@@ -74,9 +75,9 @@ let oldKey = '';
 const newKey = randomBytes(32).toString('base64');
 const bothKeys = () => ({ ENCRYPTION_KEY: `${newKey},${oldKey}` });
 
-/** A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets are encrypted with (docs/operators.md). */
-async function outdateBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
-  const { postgres, restart, env } = ground;
+/** A backup, and a round of payments that it lacks. */
+async function makeBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
+  const { postgres, restart } = ground;
   await restart(names, {
     meanwhile: async () => {
       await postgres.stop();
@@ -85,6 +86,12 @@ async function outdateBackup(ground: Ground, round: () => Promise<void>): Promis
     },
   });
   await round();
+}
+
+/** A backup, a round of payments that it lacks, and a rotation of the key that its webhook secrets are encrypted with (docs/operators.md). */
+async function outdateBackup(ground: Ground, round: () => Promise<void>): Promise<void> {
+  const { restart, env } = ground;
+  await makeBackup(ground, round);
   oldKey = env.ENCRYPTION_KEY ?? '';
   await restart(readers, { env: bothKeys() });
   await succeed(ground, 'keys', 'reseal');
@@ -92,19 +99,33 @@ async function outdateBackup(ground: Ground, round: () => Promise<void>): Promis
 }
 
 /** As docs/operators.md has it, but for the old key, which was forgotten. */
-async function restoreBackup(ground: Ground): Promise<void> {
-  const { postgres, restart, chain } = ground;
-  const now = Number(await chain.now()) * 1000;
-  const day = (days: number) => new Date(now + days * 86_400_000).toISOString();
+async function restoreBackup(ground: Ground, then: () => Promise<void>): Promise<void> {
+  const { postgres, restart } = ground;
   await restart(names, {
     meanwhile: async () => {
       await postgres.stop();
       await postgres.restore();
       await postgres.start();
-      const range = ['--since', day(-60), '--until', day(60)];
-      await succeed(ground, 'reconcile', '--repair', ...range);
+      await then();
     },
   });
+}
+
+async function repair(ground: Ground): Promise<void> {
+  const now = Number(await ground.chain.now()) * 1000;
+  const day = (days: number) => new Date(now + days * 86_400_000).toISOString();
+  await succeed(ground, 'reconcile', '--repair', '--since', day(-60), '--until', day(60));
+}
+
+/** Resolves when a keeper has found that payments of the chain are missing. */
+async function isHeld({ sql }: Ground): Promise<void> {
+  for (;;) {
+    const held = await sql()`select from collection_holds where missing_until is not null`.catch(
+      () => [],
+    );
+    if (held.length > 0) return;
+    await pause(100);
+  }
 }
 
 export const faults: readonly Fault[] = [
@@ -170,12 +191,24 @@ export const faults: readonly Fault[] = [
   {
     name: 'restore of an old backup',
     prepare: outdateBackup,
-    begin: restoreBackup,
+    begin: (ground) => restoreBackup(ground, () => repair(ground)),
     by: /secret/i,
     end: async (ground) => {
       await ground.restart(readers, { env: bothKeys() });
       await succeed(ground, 'keys', 'reseal');
     },
+  },
+  {
+    name: 'restore, and the keeper holds collection',
+    prepare: makeBackup,
+    begin: (ground) => restoreBackup(ground, () => Promise.resolve()),
+    by: /held/i,
+    end: async (ground) => {
+      await isHeld(ground);
+      await repair(ground);
+      await succeed(ground, 'collection', 'resume', '--reason', 'reconciled');
+    },
+    heals: { seconds: 90, because: 'payments that are held are looked at every minute' },
   },
   {
     name: 'chain out of reach',

@@ -24,6 +24,7 @@ import {
   type TokenAccount,
 } from '../../src/chain/layouts.ts';
 import { closeInstruction } from '../../src/chain/close-instruction.ts';
+import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { forceCancel, requestCancel } from '../../src/domain/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/registration.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -31,7 +32,7 @@ import type { Random } from '../../src/sandbox/random.ts';
 import type { Wallet } from '../../src/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
-import { findRegistration, goOn, type Registration } from './terms.ts';
+import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
 import { patiently, send } from './send.ts';
 
 /** The state that a wallet sees before it acts. */
@@ -199,7 +200,9 @@ export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight
   return registered === 'register' ? name : `${name}, ${registered}`;
 }
 
-async function register(ground: Ground, { wallet, offer, plan }: Player): Promise<string> {
+/** Registers the wallet's subscription, at once with the discount of a half-price one. */
+export async function register(ground: Ground, player: Player): Promise<string> {
+  const { wallet, offer, plan } = player;
   const { sql, rpc, mint, keeper, treasury } = ground;
   const network = { programId: PROGRAM, mint, puller: keeper.address, treasury };
   const subscriptionPda = subscriptionAddress(PROGRAM, plan.pda, wallet.address).address;
@@ -211,7 +214,11 @@ async function register(ground: Ground, { wallet, offer, plan }: Player): Promis
       wallet: wallet.address,
     };
     const registration = await checkRegistration(sql, rpc, network, request);
-    await sql.begin((tx) => storeRegistration(tx, registration));
+    player.registeredId = await sql.begin(async (tx) => {
+      const id = await storeRegistration(tx, registration);
+      if (player.isHalfPrice) await updateDiscount(tx, id, halfPrice(id));
+      return id;
+    });
     return 'register';
   } catch (error) {
     if (error instanceof ServiceError) return `register ${error.code}`;

@@ -1,9 +1,11 @@
 // The participants: merchants with plans of one hour to thirty days, and wallets that subscribe to them.
+import { randomUUID } from 'node:crypto';
 import { planAddress } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { planIn } from '../../src/chain/accounts.ts';
 import { createPlan } from '../../src/chain/plan-instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
+import type { Sql } from '../../src/db/connect.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
 import type { Ground } from './ground.ts';
@@ -38,6 +40,10 @@ export interface Player {
   sponsored: boolean;
   /** Spends its money or revokes between a keeper's read of its account and the payment. */
   fickle: boolean;
+  /** Its merchant gives it 60 to 90 % off with each registration. */
+  isHalfPrice: boolean;
+  /** Its newest registration. */
+  registeredId?: string | undefined;
   /** Does something right now. */
   busy: boolean;
 }
@@ -58,6 +64,8 @@ const TRIALS: Readonly<Record<number, number>> = { 6: 9, 168: 12, 720: 12 };
 const FEES = [null, 250, null, 0, null, 33];
 /** One wallet in this number is fickle. */
 const FICKLE_ONE_OF = 10;
+/** With --half-price, one in this number pays at most 40 % of its plan's amount. */
+const HALF_PRICE_ONE_OF = 3;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;
 export const PAYMENTS_FUNDED = 2000n;
@@ -83,7 +91,7 @@ let plans = 0n;
 
 /** Publishes a plan of these terms and records it as active. Throws when it does not land. */
 export async function publish(
-  { sql, rpc, mint, keeper, treasury }: Ground,
+  { sql, rpc, mint, keeper, treasury, published }: Ground,
   {
     merchant,
     appId,
@@ -111,17 +119,43 @@ export async function publish(
   const { accounts } = await rpc.getMultipleAccounts([pda]);
   const account = planIn(accounts[0] ?? null, SUBSCRIPTIONS_PROGRAM);
   if (account === null) throw new Error('a plan that was published is not there');
-  const [{ id }] = await sql<[{ id: string }]>`
-    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, trial_hours, chain_created_at, status)
-    values (${appId}, 'soak', ${pda}, ${planId.toString()}, ${merchant.address}, ${mint}, ${treasury}, ${keeper.address}, ${amount},
-      ${periodHours}, ${TRIALS[periodHours] ?? null}, ${timeOf(account.createdAt)}, 'active')
-    returning id`;
-  return { id, pda, planId, bump, createdAt: account.createdAt };
+  const { createdAt } = account;
+  const plan: PublishedPlan = {
+    ...{ id: randomUUID(), appId, pda, planId: planId.toString(), owner: merchant.address, mint },
+    ...{ treasury, puller: keeper.address, amount, periodHours, createdAt },
+  };
+  await recordPlan(sql, plan);
+  published.push(plan);
+  return { id: plan.id, pda, planId, bump, createdAt };
+}
+
+/** The row of a plan. */
+export interface PublishedPlan {
+  id: string;
+  appId: string;
+  pda: string;
+  planId: string;
+  owner: string;
+  mint: string;
+  treasury: string;
+  puller: string;
+  amount: bigint;
+  periodHours: number;
+  createdAt: bigint;
+}
+
+/** Records a plan as active, unless it is recorded. */
+export async function recordPlan(sql: Sql, plan: PublishedPlan): Promise<void> {
+  await sql`
+    insert into plans (id, app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, trial_hours, chain_created_at, status)
+    values (${plan.id}, ${plan.appId}, 'soak', ${plan.pda}, ${plan.planId}, ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller}, ${plan.amount},
+      ${plan.periodHours}, ${TRIALS[plan.periodHours] ?? null}, ${timeOf(plan.createdAt)}, 'active')
+    on conflict do nothing`;
 }
 
 /** Wallets with SOL and USDC, none of which has subscribed yet. */
 export async function gatherPlayers(
-  { cheat }: Ground,
+  { cheat, pair }: Ground,
   offers: readonly Offer[],
   count: number,
   random: Random,
@@ -141,6 +175,7 @@ export async function gatherPlayers(
       plan: offer.plan,
       sponsored: random.below(8) === 0,
       fickle: place % FICKLE_ONE_OF === 0,
+      isHalfPrice: pair !== undefined && place % HALF_PRICE_ONE_OF === 0,
       busy: false,
     });
   }

@@ -50,6 +50,18 @@ const faults: Readonly<Record<string, Fault>> = {
     cheat('localnet_forgetBlocks', 1 + random.below(28), { replay: false }),
 };
 
+/** Faults of a soak with a standby. */
+const lies: Readonly<Record<string, Fault>> = {
+  // Up to two lifetimes of a blockhash, too high or too low, by one of the endpoints.
+  'lying heights': (random, cheat) =>
+    set(cheat, {
+      kind: 'height',
+      blocks: random.below(601) - 300,
+      endpoint: random.pick(['main', 'lagging']),
+    }),
+};
+const SLOW_MS = 3000;
+
 /** Every kind of fault: a soak without one of them does not test it. */
 export const TROUBLES = [
   ...Object.keys(faults),
@@ -60,7 +72,12 @@ export const TROUBLES = [
 
 /** Faults for `ground`; none before the first strike. */
 export function createTrouble(ground: Ground): Trouble {
-  const { cheat, keepers, sql } = ground;
+  const { cheat, keepers, sql, pair } = ground;
+  const ofChain = pair === undefined ? faults : { ...faults, ...lies };
+  const kinds = [
+    ...TROUBLES,
+    ...(pair === undefined ? [] : [...Object.keys(lies), 'Postgres slow']),
+  ];
   const counts: Record<string, number> = {};
   const underWay = new Set<Promise<unknown>>();
   const down = new Set<SoakKeeper>();
@@ -77,7 +94,7 @@ export function createTrouble(ground: Ground): Trouble {
 
   const strikes: Readonly<Record<string, (random: Random) => void>> = {
     ...Object.fromEntries(
-      Object.entries(faults).map(([name, fault]) => [
+      Object.entries(ofChain).map(([name, fault]) => [
         name,
         (random: Random) => {
           begin(name, () => fault(random, cheat));
@@ -86,8 +103,7 @@ export function createTrouble(ground: Ground): Trouble {
     ),
     'Postgres killed': () => {
       begin('Postgres killed', () => {
-        ground.killPostgres();
-        return Promise.resolve();
+        return Promise.resolve(ground.killPostgres());
       });
     },
     'keeper killed': (random) => {
@@ -100,6 +116,10 @@ export function createTrouble(ground: Ground): Trouble {
         void victim.fall().finally(() => down.delete(victim));
       });
     },
+    'Postgres slow': (random) => {
+      const ms = random.below(SLOW_MS);
+      begin('Postgres slow', async () => pair?.slow(ms));
+    },
     // Leases expire after 45 s. Occasionally a pause of that length expires all of them together, even those of live keepers.
     'leases lapsed': () => {
       begin('leases lapsed', () => expireKeeperLeases(sql));
@@ -107,7 +127,7 @@ export function createTrouble(ground: Ground): Trouble {
   };
   const strike = (name: string, random: Random) => strikes[name]?.(random);
   // Even a short soak has each kind once; Postgres first, so that the verdict has live connections.
-  const untried = () => TROUBLES.filter((name) => counts[name] === undefined);
+  const untried = () => kinds.filter((name) => counts[name] === undefined);
   let begun = false;
 
   return {
@@ -118,11 +138,12 @@ export function createTrouble(ground: Ground): Trouble {
       if (!begun) strike('Postgres killed', random);
       else if (missing.length > 0) strike(random.pick(missing), random);
       begun = true;
-      if (random.below(4) === 0) strike(random.pick(Object.keys(faults)), random);
+      if (random.below(4) === 0) strike(random.pick(Object.keys(ofChain)), random);
       if (random.below(15) === 0) begin('cleared', () => cheat('localnet_clearFaults'));
       if (random.below(15) === 0) strike('keeper killed', random);
       if (random.below(20) === 0) strike('leases lapsed', random);
       if (random.below(250) === 0) strike('Postgres killed', random);
+      if (pair !== undefined && random.below(20) === 0) strike('Postgres slow', random);
     },
     async over() {
       while (underWay.size > 0) await Promise.allSettled(underWay);

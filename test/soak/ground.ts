@@ -14,9 +14,14 @@ import { keepPostgres } from '../../src/sandbox/processes.ts';
 import type { Random } from '../../src/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/sandbox/wallet.ts';
+import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
+import type { PublishedPlan } from './cast.ts';
+import type { Refunded } from './terms.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
 
 const BLOCK_MS = 25;
+/** With a standby: a blockhash lives longer than the keepers' loops take that wait after a failover. */
+const SLOW_BLOCK_MS = 80;
 const RPC_TIMEOUT_MS = 5000;
 const KEEPER_LAMPORTS = 10_000_000_000_000;
 
@@ -38,7 +43,14 @@ export interface Ground {
   logDirectory: string;
   /** Calls a method that only the local chain has, unaffected by faults. Throws an Error with its refusal. */
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
-  killPostgres(): void;
+  /** Resolves when it is up again, or at once. */
+  killPostgres(): Promise<void> | void;
+  /** Where Postgres has a standby. */
+  pair: PostgresPair | undefined;
+  /** Every plan that was ever published. */
+  published: PublishedPlan[];
+  /** Every refund of which the transfer landed. */
+  refunded: Refunded[];
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;
 }
@@ -56,9 +68,11 @@ const isReady = (url: string) =>
 export async function startGround({
   keepers,
   random,
+  hasStandby = false,
 }: {
   keepers: number;
   random: Random;
+  hasStandby?: boolean;
 }): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
   // Postgres may run as another user, which needs access to the directory.
@@ -101,11 +115,12 @@ export async function startGround({
     const ports = ['--port', rpcPort, '--ws-port', wsPort, '--lag-port', lagPort].map(String);
     const chain = start(
       'localnet',
-      ['localnet', ...ports, '--block-ms', String(BLOCK_MS), '--json'],
+      ['localnet', ...ports, '--block-ms', String(hasStandby ? SLOW_BLOCK_MS : BLOCK_MS), '--json'],
       {},
       `${rpcUrl}/health`,
     );
-    const postgres = await keepPostgres(join(directory, 'postgres'));
+    const pair = hasStandby ? await startPostgresPair(join(directory, 'postgres')) : undefined;
+    const postgres = pair ?? (await keepPostgres(join(directory, 'postgres')));
     closers.push(postgres.stop);
     const sql = connect(postgres.url, { max: 8, name: 'billing soak' });
     closers.push(() => sql.end({ timeout: 1 }));
@@ -168,6 +183,9 @@ export async function startGround({
       logDirectory,
       cheat,
       killPostgres: postgres.kill,
+      pair,
+      published: [],
+      refunded: [],
       async stop(keep) {
         await close();
         if (!keep) await rm(directory, { recursive: true, force: true });

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
 const usage =
-  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--calm] [--keep-data] [--json]';
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--half-price] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -24,7 +24,13 @@ function flags() {
       'most-lamports': string,
     };
     return parseArgs({
-      options: { ...numbers, calm: boolean, 'keep-data': boolean, json: boolean },
+      options: {
+        ...numbers,
+        'half-price': boolean,
+        calm: boolean,
+        'keep-data': boolean,
+        json: boolean,
+      },
     }).values;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n${usage}`);
@@ -32,7 +38,7 @@ function flags() {
   }
 }
 
-const { json = false, calm, 'keep-data': keepData, ...given } = flags();
+const { json = false, calm, 'half-price': halfPrice, 'keep-data': keepData, ...given } = flags();
 const stopping = new AbortController();
 process.once('SIGINT', () => {
   console.error('stopping: what there is by now is judged');
@@ -45,11 +51,16 @@ const { result, breaches } = await soak({
   keepers: wholeNumber('keepers', given.keepers, 4),
   mostLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),
+  ...(halfPrice !== undefined && { halfPrice }),
   ...(keepData !== undefined && { keepData }),
   signal: stopping.signal,
   tell: (line) => console.error(line),
 });
 if (json) console.log(JSON.stringify(result));
 else console.log(result);
+if (halfPrice === true)
+  console.error(
+    `${result.pullsBooked} of ${result.pullsOnChain - result.foreignPullsUnregistered} pulls on the chain are in the books`,
+  );
 for (const breach of breaches) console.error(`breached: ${breach}`);
 process.exit(breaches.length === 0 ? 0 : 1);

@@ -20,6 +20,10 @@ const [LEAST_MS, LOOK_MS] = [50, 25];
 const LEFT_PART = 0.08;
 /** One wallet per this number acts in each step, so that over the months each wallet acts a few times. */
 const WALLETS_AN_ACTOR = 1000;
+/** Maximum wait for idle keepers around a failover. */
+const IDLE_MS = 45_000;
+/** Besides, in a step with something meanwhile. */
+const MORE_ACTORS = 10;
 /** Number of returns of a wallet after its action, and the maximum steps until then, to repair its subscription. */
 const VISITS = 3;
 const VISIT_STEPS = 40;
@@ -32,9 +36,13 @@ const AIR_STEPS = 4;
 const AIR_MS = 300;
 const AIR_LOOKS = 20;
 
+/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
+const SOON_AGAIN = 4;
+const PUT_OFF_SECONDS = 90;
+
 export interface Scene {
-  /** Some wallets start to act, chain time advances, and the keepers get a moment. */
-  step(number: number): Promise<void>;
+  /** Some wallets start to act, chain time advances, and the keepers get a moment, or as long as `meanwhile` takes. */
+  step(number: number, meanwhile?: () => Promise<void>): Promise<void>;
   /** Resolves when no wallet acts any more. */
   over(): Promise<void>;
   /** Number of each action. */
@@ -111,7 +119,7 @@ export function createScene(
 
   return {
     acts,
-    async step(number) {
+    async step(number, meanwhile) {
       armFickle(number);
       const due = visits.filter(({ at }) => at <= number);
       visits = visits.filter(({ at }) => at > number);
@@ -123,6 +131,9 @@ export function createScene(
       ) {
         call(random.pick(players), number, VISITS, false);
       }
+      if (meanwhile !== undefined)
+        for (let more = 0; more < MORE_ACTORS; more += 1)
+          call(random.pick(players), number, VISITS, false);
       for (
         let visitors = Math.floor(players.length / WALLETS_A_VISITOR);
         visitors > 0;
@@ -154,12 +165,18 @@ export function createScene(
       const seconds = least + random.below(most - least);
       // A look at everything done now and then, as a quiet night would allow.
       const isNight = random.below(40) === 0;
+      // An attempt that a failover brings back, open, is unexplained where the account was collected in a later period meanwhile.
+      if (meanwhile !== undefined) await untilIdle(ground);
       await stubborn(async () => {
         const absoluteTimestamp = (Number(await chainNow(ground)) + seconds) * 1000;
         await ground.cheat('surfnet_timeTravel', { absoluteTimestamp });
       });
       await stubborn(() => ground.sql.notify(subscriptionsDue, ''));
       if (random.below(AIR_STEPS) === 0) cancelSome(number);
+      if (meanwhile !== undefined) {
+        await meanwhile();
+        return;
+      }
       const left = (isNight ? 0.2 : 1) * LEFT_PART * players.length;
       await pause(LEAST_MS);
       for (let looks = (isNight ? 5 : 1) * patience; looks > 0; looks -= 1) {
@@ -178,6 +195,28 @@ export async function workLeft(ground: Ground): Promise<number> {
   const now = timeOf(await chainNow(ground));
   const { subscriptions, openAttempts } = await stubborn(() => readWorkLeft(ground.sql, now));
   return subscriptions + openAttempts;
+}
+
+/** Whether a subscription was postponed for a short time, and is neither done nor given up. */
+export async function hasPutOff(ground: Ground): Promise<boolean> {
+  const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
+  const [row] = await stubborn(
+    () => ground.sql<{ some: boolean }[]>`
+    select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
+  );
+  return row?.some ?? false;
+}
+
+/** Waits until nothing is due and no attempt is open; not for an attempt that takes a quarter of an hour to end as unexplained. */
+export async function untilIdle(ground: Ground): Promise<void> {
+  const deadline = Date.now() + IDLE_MS;
+  while (Date.now() < deadline && (await workLeft(ground)) > 0) await pause(LOOK_MS);
+}
+
+/** Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later. */
+export async function passPutOff(ground: Ground): Promise<void> {
+  const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
+  await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
 }
 
 /** The newest time there is. */

@@ -2,14 +2,14 @@
 // start and its end; the steps are in scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { timeOf } from '../../src/chain/time.ts';
 import { seeded } from '../../src/sandbox/random.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { createTrouble } from './faults.ts';
+import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
 import { patiently } from './send.ts';
 import { type Ground, startGround } from './ground.ts';
-import { chainNow, createScene, stubborn, workLeft } from './scene.ts';
+import { chainNow, createScene, hasPutOff, passPutOff, stubborn, workLeft } from './scene.ts';
 import { type Sleep, watchSleep } from './sleep.ts';
 import { createStranger, readKeeperLogs, reconcileBreaches } from './stranger.ts';
 import { judge, readBooks } from './verdict.ts';
@@ -31,6 +31,8 @@ export interface SoakOptions {
   mostLamports: number;
   /** Runs without faults and kills, to find problems that do not depend on them. */
   calm?: boolean;
+  /** A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss, and endpoints that lie about heights. */
+  halfPrice?: boolean;
   /** Keeps Postgres's data and all logs even without a breach. */
   keepData?: boolean;
   /** Ends the run early; the verdict is on the results so far. */
@@ -46,6 +48,10 @@ export interface Soak {
   steps: number;
   chainDays: number;
   payments: { succeeded: number; failed: number; foreign: number };
+  /** Pulls on chain that the books have, of those under a registration. */
+  pullsBooked: number;
+  /** Payments of at most 40 % of the plan's amount. */
+  cheapPayments: number;
   pullsOnChain: number;
   foreignPullsUnregistered: number;
   /** Signed payments by outcome. */
@@ -62,6 +68,8 @@ export interface Soak {
   acts: Record<string, number>;
   /** Injected faults. */
   faults: Record<string, number>;
+  /** What the failovers lost; only with `halfPrice`. */
+  lost?: Lost;
   /** Landed transactions of the stranger, by the form in which the keepers' endpoints return them. */
   junk: Record<string, number>;
   /** Number of the unreadable ones in the keepers' logs. */
@@ -80,13 +88,12 @@ const PATIENCE = 20;
 const DRAIN_MS = 120_000;
 /** Between looks at refunds: the keepers look every three seconds. */
 const FIND_MS = 4000;
-/** Consecutive setbacks after which the end does not wait for a subscription, and the maximum delay of the earlier ones (setbacks.ts). */
-const SOON_AGAIN = 4;
-const PUT_OFF_SECONDS = 90;
 /** Maximum steps between counts of the payments. */
 const COUNT_EVERY = 10;
 const TELL_MS = 30_000;
 const SETUP_AT_ONCE = 32;
+/** Steps between failovers. */
+const FAILOVER_STEPS = 12;
 
 /** Runs it once. Throws an Error when it cannot be set up. */
 export async function soak(options: SoakOptions): Promise<{ result: Soak; breaches: string[] }> {
@@ -98,6 +105,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     mostLamports,
     tell,
     calm = false,
+    halfPrice = false,
     keepData = false,
     acts = [],
     patience = PATIENCE,
@@ -107,7 +115,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   const startedAt = Date.now();
   const random = seeded(seed);
   const sleep = watchSleep();
-  const ground = await startGround({ keepers, random });
+  const ground = await startGround({ keepers, random, hasStandby: halfPrice });
   let keep = true;
   try {
     const offers = await gatherMerchants(ground, random);
@@ -128,6 +136,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const trouble = createTrouble(ground);
     const stranger = await createStranger(ground, players, random);
     const scene = createScene(ground, offers, players, { random, patience });
+    const lost = nothingLost();
     let steps = 0;
     let paid = 0;
     let hasFailed = false;
@@ -148,7 +157,13 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
         stranger.allTried()) ||
       signal?.aborted === true;
     for (; !isOver(); steps += 1) {
-      await scene.step(steps);
+      const { pair } = ground;
+      const isLost = pair !== undefined && !calm && steps % FAILOVER_STEPS === FAILOVER_STEPS / 2;
+      const own = seeded(random.below(2 ** 31));
+      if (pair !== undefined) await tendHold(ground, lost);
+      await (isLost
+        ? scene.step(steps, () => failOver({ ground, pair, players, lost }, own))
+        : scene.step(steps));
       const dice = seeded(random.below(2 ** 31));
       if (!calm) trouble.strike(dice);
       stranger.act(dice);
@@ -162,7 +177,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     const chainDays = days(chainStart, await chainNow(ground));
     tell(`${steps} steps and ${paid} payments after ${since(startedAt)}; the keepers finish`);
     const undone = [
-      ...(await drain(ground, sleep, drainMs)),
+      ...(await drain(ground, sleep, drainMs, lost)),
       ...(await findRefunds(ground, sleep, drainMs)),
     ];
     await Promise.all(ground.keepers.map((one) => one.stop()));
@@ -200,6 +215,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
       ...figures,
       acts: sorted(scene.acts),
       faults: sorted(trouble.counts),
+      ...(halfPrice && { lost }),
       junk: sorted(stranger.counts),
       junkNamed,
       alerts: sorted(alerts),
@@ -230,17 +246,16 @@ function createTeller(tell: (perSecond: string) => Promise<void>): (paid: number
 }
 
 /** Waits until no subscription is due and no attempt is open; reports the remaining ones after a while. */
-async function drain(ground: Ground, sleep: Sleep, ms: number): Promise<string[]> {
+async function drain(ground: Ground, sleep: Sleep, ms: number, lost: Lost): Promise<string[]> {
   // Leases of dead keepers expire after 45 s; waiting for them would not test anything.
   await stubborn(() => expireKeeperLeases(ground.sql));
   const deadline = sleep.awake(Date.now()) + ms;
   for (;;) {
+    await tendHold(ground, lost);
     const left = await workLeft(ground);
     if (left === 0) {
       if (!(await hasPutOff(ground))) return [];
-      // Moves the clock, because a pull that was not finalized is looked up again some seconds of chain time later.
-      const later = Number(await chainNow(ground)) + PUT_OFF_SECONDS;
-      await stubborn(() => ground.cheat('surfnet_timeTravel', { absoluteTimestamp: later * 1000 }));
+      await passPutOff(ground);
     }
     if (sleep.awake(Date.now()) > deadline)
       return [
@@ -272,16 +287,6 @@ async function findRefunds(ground: Ground, sleep: Sleep, ms: number): Promise<st
       return missing.map((id) => `the transfer of refund ${id} is final and not recorded`);
     await pause(FIND_MS);
   }
-}
-
-/** Whether a subscription was postponed for a short time, and is neither done nor given up. */
-async function hasPutOff(ground: Ground): Promise<boolean> {
-  const soon = timeOf((await chainNow(ground)) + BigInt(PUT_OFF_SECONDS));
-  const [row] = await stubborn(
-    () => ground.sql<{ some: boolean }[]>`
-    select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
-  );
-  return row?.some ?? false;
 }
 
 interface Progress {

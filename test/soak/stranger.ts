@@ -172,8 +172,12 @@ export async function readKeeperLogs({ logDirectory, keepers, badNodes }: Ground
     for (const line of text.split('\n')) {
       const signature = /"signature":"(\w+)".*"msg":"transaction unreadable"/.exec(line)?.[1];
       if (signature !== undefined && badNodes.ails.has(signature)) named.add(signature);
-      const reason = /"reason":"(\w+)".*the subscriber is not the reason/.exec(line)?.[1];
-      if (reason !== undefined) alerts[reason] = (alerts[reason] ?? 0) + 1;
+      const reason = /"reason":"(\w+)".*(?:reason that is not the subscriber|"charged twice")/.exec(
+        line,
+      )?.[1];
+      // True of an endpoint that lags, or forked, while the other one is away.
+      if (reason !== undefined && reason !== 'slot_not_reached')
+        alerts[reason] = (alerts[reason] ?? 0) + 1;
       if (/cannot be (settled|processed)/.test(line))
         alerts['cannot be done'] = (alerts['cannot be done'] ?? 0) + 1;
     }

@@ -1,4 +1,5 @@
 // Actions of merchants besides cancelling: discounts, pauses and refunds.
+import { createHash } from 'node:crypto';
 import { ComputeBudgetProgram, Transaction } from '@solana/web3.js';
 import { subscriptionAddress } from '../../src/chain/addresses.ts';
 import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
@@ -19,6 +20,13 @@ export interface Registration {
   status: string;
   cancelRequestedAt: Date | null;
   pausedAt: Date | null;
+}
+
+/** A refund of which the merchant's transfer landed. */
+export interface Refunded {
+  id: string;
+  merchantWallet: string;
+  amount: bigint;
 }
 
 export const TERMS = ['discount', 'pause', 'refund'] as const;
@@ -63,13 +71,23 @@ export async function goOn({ sql }: Ground, found: Registration, now: bigint): P
   }
 }
 
+/** 60 to 90 % off all payments, by the seed. */
+export function halfPrice(seed: string) {
+  const share = createHash('sha256').update(seed).digest().readUInt16BE(0) % 31;
+  return { discountPercent: 60 + share, discountAmount: null, discountPeriods: null };
+}
+
 /** A percentage or an amount, for some payments or for all; or none any more. */
 async function discount(
   { sql }: Ground,
-  { offer }: Player,
+  { offer, isHalfPrice }: Player,
   { id }: Registration,
   random: Random,
 ): Promise<void> {
+  if (isHalfPrice) {
+    await updateDiscount(sql, id, halfPrice(`${id}${random.below(2 ** 31)}`));
+    return;
+  }
   const kind = random.below(3);
   await updateDiscount(sql, id, {
     discountPercent: kind === 0 ? 1 + random.below(99) : null,
@@ -80,7 +98,7 @@ async function discount(
 
 /** Of the newest payment, all that is left or a part. */
 async function refund(
-  { sql, rpc, mint }: Ground,
+  { sql, rpc, mint, refunded }: Ground,
   { wallet, offer: { merchant } }: Player,
   { id: subscriptionId }: Registration,
   random: Random,
@@ -93,7 +111,7 @@ async function refund(
   const parties = { mint, merchant: merchant.address, subscriber: subscriberWallet };
   const funds = await readRefundGround(rpc, parties);
   const amount = random.below(2) === 0 ? null : BigInt(1 + random.below(Number(payment.amountNet)));
-  const { unsigned } = await sql.begin((tx) =>
+  const { refund: asked, unsigned } = await sql.begin((tx) =>
     askRefund(tx, { ...payment, subscriptionId, subscriberWallet }, amount, funds),
   );
   const priced = Transaction.from(Buffer.from(unsigned.transaction, 'base64'));
@@ -104,5 +122,7 @@ async function refund(
   const unpriced = unsignedTransaction(merchant.address, own, priced.recentBlockhash ?? '');
   const bytes = Buffer.from(addSignature(merchant.keypair, unpriced), 'base64');
   const end = await sendSigned(rpc, bytes, unsigned.lastValidBlockHeight);
-  return end === 'landed' ? 'refund' : `refund ${end}`;
+  if (end !== 'landed') return `refund ${end}`;
+  refunded.push({ id: asked.id, merchantWallet: merchant.address, amount: asked.amount });
+  return 'refund';
 }

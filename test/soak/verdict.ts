@@ -13,6 +13,7 @@ import type { Sql } from '../../src/db/connect.ts';
 import { checkMoney } from '../../src/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
 import type { Ground } from './ground.ts';
+import type { Refunded } from './terms.ts';
 import type { SeenPull, SeenTurn, Witness } from './witness.ts';
 
 export interface Attempt {
@@ -66,8 +67,12 @@ export interface Books {
   attempts: readonly Attempt[];
   told: readonly Told[];
   refunds: readonly Refund[];
+  /** Refunds that landed and whose record a failover lost. */
+  lostRefunds: readonly Refunded[];
   /** The merchant of each plan's subscriptions, by the subscription's address. */
   owners: ReadonlyMap<string, string>;
+  /** The amount of each subscription's plan, by the subscription's address. */
+  planAmounts: ReadonlyMap<string, bigint>;
   /** When each transaction was sent for the last time, in Unix ms, by signature. */
   lastSends: ReadonlyMap<string, number>;
   /** Lamports that transactions on chain cost, by signature. */
@@ -107,7 +112,12 @@ export async function readBooks(
     attempts,
     told,
     refunds,
-    owners,
+    lostRefunds:
+      ground.pair === undefined
+        ? []
+        : ground.refunded.filter((one) => !refunds.some(({ id }) => id === one.id)),
+    owners: new Map(owners.map(({ subscriptionPda, owner }) => [subscriptionPda, owner])),
+    planAmounts: new Map(owners.map((one) => [one.subscriptionPda, one.amount])),
     lastSends: ground.badNodes.lastSends,
     fees,
     treasuryBalance,
@@ -135,10 +145,10 @@ export function judge(books: Books) {
     const owner = owners.get(subscriptionPda) ?? '';
     merchantBalances.set(owner, (merchantBalances.get(owner) ?? 0n) - gross);
   }
-  // Refunded amounts were received before.
-  for (const { merchantWallet, amount, status } of books.refunds)
-    if (status === 'succeeded')
-      merchantBalances.set(merchantWallet, (merchantBalances.get(merchantWallet) ?? 0n) + amount);
+  // Refunded amounts were received before. The record of a refund may be lost in a failover.
+  const sent = books.refunds.filter(({ status }) => status === 'succeeded');
+  for (const { merchantWallet, amount } of [...sent, ...books.lostRefunds])
+    merchantBalances.set(merchantWallet, (merchantBalances.get(merchantWallet) ?? 0n) + amount);
   const heard = pulls.filter((pull) => !unheard.has(pull));
   const breaches: Record<string, string[]> = {
     ...checkMoney(
@@ -163,6 +173,12 @@ export function judge(books: Books) {
         failed: payments.filter(({ status }) => status === 'failed').length,
         foreign: payments.filter(({ source }) => source === 'foreign').length,
       },
+      pullsBooked: heard.filter(({ signature }) => recorded.has(signature)).length,
+      cheapPayments: payments.filter(
+        ({ status, subscriptionPda, amountGross }) =>
+          status === 'succeeded' &&
+          5n * amountGross <= 2n * (books.planAmounts.get(subscriptionPda) ?? 0n),
+      ).length,
       pullsOnChain: pulls.length,
       foreignPullsUnregistered: unheard.size,
       attempts: countBy(attempts.map(({ state }) => state)),
@@ -364,11 +380,12 @@ async function readRefunds(sql: Sql): Promise<Refund[]> {
     from refunds r join payments p on p.id = r.payment_id join plans l on l.id = p.plan_id`;
 }
 
-/** The merchant of each on-chain subscription that was ever registered. */
-async function readOwners(sql: Sql): Promise<Map<string, string>> {
-  const rows = await sql<{ subscriptionPda: string; owner: string }[]>`
-    select distinct s.subscription_pda, p.owner from subscriptions s join plans p on p.id = s.plan_id`;
-  return new Map(rows.map(({ subscriptionPda, owner }) => [subscriptionPda, owner]));
+/** The merchant and the amount of each on-chain subscription that was ever registered. */
+function readOwners(
+  sql: Sql,
+): Promise<{ subscriptionPda: string; owner: string; amount: bigint }[]> {
+  return sql<{ subscriptionPda: string; owner: string; amount: bigint }[]>`
+    select distinct s.subscription_pda, p.owner, p.amount from subscriptions s join plans p on p.id = s.plan_id`;
 }
 
 async function balanceOf({ rpc, mint }: Ground, owner: string): Promise<bigint> {
