@@ -26,10 +26,10 @@ const mostMemory = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
-/** Files that run at once. One that mostly waits, for blocks or other processes, counts as half a file. */
+/** Files that run at once. One that waits, for blocks or other processes, counts for as much as it computes. */
 const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
-/** The part of a second in which a worker that waits is busy at most. */
-const mostWaiting = 0.5;
+/** What a file that only waits counts for. */
+const leastWeight = 1 / 3;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
@@ -102,7 +102,7 @@ class Worker {
       const hear = (message: Report | Load | object) => {
         if ('tap' in message) settle(message);
         else if ('busy' in message) {
-          this.weight = message.busy < mostWaiting ? 0.5 : 1;
+          this.weight = Math.max(leastWeight, message.busy);
           onLoad();
         }
       };
