@@ -6,6 +6,7 @@
 // Every keeper checks this for itself; the recorded timeline and height are shared. commit.ts and settlement.ts compare the timeline again, within the
 // transaction that commits an attempt. A restored backup has no new timeline: it shows by payments on chain that the database lacks.
 import { hostname } from 'node:os';
+import { oldestSlot } from '../chain/answers.ts';
 import { BLOCKHASH_LIFE } from '../chain/rpc-blocks.ts';
 import { programEvents } from '../chain/events.ts';
 import { ChainDataError } from '../chain/layouts.ts';
@@ -123,12 +124,8 @@ export class History {
     const { sql, rpc, log } = this.#context;
     const heights = await rpc.getHeights({ commitment: 'finalized' });
     if (heights.some(({ blockHeight }) => blockHeight <= height)) return waitsFor(height);
-    const slot = heights.reduce(
-      (least, one) => (one.slot < least ? one.slot : least),
-      heights[0]?.slot ?? 0n,
-    );
     await this.#compare();
-    await endWait(sql, { timeline, height, slot });
+    await endWait(sql, { timeline, height, slot: oldestSlot(heights) });
     log.info({ timeline, height }, 'signing continues after the failover of Postgres');
     return undefined;
   }
